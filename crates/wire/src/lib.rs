@@ -1,1 +1,24 @@
-//! Placeholder.
+//! JSON-RPC frames as bytes.
+//!
+//! A [`Frame`] is a validated message that keeps its original bytes and remembers where its envelope members are. What
+//! nobody has to change is never parsed further and never re-serialised: a [`Patch`] replaces single spans and leaves
+//! every other byte as it was.
+//!
+//! This crate knows JSON, JSON-RPC envelopes and the event-stream framing. It knows no MCP method and does no I/O.
+
+mod compose;
+mod frame;
+mod id;
+mod patch;
+mod scan;
+pub mod sse;
+mod text;
+mod walk;
+
+pub use compose::{error_response, notification, request, response};
+pub use frame::{Frame, FrameError, FrameFault, Kind, Limits, Message};
+pub use id::RawId;
+pub use patch::{ObjectEdit, Patch};
+pub use scan::{ScanError, Span, validate};
+pub use text::{decode_string, encode_string, one_line};
+pub use walk::{Elements, Member, Members, elements, get, get_path, is_object, members, string_at};

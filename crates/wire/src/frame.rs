@@ -1,0 +1,320 @@
+//! One JSON-RPC message: its bytes, and where its envelope members are.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use crate::id::RawId;
+use crate::scan::{ScanError, Scanner, Span};
+use crate::walk::{self, string_at};
+
+/// Bounds on what is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest message in bytes.
+    pub max_bytes: usize,
+    /// The deepest nesting.
+    pub max_depth: usize,
+    /// The most messages in one batch.
+    pub max_batch: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 }
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants an answer.
+    Request,
+    /// Wants none.
+    Notification,
+    /// A result.
+    Response,
+    /// An error in the place of a result.
+    Error,
+}
+
+/// What arrived: one message, or a batch of them.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// The ordinary case.
+    Single(Frame),
+    /// Only revision 2025-03-26 has these. Each part succeeds or fails on its own.
+    Batch(Vec<Result<Frame, FrameError>>),
+}
+
+/// A validated message.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    bytes: Bytes,
+    kind: Kind,
+    id: Option<Span>,
+    method: Option<Span>,
+    params: Option<Span>,
+    outcome: Option<Span>,
+}
+
+/// Why bytes are not a message, with the request's id where it could still be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct FrameError {
+    /// What is wrong.
+    pub fault: FrameFault,
+    /// Whom to answer.
+    pub id: Option<RawId>,
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameFault {
+    /// Not JSON.
+    #[error(transparent)]
+    Json(#[from] ScanError),
+    /// Not UTF-8.
+    #[error("invalid UTF-8 after {valid} bytes")]
+    Utf8 {
+        /// How many bytes were fine.
+        valid: usize,
+    },
+    /// Longer than the limit.
+    #[error("message of {len} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// More messages in a batch than the limit.
+    #[error("batch exceeds the limit of {limit} messages")]
+    BatchTooLong {
+        /// The limit.
+        limit: usize,
+    },
+    /// `[]`
+    #[error("empty batch")]
+    EmptyBatch,
+    /// Neither an object nor an array.
+    #[error("a message must be a JSON object")]
+    NotAnObject,
+    /// An envelope member stands twice, so two readers could understand two different messages.
+    #[error("duplicate member \"{0}\"")]
+    DuplicateMember(&'static str),
+    /// `jsonrpc` is missing or not `"2.0"`.
+    #[error("member \"jsonrpc\" must be \"2.0\"")]
+    Version,
+    /// The id is neither string nor number.
+    #[error("member \"id\" must be a string or a number")]
+    Id,
+    /// The method is not a string.
+    #[error("member \"method\" must be a string")]
+    Method,
+    /// The params are neither object nor array.
+    #[error("member \"params\" must be an object or an array")]
+    Params,
+    /// Neither a request, a notification nor a response.
+    #[error("neither a request, a notification nor a response")]
+    Shape,
+}
+
+impl FrameFault {
+    /// Whether the bytes could not be read as JSON at all (as opposed to JSON that is no message).
+    pub fn is_parse_error(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Utf8 { .. } | Self::TooLong { .. })
+    }
+}
+
+impl From<FrameFault> for FrameError {
+    fn from(fault: FrameFault) -> Self {
+        Self { fault, id: None }
+    }
+}
+
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+const JSONRPC: usize = 0;
+const ID: usize = 1;
+const METHOD: usize = 2;
+const PARAMS: usize = 3;
+const RESULT: usize = 4;
+const ERROR: usize = 5;
+
+impl Message {
+    /// Validates bytes as a message or a batch.
+    pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
+        check_text(&bytes, limits)?;
+        if first_byte(&bytes) == Some(b'[') {
+            return Self::parse_batch(&bytes, limits);
+        }
+        Frame::parse_text(bytes, limits).map(Self::Single)
+    }
+
+    fn parse_batch(bytes: &Bytes, limits: &Limits) -> Result<Self, FrameError> {
+        let span = crate::scan::validate(bytes, limits.max_depth).map_err(FrameFault::Json)?;
+        let mut parts = Vec::new();
+        for element in walk::elements(bytes, span) {
+            if parts.len() == limits.max_batch {
+                return Err(FrameFault::BatchTooLong { limit: limits.max_batch }.into());
+            }
+            parts.push(Frame::parse_text(bytes.slice(element.range()), limits));
+        }
+        if parts.is_empty() { Err(FrameFault::EmptyBatch.into()) } else { Ok(Self::Batch(parts)) }
+    }
+}
+
+fn first_byte(bytes: &[u8]) -> Option<u8> {
+    bytes.iter().copied().find(|b| !b.is_ascii_whitespace())
+}
+
+fn check_text(bytes: &[u8], limits: &Limits) -> Result<(), FrameFault> {
+    if bytes.len() > limits.max_bytes {
+        return Err(FrameFault::TooLong { len: bytes.len(), limit: limits.max_bytes });
+    }
+    std::str::from_utf8(bytes).map(drop).map_err(|e| FrameFault::Utf8 { valid: e.valid_up_to() })
+}
+
+impl Frame {
+    /// Validates bytes as a single message; a batch is an error.
+    pub fn parse(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Self, FrameError> {
+        let bytes = bytes.into();
+        check_text(&bytes, limits)?;
+        Self::parse_text(bytes, limits)
+    }
+
+    fn parse_text(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
+        let found = envelope(&bytes, limits)?;
+        let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
+        match classify(&bytes, &found) {
+            Ok(kind) => Ok(Self {
+                kind,
+                id: id.is_some().then_some(found[ID]).flatten(),
+                method: found[METHOD],
+                params: found[PARAMS],
+                outcome: found[RESULT].or(found[ERROR]),
+                bytes,
+            }),
+            Err(fault) => Err(FrameError { fault, id }),
+        }
+    }
+
+    /// The whole message as it arrived.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The whole message as it arrived.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The id, if any.
+    pub fn id(&self) -> Option<RawId> {
+        self.id.and_then(|span| RawId::from_raw(span.of(&self.bytes)))
+    }
+
+    /// Where the id is.
+    pub fn id_span(&self) -> Option<Span> {
+        self.id
+    }
+
+    /// The method; empty for responses.
+    pub fn method(&self) -> Cow<'_, str> {
+        self.method.and_then(|span| string_at(&self.bytes, span)).unwrap_or_default()
+    }
+
+    /// Where the params are.
+    pub fn params(&self) -> Option<Span> {
+        self.params
+    }
+
+    /// Where the result (or the error) is.
+    pub fn outcome(&self) -> Option<Span> {
+        self.outcome
+    }
+
+    /// The value at a path inside the params.
+    pub fn param(&self, path: &[&str]) -> Option<Span> {
+        walk::get_path(&self.bytes, self.params?, path)
+    }
+
+    /// The string at a path inside the params.
+    pub fn param_str(&self, path: &[&str]) -> Option<Cow<'_, str>> {
+        string_at(&self.bytes, self.param(path)?)
+    }
+
+    /// The raw bytes of a span of this message.
+    pub fn raw(&self, span: Span) -> &[u8] {
+        span.of(&self.bytes)
+    }
+
+    /// A span of this message, sharing its memory.
+    pub fn slice(&self, span: Span) -> Bytes {
+        self.bytes.slice(span.range())
+    }
+}
+
+/// Scans the envelope once; every value is validated on the way.
+fn envelope(bytes: &[u8], limits: &Limits) -> Result<[Option<Span>; 6], FrameFault> {
+    let mut found = [None; 6];
+    let mut scanner = Scanner::new(bytes, limits.max_depth);
+    scanner.space();
+    if scanner.peek() != Some(b'{') {
+        scanner.value()?;
+        scanner.finish()?;
+        return Err(FrameFault::NotAnObject);
+    }
+    scanner.pos += 1;
+    scanner.enter()?;
+    scanner.space();
+    if scanner.peek() == Some(b'}') {
+        scanner.pos += 1;
+        scanner.finish()?;
+        return Ok(found);
+    }
+    loop {
+        let key = scanner.key()?;
+        let value = scanner.value()?;
+        let member = walk::Member { key, value };
+        if let Some(i) = MEMBERS.iter().position(|name| member.is(bytes, name))
+            && found[i].replace(value).is_some()
+        {
+            return Err(FrameFault::DuplicateMember(MEMBERS[i]));
+        }
+        if !scanner.more(b'}')? {
+            break;
+        }
+    }
+    scanner.finish()?;
+    Ok(found)
+}
+
+fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault> {
+    if found[JSONRPC].is_none_or(|span| span.of(bytes) != b"\"2.0\"") {
+        return Err(FrameFault::Version);
+    }
+    let id = found[ID].map(|span| span.of(bytes));
+    let has_id = id.is_some_and(|raw| RawId::from_raw(raw).is_some());
+    if id.is_some() && !has_id && (found[METHOD].is_some() || id != Some(b"null")) {
+        return Err(FrameFault::Id);
+    }
+    if found[METHOD].is_some_and(|span| string_at(bytes, span).is_none()) {
+        return Err(FrameFault::Method);
+    }
+    if found[PARAMS].is_some_and(|span| !matches!(bytes.get(span.start), Some(b'{' | b'['))) {
+        return Err(FrameFault::Params);
+    }
+    match (found[METHOD], found[RESULT], found[ERROR]) {
+        (Some(_), None, None) if has_id => Ok(Kind::Request),
+        (Some(_), None, None) => Ok(Kind::Notification),
+        (None, Some(_), None) if has_id => Ok(Kind::Response),
+        (None, None, Some(span)) if walk::is_object(bytes, span) => Ok(Kind::Error),
+        _ => Err(FrameFault::Shape),
+    }
+}

@@ -1,0 +1,45 @@
+//! Request ids as raw text.
+
+use std::fmt;
+
+/// A request id, or any other scalar that must come back exactly as it was sent: `1`, `"1"` and `1.0` all differ.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RawId(Box<str>);
+
+impl RawId {
+    /// From raw JSON text. `None` unless it is a string or a number.
+    pub fn from_raw(raw: &[u8]) -> Option<Self> {
+        matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
+            .then(|| std::str::from_utf8(raw).ok())
+            .flatten()
+            .map(|text| Self(text.into()))
+    }
+
+    /// The raw JSON text, quotes of a string included.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The number, when this is an unsigned integer.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.0.parse().ok()
+    }
+}
+
+impl From<u64> for RawId {
+    fn from(number: u64) -> Self {
+        Self(number.to_string().into())
+    }
+}
+
+impl fmt::Display for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,166 @@
+//! Replacing spans of a message and leaving every other byte as it was.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::scan::Span;
+use crate::text::encode_string;
+use crate::walk::{Member, members};
+
+/// A set of replacements that do not overlap.
+#[derive(Debug, Default)]
+pub struct Patch {
+    edits: Vec<(Span, Bytes)>,
+}
+
+impl Patch {
+    /// An empty patch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// Puts `with` in the place of `span`.
+    pub fn replace(&mut self, span: Span, with: impl Into<Bytes>) {
+        self.edits.push((span, with.into()));
+    }
+
+    /// Puts `text` before byte `at`.
+    pub fn insert(&mut self, at: usize, text: impl Into<Bytes>) {
+        self.replace(Span::new(at, at), text);
+    }
+
+    /// Takes `span` out.
+    pub fn remove(&mut self, span: Span) {
+        self.replace(span, Bytes::new());
+    }
+
+    /// The patched message; the original itself when there is nothing to do.
+    pub fn apply(self, bytes: &Bytes) -> Bytes {
+        self.apply_within(bytes, Span::new(0, bytes.len()))
+    }
+
+    /// The patched part of the message at `span`; edits outside it are ignored.
+    pub fn apply_within(mut self, bytes: &Bytes, span: Span) -> Bytes {
+        self.edits.retain(|(at, _)| at.start >= span.start && at.end <= span.end);
+        if self.edits.is_empty() {
+            return bytes.slice(span.range());
+        }
+        // Stable: insertions at one place keep the order in which they were asked for.
+        self.edits.sort_by_key(|(at, _)| (at.start, at.end));
+        let grown: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
+        let mut out = BytesMut::with_capacity(span.end - span.start + grown);
+        let mut from = span.start;
+        for (at, with) in &self.edits {
+            debug_assert!(at.start >= from, "edits overlap");
+            out.extend_from_slice(&bytes[from..at.start.max(from)]);
+            out.extend_from_slice(with);
+            from = at.end.max(from);
+        }
+        out.extend_from_slice(&bytes[from..span.end]);
+        out.freeze()
+    }
+}
+
+/// Changes to the members of one object, with the commas right afterwards.
+pub struct ObjectEdit<'a> {
+    bytes: &'a [u8],
+    span: Span,
+    members: Vec<(Member, Fate)>,
+    added: Vec<(String, Bytes)>,
+}
+
+enum Fate {
+    Keep,
+    Replace(Bytes),
+    Remove,
+}
+
+impl<'a> ObjectEdit<'a> {
+    /// Edits the object at `span`.
+    pub fn new(bytes: &'a [u8], span: Span) -> Self {
+        let members = members(bytes, span).map(|m| (m, Fate::Keep)).collect();
+        Self { bytes, span, members, added: Vec::new() }
+    }
+
+    /// The value of a member, as it was.
+    pub fn get(&self, name: &str) -> Option<Span> {
+        self.members.iter().rev().find(|(m, _)| m.is(self.bytes, name)).map(|(m, _)| m.value)
+    }
+
+    /// Sets a member to raw JSON, in its place if it is there, else in front.
+    pub fn set(&mut self, name: &str, value: impl Into<Bytes>) -> &mut Self {
+        let value = value.into();
+        let mut found = false;
+        for (member, fate) in &mut self.members {
+            if member.is(self.bytes, name) {
+                *fate = if found { Fate::Remove } else { Fate::Replace(value.clone()) };
+                found = true;
+            }
+        }
+        if !found {
+            self.added.push((name.to_owned(), value));
+        }
+        self
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, name: &str) -> &mut Self {
+        self.remove_where(|key| key == name)
+    }
+
+    /// Takes out every member whose decoded key satisfies `doomed`.
+    pub fn remove_where(&mut self, doomed: impl Fn(&str) -> bool) -> &mut Self {
+        for (member, fate) in &mut self.members {
+            if crate::walk::string_at(self.bytes, member.key).is_some_and(|key| doomed(&key)) {
+                *fate = Fate::Remove;
+            }
+        }
+        self
+    }
+
+    /// Whether no member would be left.
+    pub fn would_be_empty(&self) -> bool {
+        self.added.is_empty() && self.members.iter().all(|(_, fate)| matches!(fate, Fate::Remove))
+    }
+
+    /// Writes the changes into a patch.
+    pub fn finish(self, patch: &mut Patch) {
+        let mut kept_before = false;
+        for (i, (member, fate)) in self.members.iter().enumerate() {
+            match fate {
+                Fate::Keep => kept_before = true,
+                Fate::Replace(value) => {
+                    kept_before = true;
+                    patch.replace(member.value, value.clone());
+                }
+                // The comma that goes with it: the one before, or, while nothing is kept before it, the one after.
+                Fate::Remove if kept_before => {
+                    patch.remove(Span::new(self.members[i - 1].0.value.end, member.value.end));
+                }
+                Fate::Remove => {
+                    let end = self.members.get(i + 1).map_or(member.value.end, |(next, _)| next.key.start);
+                    patch.remove(Span::new(member.key.start, end));
+                }
+            }
+        }
+        let mut text = BytesMut::new();
+        for (i, (name, value)) in self.added.iter().enumerate() {
+            if i > 0 {
+                text.extend_from_slice(b",");
+            }
+            text.extend_from_slice(encode_string(name).as_bytes());
+            text.extend_from_slice(b":");
+            text.extend_from_slice(value);
+        }
+        if !text.is_empty() {
+            if kept_before {
+                text.extend_from_slice(b",");
+            }
+            patch.insert(self.span.start + 1, text.freeze());
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! A validating JSON scanner that builds nothing: it only moves over values and says where they are.
+
+use std::ops::Range;
+
+/// A half-open byte range inside a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// The span from `start` up to, not including, `end`.
+    pub const fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
+    /// The bytes this span covers.
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.range()).unwrap_or_default()
+    }
+
+    /// As a standard range.
+    pub const fn range(self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+/// Why bytes are not acceptable JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// A byte that can not stand here.
+    #[error("invalid JSON at byte {at}")]
+    Syntax {
+        /// Where.
+        at: usize,
+    },
+    /// The text ended inside a value.
+    #[error("the JSON text ends too early")]
+    Truncated,
+    /// Nested deeper than the limit.
+    #[error("JSON nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit that was exceeded.
+        limit: usize,
+    },
+}
+
+/// Checks that `bytes` is exactly one JSON value (white space around it allowed).
+pub fn validate(bytes: &[u8], max_depth: usize) -> Result<Span, ScanError> {
+    let mut scanner = Scanner::new(bytes, max_depth);
+    let span = scanner.value()?;
+    scanner.finish()?;
+    Ok(span)
+}
+
+pub(crate) struct Scanner<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) pos: usize,
+    depth: usize,
+    max_depth: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(bytes: &'a [u8], max_depth: usize) -> Self {
+        Self { bytes, pos: 0, depth: 0, max_depth }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.pos).copied()
+    }
+
+    pub(crate) fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.pos += 1;
+        }
+    }
+
+    pub(crate) fn fail<T>(&self) -> Result<T, ScanError> {
+        if self.pos >= self.bytes.len() { Err(ScanError::Truncated) } else { Err(ScanError::Syntax { at: self.pos }) }
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), ScanError> {
+        if self.peek() == Some(byte) {
+            self.pos += 1;
+            Ok(())
+        } else {
+            self.fail()
+        }
+    }
+
+    /// Only white space may be left.
+    pub(crate) fn finish(&mut self) -> Result<(), ScanError> {
+        self.space();
+        if self.pos == self.bytes.len() { Ok(()) } else { self.fail() }
+    }
+
+    pub(crate) fn enter(&mut self) -> Result<(), ScanError> {
+        self.depth += 1;
+        if self.depth > self.max_depth { Err(ScanError::TooDeep { limit: self.max_depth }) } else { Ok(()) }
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Skips white space and one value; returns the value's span.
+    pub(crate) fn value(&mut self) -> Result<Span, ScanError> {
+        self.space();
+        let start = self.pos;
+        match self.peek() {
+            Some(b'"') => {
+                self.string()?;
+            }
+            Some(b'{') => self.object()?,
+            Some(b'[') => self.array()?,
+            Some(b't') => self.literal(b"true")?,
+            Some(b'f') => self.literal(b"false")?,
+            Some(b'n') => self.literal(b"null")?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            _ => return self.fail(),
+        }
+        Ok(Span::new(start, self.pos))
+    }
+
+    fn object(&mut self) -> Result<(), ScanError> {
+        self.pos += 1;
+        self.enter()?;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.pos += 1;
+            self.leave();
+            return Ok(());
+        }
+        loop {
+            self.key()?;
+            self.value()?;
+            if !self.more(b'}')? {
+                self.leave();
+                return Ok(());
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<(), ScanError> {
+        self.pos += 1;
+        self.enter()?;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.pos += 1;
+            self.leave();
+            return Ok(());
+        }
+        loop {
+            self.value()?;
+            if !self.more(b']')? {
+                self.leave();
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a member or element: a comma (true) or the closing byte (false).
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, ScanError> {
+        self.space();
+        match self.peek() {
+            Some(b',') => {
+                self.pos += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == close => {
+                self.pos += 1;
+                Ok(false)
+            }
+            _ => self.fail(),
+        }
+    }
+
+    /// A member's key and its colon; returns the key's span, quotes included.
+    pub(crate) fn key(&mut self) -> Result<Span, ScanError> {
+        self.space();
+        let key = self.string()?;
+        self.space();
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    pub(crate) fn string(&mut self) -> Result<Span, ScanError> {
+        let start = self.pos;
+        self.expect(b'"')?;
+        loop {
+            let rest = &self.bytes[self.pos..];
+            let Some(run) = memchr::memchr2(b'"', b'\\', rest) else {
+                if let Some(bad) = control_byte(rest) {
+                    self.pos += bad;
+                    return self.fail();
+                }
+                return Err(ScanError::Truncated);
+            };
+            if let Some(bad) = control_byte(&rest[..run]) {
+                self.pos += bad;
+                return self.fail();
+            }
+            self.pos += run + 1;
+            if rest[run] == b'"' {
+                return Ok(Span::new(start, self.pos));
+            }
+            self.escape()?;
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), ScanError> {
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.pos += 1;
+                Ok(())
+            }
+            Some(b'u') => {
+                self.pos += 1;
+                for _ in 0..4 {
+                    if !self.peek().is_some_and(|b| b.is_ascii_hexdigit()) {
+                        return self.fail();
+                    }
+                    self.pos += 1;
+                }
+                Ok(())
+            }
+            _ => self.fail(),
+        }
+    }
+
+    fn literal(&mut self, word: &[u8]) -> Result<(), ScanError> {
+        for &byte in word {
+            self.expect(byte)?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), ScanError> {
+        if self.peek() == Some(b'-') {
+            self.pos += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.pos += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return self.fail(),
+        }
+        if self.peek() == Some(b'.') {
+            self.pos += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.pos += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.pos += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), ScanError> {
+        let start = self.pos;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.pos += 1;
+        }
+        if self.pos == start { self.fail() } else { Ok(()) }
+    }
+}
+
+fn control_byte(run: &[u8]) -> Option<usize> {
+    // The whole run is tested first: that loop vectorises, the search does not.
+    if run.iter().any(|&b| b < 0x20) { run.iter().position(|&b| b < 0x20) } else { None }
+}

@@ -1,0 +1,88 @@
+//! JSON strings in and out, and messages on one line.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+/// Decodes a raw JSON string (quotes included). `None` when it is not a string, or holds a lone surrogate.
+pub fn decode_string(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let inner = std::str::from_utf8(inner).ok()?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    let mut out = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next()? {
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            'u' => out.push(unicode_escape(&mut chars)?),
+            plain => out.push(plain),
+        }
+    }
+    Some(Cow::Owned(out))
+}
+
+fn unicode_escape(chars: &mut std::str::Chars<'_>) -> Option<char> {
+    let high = hex4(chars)?;
+    if !(0xD800..0xDC00).contains(&high) {
+        return char::from_u32(high);
+    }
+    if chars.next()? != '\\' || chars.next()? != 'u' {
+        return None;
+    }
+    let low = hex4(chars)?;
+    if !(0xDC00..0xE000).contains(&low) {
+        return None;
+    }
+    char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+}
+
+fn hex4(chars: &mut std::str::Chars<'_>) -> Option<u32> {
+    let mut value = 0;
+    for _ in 0..4 {
+        value = value * 16 + chars.next()?.to_digit(16)?;
+    }
+    Some(value)
+}
+
+/// Encodes text as a JSON string, quotes included.
+pub fn encode_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if (c as u32) < 0x20 => {
+                let code = c as u32;
+                out.push_str("\\u00");
+                out.push(char::from_digit(code >> 4, 16).unwrap_or('0'));
+                out.push(char::from_digit(code & 15, 16).unwrap_or('0'));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The message on one line. In valid JSON a raw line break can only be white space between tokens, so turning it into
+/// a space changes no value. Costs nothing when there is none.
+pub fn one_line(bytes: &Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', bytes).is_none() {
+        return bytes.clone();
+    }
+    bytes.iter().map(|&b| if b == b'\n' || b == b'\r' { b' ' } else { b }).collect::<Vec<_>>().into()
+}
