@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The heart of the gateway, without I/O: it takes facts and a time, and says what follows.
+//!
+//! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
+//! - [`asks`]: what servers ask of clients, and whose turn it is to answer.
+//! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
+//!
+//! Nothing here awaits, spawns or reads the time.
+
+pub mod asks;
+pub mod calls;
+pub mod catalogue;
+
+/// A configured server, for the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+/// One client: a legacy session, or a single modern exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientKey(pub u64);
+
+/// One connection to a server. A reconnect makes a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkKey(pub u64);

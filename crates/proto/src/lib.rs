@@ -1,1 +1,38 @@
-//! Placeholder.
+//! What the Model Context Protocol means: revisions and eras, error tables, names, capabilities, and the pure
+//! translation of a message from one side of the gateway to the other.
+//!
+//! Everything here works on spans of a [`tidings_wire::Frame`]: only the members that must change are touched. Nothing
+//! here does I/O or keeps state.
+
+pub mod capabilities;
+pub mod code;
+pub mod content;
+pub mod headers;
+pub mod identity;
+pub mod item;
+pub mod kind;
+pub mod level;
+pub mod meta;
+pub mod method;
+pub mod names;
+pub mod outbound;
+pub mod outcome;
+pub mod refusal;
+pub mod revision;
+pub mod uri;
+
+pub use kind::ListKind;
+pub use level::LogLevel;
+pub use method::Method;
+pub use revision::{Era, Revision};
+pub use uri::UriMap;
+
+/// How much of a newer server's fields an older client is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Only fields that the client's revision defines.
+    #[default]
+    Strict,
+    /// Everything; schemas are open, so this is legal too.
+    Pass,
+}

@@ -1,0 +1,202 @@
+//! Requests in flight: our ids upstream, theirs downstream.
+//!
+//! A call leaves the table exactly once, by its answer, its cancellation, its deadline or the loss of its link;
+//! whoever takes it out decides the outcome, and everybody who comes later finds nothing.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use tidings_wire::RawId;
+
+use crate::{ClientKey, LinkKey};
+
+/// The id of a request upstream, and its progress token. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// Bounds of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls in flight for one client.
+    pub per_client: usize,
+    /// Calls in flight altogether.
+    pub total: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { per_client: 1_024, total: 65_536 }
+    }
+}
+
+/// A request that is about to be sent.
+#[derive(Clone, Debug)]
+pub struct NewCall {
+    /// Who asks.
+    pub client: ClientKey,
+    /// The client's id.
+    pub id: RawId,
+    /// Where it goes.
+    pub link: LinkKey,
+    /// The client's progress token.
+    pub token: Option<RawId>,
+    /// How long it may stay silent.
+    pub timeout: Duration,
+    /// How long it may run, progress or not.
+    pub max_timeout: Duration,
+}
+
+/// A request in flight.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who asked.
+    pub client: ClientKey,
+    /// The client's id.
+    pub id: RawId,
+    /// Where it runs.
+    pub link: LinkKey,
+    /// The client's progress token.
+    pub token: Option<RawId>,
+    /// When it is given up.
+    pub deadline: Instant,
+    timeout: Duration,
+    last_moment: Instant,
+    progress: Option<f64>,
+}
+
+/// Why a request can not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BeginError {
+    /// The client has a request with this id in flight.
+    #[error("a request with this id is already in flight")]
+    DuplicateId,
+    /// A bound is reached.
+    #[error("too many requests in flight ({limit})")]
+    TooMany {
+        /// Which one.
+        limit: usize,
+    },
+}
+
+/// The table of calls.
+#[derive(Debug, Default)]
+pub struct Calls {
+    limits: Limits,
+    next: u64,
+    calls: HashMap<CallId, Call>,
+    by_client: HashMap<ClientKey, HashMap<RawId, CallId>>,
+    by_link: HashMap<LinkKey, BTreeSet<CallId>>,
+}
+
+impl Calls {
+    /// An empty table.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// An id for something the gateway itself asks, from the same sequence.
+    pub fn mint(&mut self) -> CallId {
+        self.next += 1;
+        CallId(self.next)
+    }
+
+    /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.
+    pub fn begin(&mut self, call: NewCall, now: Instant) -> Result<CallId, BeginError> {
+        let of_client = self.by_client.get(&call.client);
+        if of_client.is_some_and(|ids| ids.contains_key(&call.id)) {
+            return Err(BeginError::DuplicateId);
+        }
+        if of_client.map_or(0, HashMap::len) >= self.limits.per_client {
+            return Err(BeginError::TooMany { limit: self.limits.per_client });
+        }
+        if self.calls.len() >= self.limits.total {
+            return Err(BeginError::TooMany { limit: self.limits.total });
+        }
+        let id = self.mint();
+        self.by_client.entry(call.client).or_default().insert(call.id.clone(), id);
+        self.by_link.entry(call.link).or_default().insert(id);
+        let last_moment = now + call.max_timeout;
+        self.calls.insert(
+            id,
+            Call {
+                client: call.client,
+                id: call.id,
+                link: call.link,
+                token: call.token,
+                deadline: (now + call.timeout).min(last_moment),
+                timeout: call.timeout,
+                last_moment,
+                progress: None,
+            },
+        );
+        Ok(id)
+    }
+
+    /// Takes a call out: it was answered, lost or given up. `None` when somebody else was first.
+    pub fn finish(&mut self, id: CallId) -> Option<Call> {
+        let call = self.calls.remove(&id)?;
+        if let Some(ids) = self.by_client.get_mut(&call.client) {
+            ids.remove(&call.id);
+            if ids.is_empty() {
+                self.by_client.remove(&call.client);
+            }
+        }
+        if let Some(ids) = self.by_link.get_mut(&call.link) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_link.remove(&call.link);
+            }
+        }
+        Some(call)
+    }
+
+    /// The call a client means by its own id.
+    pub fn find(&self, client: ClientKey, id: &RawId) -> Option<CallId> {
+        self.by_client.get(&client)?.get(id).copied()
+    }
+
+    /// Takes out the call that a client cancels.
+    pub fn cancel(&mut self, client: ClientKey, id: &RawId) -> Option<(CallId, Call)> {
+        let found = self.find(client, id)?;
+        Some((found, self.finish(found)?))
+    }
+
+    /// Takes out everything a client has in flight.
+    pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, Call)> {
+        let ids: Vec<CallId> = self.by_client.get(&client).into_iter().flat_map(|ids| ids.values().copied()).collect();
+        ids.into_iter().filter_map(|id| Some((id, self.finish(id)?))).collect()
+    }
+
+    /// A call in flight.
+    pub fn get(&self, id: CallId) -> Option<&Call> {
+        self.calls.get(&id)
+    }
+
+    /// Progress was made: the token to deliver it under, if it is owed to the client, and the new deadline.
+    /// Values must rise; what does not rise is not delivered but still shows that the server is alive.
+    pub fn progress(&mut self, id: CallId, value: f64, now: Instant) -> Option<RawId> {
+        let call = self.calls.get_mut(&id)?;
+        call.deadline = (now + call.timeout).min(call.last_moment);
+        if call.progress.is_some_and(|last| value.partial_cmp(&last) != Some(std::cmp::Ordering::Greater)) {
+            return None;
+        }
+        call.progress = Some(value);
+        call.token.clone()
+    }
+
+    /// The only call on a link, if there is exactly one: only then is it known whose a server's message is.
+    pub fn sole_on(&self, link: LinkKey) -> Option<CallId> {
+        let ids = self.by_link.get(&link)?;
+        if ids.len() == 1 { ids.first().copied() } else { None }
+    }
+
+    /// How many calls are in flight.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}

@@ -1,0 +1,111 @@
+//! One server's lists.
+
+use bytes::Bytes;
+use tidings_proto::headers::{AnnotationFault, ParamHeader, annotated};
+use tidings_proto::{Era, ListKind, UriMap};
+use tidings_wire::{Span, get, is_object, string_at};
+
+use crate::ServerId;
+
+/// One item of a list, as the server gave it.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What the server calls it.
+    pub key: Box<str>,
+    /// Its whole definition.
+    pub raw: Bytes,
+    /// Parameters that are mirrored into headers (tools only).
+    pub headers: Vec<ParamHeader>,
+}
+
+/// Why an item can not be listed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ItemFault {
+    /// It is not an object with its key.
+    #[error("an item has no \"{0}\"")]
+    NoKey(&'static str),
+    /// Its header annotations are invalid, so a modern HTTP client must not use it.
+    #[error("tool \"{tool}\": {fault}")]
+    Annotation {
+        /// Which tool.
+        tool: Box<str>,
+        /// What is wrong.
+        fault: AnnotationFault,
+    },
+}
+
+impl Item {
+    /// Reads the key of a definition. `mirrored`: the link sends headers, so its annotations must be right.
+    pub fn read(kind: ListKind, raw: Bytes, mirrored: bool) -> Result<Self, ItemFault> {
+        let whole = Span::new(0, raw.len());
+        let no_key = ItemFault::NoKey(kind.key());
+        if !is_object(&raw, whole) {
+            return Err(no_key);
+        }
+        let key: Box<str> = get(&raw, whole, kind.key()).and_then(|at| string_at(&raw, at)).ok_or(no_key)?.into();
+        let mut headers = Vec::new();
+        if kind == ListKind::Tools
+            && let Some(schema) = get(&raw, whole, "inputSchema")
+        {
+            headers = match annotated(schema.of(&raw)) {
+                Ok(headers) => headers,
+                Err(fault) if mirrored => return Err(ItemFault::Annotation { tool: key, fault }),
+                Err(_) => Vec::new(),
+            };
+        }
+        Ok(Self { key, raw, headers })
+    }
+}
+
+/// One list, sorted by key, with what the server said about caching it.
+#[derive(Clone, Debug, Default)]
+pub struct OfferList {
+    /// The items.
+    pub items: Vec<Item>,
+    /// How long the server calls it fresh (modern servers).
+    pub ttl_ms: u64,
+    /// Whether it may be shared between callers (modern servers).
+    pub public: bool,
+}
+
+impl OfferList {
+    /// Sorts items by key; of two with one key the first stays.
+    pub fn new(mut items: Vec<Item>, ttl_ms: u64, public: bool) -> Self {
+        items.sort_by(|a, b| a.key.cmp(&b.key));
+        items.dedup_by(|later, earlier| later.key == earlier.key);
+        Self { items, ttl_ms, public }
+    }
+
+    /// The item with this key.
+    pub fn get(&self, key: &str) -> Option<&Item> {
+        self.items.binary_search_by(|item| (*item.key).cmp(key)).ok().map(|i| &self.items[i])
+    }
+}
+
+/// What one server offers at one moment.
+#[derive(Clone, Debug)]
+pub struct ServerOffer {
+    /// Which server.
+    pub server: ServerId,
+    /// Its configured name.
+    pub name: Box<str>,
+    /// What stands before its tool and prompt names.
+    pub prefix: Box<str>,
+    /// Whether its names are shown without the prefix.
+    pub bare: bool,
+    /// How its URIs appear.
+    pub uris: UriMap,
+    /// The era of the link that listed it.
+    pub era: Era,
+    /// Whether everything here is current; `false` while it is down and its last lists are served.
+    pub current: bool,
+    /// Its lists, by kind.
+    pub lists: [OfferList; 4],
+}
+
+impl ServerOffer {
+    /// One of its lists.
+    pub fn list(&self, kind: ListKind) -> &OfferList {
+        &self.lists[kind as usize]
+    }
+}

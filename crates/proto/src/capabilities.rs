@@ -1,0 +1,84 @@
+//! Capabilities: what servers offer, merged for a client; what clients offer, as a server is told.
+
+use serde_json::{Map, Value, json};
+
+use crate::{Era, Revision};
+
+/// What the gateway declares to servers on a shared legacy link: everything it can carry to the client that owns a
+/// request. Servers hide tools from clients that declare nothing.
+pub fn towards_legacy_server(revision: Revision) -> Value {
+    let mut all = json!({ "roots": { "listChanged": true }, "sampling": {} });
+    if revision >= Revision::V2025_06_18 {
+        all["elicitation"] =
+            if revision >= Revision::V2025_11_25 { json!({ "form": {}, "url": {} }) } else { json!({}) };
+    }
+    all
+}
+
+/// What the gateway declares when it lists on a modern link, for the same reason.
+pub fn towards_modern_server() -> Value {
+    json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
+}
+
+/// The capabilities a client is told, from those of the servers behind the gateway. `listChanged` and `subscribe` are
+/// left out as long as the gateway itself does not honour them.
+pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Revision) -> Value {
+    let mut out = Map::new();
+    for server in servers {
+        for name in ["tools", "prompts", "resources", "logging", "completions"] {
+            if server.get(name).is_some_and(Value::is_object) {
+                out.insert(name.to_owned(), json!({}));
+            }
+        }
+    }
+    finish(out, revision)
+}
+
+/// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later.
+pub fn frozen(revision: Revision) -> Value {
+    let all = ["tools", "prompts", "resources", "logging", "completions"];
+    finish(all.into_iter().map(|name| (name.to_owned(), json!({}))).collect(), revision)
+}
+
+fn finish(mut out: Map<String, Value>, revision: Revision) -> Value {
+    if revision < Revision::V2025_03_26 {
+        out.remove("completions");
+    }
+    Value::Object(out)
+}
+
+/// Whether a client declared what a server's request needs.
+pub fn client_can(capabilities: &Value, method: &str, url_mode: bool) -> bool {
+    match method {
+        "sampling/createMessage" => capabilities.get("sampling").is_some(),
+        "roots/list" => capabilities.get("roots").is_some(),
+        "elicitation/create" => capabilities.get("elicitation").is_some_and(|e| {
+            // `{}` means forms, as it did before there were modes.
+            if url_mode { e.get("url").is_some() } else { e.get("form").is_some() || e.get("url").is_none() }
+        }),
+        _ => false,
+    }
+}
+
+/// Whether the server declares a list.
+pub fn declares(capabilities: &Value, name: &str) -> bool {
+    capabilities.get(name).is_some_and(Value::is_object)
+}
+
+/// The single stdio client's own capabilities, as a legacy server of another revision may be told them.
+pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
+    let mut out = Map::new();
+    for name in ["roots", "sampling", "elicitation", "experimental"] {
+        if let Some(value) = capabilities.get(name) {
+            out.insert(name.to_owned(), value.clone());
+        }
+    }
+    if server < Revision::V2025_06_18 {
+        out.remove("elicitation");
+    }
+    if client == Era::Modern {
+        // Requests of a legacy server can not be put to a modern client yet.
+        out.clear();
+    }
+    Value::Object(out)
+}

@@ -1,0 +1,101 @@
+//! Content blocks as one client sees them: URIs mapped, and, for old clients, only blocks and fields they know.
+
+use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get, is_object, string_at};
+
+use crate::{Revision, UriMap, View};
+
+/// Whose eyes.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentView<'a> {
+    /// How this server's URIs appear.
+    pub uris: &'a UriMap,
+    /// The client's revision.
+    pub revision: Revision,
+    /// Strict or not.
+    pub view: View,
+}
+
+impl ContentView<'_> {
+    /// Whether the client's revision is too old for something introduced in `since`.
+    pub fn hides(&self, since: Revision) -> bool {
+        self.view == View::Strict && self.revision < since
+    }
+
+    /// Whether no block can need a change.
+    pub fn is_identity(&self) -> bool {
+        self.uris.is_transparent() && !self.hides(Revision::V2025_11_25)
+    }
+
+    /// Every block of an array, or the single block where the protocol allows one.
+    pub fn blocks(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+        if is_object(bytes, span) {
+            self.block(bytes, span, patch);
+        }
+        for block in elements(bytes, span) {
+            self.block(bytes, block, patch);
+        }
+    }
+
+    fn block(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+        let kind = get(bytes, span, "type").and_then(|at| string_at(bytes, at)).unwrap_or_default();
+        match &*kind {
+            "audio" if self.hides(Revision::V2025_03_26) => patch.replace(span, audio_as_resource(bytes, span)),
+            "resource_link" if self.hides(Revision::V2025_06_18) => {
+                patch.replace(span, link_as_text(bytes, span, self.uris));
+            }
+            "resource_link" => {
+                let mut edit = ObjectEdit::new(bytes, span);
+                self.map_uri(bytes, &mut edit);
+                if self.hides(Revision::V2025_11_25) {
+                    edit.remove("icons");
+                }
+                edit.finish(patch);
+            }
+            "resource" => {
+                if let Some(resource) = get(bytes, span, "resource") {
+                    self.uri_member(bytes, resource, patch);
+                }
+            }
+            "tool_result" => {
+                if let Some(inner) = get(bytes, span, "content") {
+                    self.blocks(bytes, inner, patch);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Maps the `uri` member of the object at `span`.
+    pub fn uri_member(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+        let mut edit = ObjectEdit::new(bytes, span);
+        self.map_uri(bytes, &mut edit);
+        edit.finish(patch);
+    }
+
+    fn map_uri(&self, bytes: &[u8], edit: &mut ObjectEdit<'_>) {
+        if self.uris.is_transparent() {
+            return;
+        }
+        if let Some(uri) = edit.get("uri").and_then(|at| string_at(bytes, at)) {
+            edit.set("uri", encode_string(&self.uris.outward(&uri)));
+        }
+    }
+}
+
+fn raw_or<'b>(bytes: &'b [u8], span: Span, name: &str, default: &'b str) -> &'b str {
+    get(bytes, span, name).and_then(|at| std::str::from_utf8(at.of(bytes)).ok()).unwrap_or(default)
+}
+
+fn audio_as_resource(bytes: &[u8], span: Span) -> String {
+    format!(
+        r#"{{"type":"resource","resource":{{"uri":"audio:///content","mimeType":{},"blob":{}}}}}"#,
+        raw_or(bytes, span, "mimeType", "\"application/octet-stream\""),
+        raw_or(bytes, span, "data", "\"\""),
+    )
+}
+
+fn link_as_text(bytes: &[u8], span: Span, uris: &UriMap) -> String {
+    let text = |name| get(bytes, span, name).and_then(|at| string_at(bytes, at)).unwrap_or_default();
+    let label = format!("{}: {}", text("name"), uris.outward(&text("uri")));
+    format!(r#"{{"type":"text","text":{}}}"#, encode_string(&label))
+}

@@ -1,0 +1,142 @@
+//! Headers of modern HTTP requests that mirror the body.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tidings_wire::{Span, get, get_path, members, string_at};
+
+const MARK: &str = "=?base64?";
+const END: &str = "?=";
+
+/// Encodes a value for a header, by Base64 where plain text would not survive.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let plain = value.bytes().all(|b| (0x20..0x7f).contains(&b) || b == b'\t')
+        && value.trim_matches([' ', '\t']).len() == value.len()
+        && !(value.starts_with(MARK) && value.ends_with(END));
+    if plain { Cow::Borrowed(value) } else { Cow::Owned(format!("{MARK}{}{END}", STANDARD.encode(value))) }
+}
+
+/// Decodes a header value; `None` when it claims to be Base64 and is not, or is not ASCII.
+pub fn decode(header: &[u8]) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(header).ok().filter(|t| t.is_ascii())?.trim_matches([' ', '\t']);
+    match text.strip_prefix(MARK).and_then(|t| t.strip_suffix(END)) {
+        None => Some(Cow::Borrowed(text)),
+        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned),
+    }
+}
+
+/// One tool parameter that is mirrored into a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamHeader {
+    /// The part after `Mcp-Param-`, as declared.
+    pub name: String,
+    path: Vec<String>,
+    integer: bool,
+}
+
+/// Why a tool's header annotations are not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnnotationFault {
+    /// Not an HTTP token.
+    #[error("x-mcp-header \"{0}\" is not a valid header name")]
+    Name(String),
+    /// Twice, up to case.
+    #[error("x-mcp-header \"{0}\" stands twice")]
+    Duplicate(String),
+    /// On something that is not a string, an integer or a boolean.
+    #[error("x-mcp-header \"{0}\" is on a parameter that is not a string, integer or boolean")]
+    Type(String),
+    /// Reachable only through arrays, alternatives or references.
+    #[error("an x-mcp-header stands where no fixed property path leads")]
+    Place,
+}
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// The annotated parameters of an input schema.
+pub fn annotated(schema: &[u8]) -> Result<Vec<ParamHeader>, AnnotationFault> {
+    if memchr::memmem::find(schema, ANNOTATION.as_bytes()).is_none() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    collect(schema, Span::new(0, schema.len()), &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+fn collect(
+    schema: &[u8],
+    at: Span,
+    path: &mut Vec<String>,
+    found: &mut Vec<ParamHeader>,
+) -> Result<(), AnnotationFault> {
+    for member in members(schema, at) {
+        let Some(key) = string_at(schema, member.key) else { continue };
+        match &*key {
+            "properties" => {
+                for property in members(schema, member.value) {
+                    let Some(name) = string_at(schema, property.key) else { continue };
+                    path.push(name.into_owned());
+                    collect(schema, property.value, path, found)?;
+                    path.pop();
+                }
+            }
+            ANNOTATION => {
+                let header = parameter(schema, at, member.value, path)?;
+                if found.iter().any(|other| other.name.eq_ignore_ascii_case(&header.name)) {
+                    return Err(AnnotationFault::Duplicate(header.name));
+                }
+                found.push(header);
+            }
+            // Text that only mentions the word is fine; an annotation inside anything but `properties` is not.
+            "description" | "title" | "default" | "const" | "enum" | "examples" | "$comment" => {}
+            _ => {
+                if holds_annotation(schema, member.value) {
+                    return Err(AnnotationFault::Place);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parameter(schema: &[u8], at: Span, value: Span, path: &[String]) -> Result<ParamHeader, AnnotationFault> {
+    let name = string_at(schema, value).unwrap_or_default().into_owned();
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err(AnnotationFault::Name(name));
+    }
+    if path.is_empty() {
+        return Err(AnnotationFault::Place);
+    }
+    let kind = get(schema, at, "type").and_then(|t| string_at(schema, t));
+    match kind.as_deref() {
+        Some("string" | "boolean") => Ok(ParamHeader { name, path: path.to_vec(), integer: false }),
+        Some("integer") => Ok(ParamHeader { name, path: path.to_vec(), integer: true }),
+        _ => Err(AnnotationFault::Type(name)),
+    }
+}
+
+fn holds_annotation(schema: &[u8], at: Span) -> bool {
+    members(schema, at).any(|m| m.is(schema, ANNOTATION) || holds_annotation(schema, m.value))
+        || tidings_wire::elements(schema, at).any(|element| holds_annotation(schema, element))
+}
+
+impl ParamHeader {
+    /// The value in the arguments as header text; `None` when absent or null.
+    pub fn value(&self, bytes: &[u8], arguments: Span) -> Option<String> {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        let raw = get_path(bytes, arguments, &path)?;
+        match raw.of(bytes) {
+            b"null" => None,
+            text if text.first() == Some(&b'"') => string_at(bytes, raw).map(Cow::into_owned),
+            text => std::str::from_utf8(text).ok().map(str::to_owned),
+        }
+    }
+
+    /// Whether a decoded header says the same as the body. Integers compare as numbers.
+    pub fn agrees(&self, header: &str, body: &str) -> bool {
+        header == body
+            || (self.integer && matches!((header.parse::<f64>(), body.parse::<f64>()), (Ok(a), Ok(b)) if a == b))
+    }
+}

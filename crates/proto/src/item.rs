@@ -1,0 +1,100 @@
+//! Items of the four lists as one client sees them.
+
+use bytes::Bytes;
+use tidings_wire::{ObjectEdit, Patch, Span, encode_string, get_path, is_object, string_at};
+
+use crate::{ListKind, Revision, UriMap, View};
+
+/// Everything that decides how an item looks, apart from the item.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemView<'a> {
+    /// Which list.
+    pub kind: ListKind,
+    /// The client's revision.
+    pub revision: Revision,
+    /// Strict or not.
+    pub view: View,
+    /// How this server's URIs appear.
+    pub uris: &'a UriMap,
+}
+
+impl ItemView<'_> {
+    /// Renders an item under its public key. Bytes that need no change are shared with the original.
+    pub fn render(&self, item: &Bytes, public_key: &str) -> Bytes {
+        let whole = Span::new(0, item.len());
+        let mut patch = Patch::new();
+        let mut edit = ObjectEdit::new(item, whole);
+        let current = edit.get(self.kind.key()).and_then(|at| string_at(item, at));
+        if current.as_deref() != Some(public_key) {
+            edit.set(self.kind.key(), encode_string(public_key));
+        }
+        self.strip(item, &mut edit, &mut patch);
+        self.map_ui_resource(item, &mut patch);
+        edit.finish(&mut patch);
+        patch.apply(item)
+    }
+
+    fn hides(&self, since: Revision) -> bool {
+        self.view == View::Strict && self.revision < since
+    }
+
+    fn strip(&self, item: &[u8], edit: &mut ObjectEdit<'_>, patch: &mut Patch) {
+        if self.hides(Revision::V2025_11_25) {
+            edit.remove("icons");
+        }
+        if self.view == View::Strict && self.revision != Revision::V2025_11_25 {
+            edit.remove("execution");
+        }
+        if self.hides(Revision::V2026_07_28) && edit.get("outputSchema").is_some_and(|at| !is_object_schema(item, at)) {
+            edit.remove("outputSchema");
+        }
+        if self.hides(Revision::V2025_06_18) {
+            self.strip_for_early(item, edit, patch);
+        }
+    }
+
+    fn strip_for_early(&self, item: &[u8], edit: &mut ObjectEdit<'_>, patch: &mut Patch) {
+        let title = edit.get("title").map(|at| Bytes::copy_from_slice(at.of(item)));
+        edit.remove("title").remove("outputSchema");
+        if self.hides(Revision::V2025_03_26) && self.kind == ListKind::Tools {
+            edit.remove("annotations");
+            return;
+        }
+        let annotations = edit.get("annotations").filter(|at| is_object(item, *at));
+        // 2025-03-26 has a tool's title only inside its annotations.
+        let moved = title.filter(|_| self.kind == ListKind::Tools && self.revision == Revision::V2025_03_26);
+        match (annotations, moved) {
+            (Some(at), moved) => {
+                let mut inner = ObjectEdit::new(item, at);
+                inner.remove("lastModified");
+                if let Some(title) = moved
+                    && inner.get("title").is_none()
+                {
+                    inner.set("title", title);
+                }
+                inner.finish(patch);
+            }
+            (None, Some(title)) => {
+                edit.set("annotations", [b"{\"title\":", &title[..], b"}"].concat());
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn map_ui_resource(&self, item: &[u8], patch: &mut Patch) {
+        if self.kind != ListKind::Tools || self.uris.is_transparent() {
+            return;
+        }
+        let whole = Span::new(0, item.len());
+        if let Some(at) = get_path(item, whole, &["_meta", "ui", "resourceUri"])
+            && let Some(uri) = string_at(item, at)
+        {
+            patch.replace(at, encode_string(&self.uris.outward(&uri)));
+        }
+    }
+}
+
+/// Before 2026-07-28 an output schema describes an object.
+fn is_object_schema(bytes: &[u8], schema: Span) -> bool {
+    tidings_wire::get(bytes, schema, "type").and_then(|at| string_at(bytes, at)).is_some_and(|t| t == "object")
+}

@@ -1,0 +1,92 @@
+//! The `_meta` object: which keys the protocol owns, and what a modern request must say about itself.
+
+use tidings_wire::{Frame, RawId, Span, get, is_object, string_at};
+
+/// Every key the protocol owns starts like this.
+pub const RESERVED: &str = "io.modelcontextprotocol/";
+/// The request's protocol version.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Who sends the request.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What the sender can do.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Which log messages the sender wants for this request.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Who answers.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Which `subscriptions/listen` a notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where the identity of the server behind the gateway is found.
+pub const UPSTREAM_INFO: &str = "dev.tidings/upstreamInfo";
+/// The token that ties progress to a request.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// What a modern request says about itself, as spans of its frame.
+#[derive(Clone, Debug)]
+pub struct ModernMeta {
+    /// The version it claims.
+    pub version: String,
+    /// `clientInfo`, if given.
+    pub client_info: Option<Span>,
+    /// `clientCapabilities`.
+    pub capabilities: Span,
+    /// `logLevel`, raw, if given.
+    pub log_level: Option<Span>,
+}
+
+/// A modern request that does not say what it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetaFault {
+    /// No `_meta` object.
+    #[error("params._meta must be an object with the protocol version and the client capabilities")]
+    Missing,
+    /// No version, or not a string.
+    #[error("params._meta[\"io.modelcontextprotocol/protocolVersion\"] must be a string")]
+    Version,
+    /// No capabilities, or not an object.
+    #[error("params._meta[\"io.modelcontextprotocol/clientCapabilities\"] must be an object")]
+    Capabilities,
+    /// The client info is not an object.
+    #[error("params._meta[\"io.modelcontextprotocol/clientInfo\"] must be an object")]
+    ClientInfo,
+}
+
+/// Where the `_meta` object of a request's params is.
+pub fn meta_span(frame: &Frame) -> Option<Span> {
+    frame.param(&["_meta"]).filter(|span| is_object(frame.bytes(), *span))
+}
+
+/// Whether the message carries a modern protocol version, whatever it is.
+pub fn is_modern(frame: &Frame) -> bool {
+    meta_span(frame).is_some_and(|meta| get(frame.bytes(), meta, PROTOCOL_VERSION).is_some())
+}
+
+impl ModernMeta {
+    /// Reads the required members.
+    pub fn read(frame: &Frame) -> Result<Self, MetaFault> {
+        let bytes = frame.bytes();
+        let meta = meta_span(frame).ok_or(MetaFault::Missing)?;
+        let (mut version, mut client_info, mut capabilities, mut log_level) = (None, None, None, None);
+        for member in tidings_wire::members(bytes, meta) {
+            match string_at(bytes, member.key).as_deref() {
+                Some(PROTOCOL_VERSION) => version = Some(member.value),
+                Some(CLIENT_INFO) => client_info = Some(member.value),
+                Some(CLIENT_CAPABILITIES) => capabilities = Some(member.value),
+                Some(LOG_LEVEL) => log_level = Some(member.value),
+                _ => {}
+            }
+        }
+        let version = version.and_then(|span| string_at(bytes, span)).ok_or(MetaFault::Version)?.into_owned();
+        let capabilities = capabilities.filter(|span| is_object(bytes, *span)).ok_or(MetaFault::Capabilities)?;
+        if client_info.is_some_and(|span| !is_object(bytes, span)) {
+            return Err(MetaFault::ClientInfo);
+        }
+        Ok(Self { version, client_info, capabilities, log_level })
+    }
+}
+
+/// The progress token of a request, with its JSON type.
+pub fn progress_token(frame: &Frame) -> Option<RawId> {
+    let meta = meta_span(frame)?;
+    RawId::from_raw(get(frame.bytes(), meta, PROGRESS_TOKEN)?.of(frame.bytes()))
+}

@@ -1,0 +1,100 @@
+//! The requests a client may send.
+
+/// A request method, by what the gateway does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Opens a legacy session.
+    Initialize,
+    /// The modern introduction.
+    Discover,
+    /// Legacy liveness.
+    Ping,
+    /// One of the four lists.
+    List(crate::ListKind),
+    /// Runs a tool.
+    ToolsCall,
+    /// Renders a prompt.
+    PromptsGet,
+    /// Reads a resource.
+    ResourcesRead,
+    /// Legacy: follow a resource.
+    ResourcesSubscribe,
+    /// Legacy: stop following it.
+    ResourcesUnsubscribe,
+    /// Suggests argument values.
+    Complete,
+    /// Legacy: how much to log.
+    SetLevel,
+    /// Modern: follow changes.
+    Listen,
+}
+
+impl Method {
+    /// From the wire.
+    pub fn parse(text: &str) -> Option<Self> {
+        use crate::ListKind as K;
+        Some(match text {
+            "initialize" => Self::Initialize,
+            "server/discover" => Self::Discover,
+            "ping" => Self::Ping,
+            "tools/list" => Self::List(K::Tools),
+            "prompts/list" => Self::List(K::Prompts),
+            "resources/list" => Self::List(K::Resources),
+            "resources/templates/list" => Self::List(K::Templates),
+            "tools/call" => Self::ToolsCall,
+            "prompts/get" => Self::PromptsGet,
+            "resources/read" => Self::ResourcesRead,
+            "resources/subscribe" => Self::ResourcesSubscribe,
+            "resources/unsubscribe" => Self::ResourcesUnsubscribe,
+            "completion/complete" => Self::Complete,
+            "logging/setLevel" => Self::SetLevel,
+            "subscriptions/listen" => Self::Listen,
+            _ => return None,
+        })
+    }
+
+    /// On the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Discover => "server/discover",
+            Self::Ping => "ping",
+            Self::List(kind) => kind.method(),
+            Self::ToolsCall => "tools/call",
+            Self::PromptsGet => "prompts/get",
+            Self::ResourcesRead => "resources/read",
+            Self::ResourcesSubscribe => "resources/subscribe",
+            Self::ResourcesUnsubscribe => "resources/unsubscribe",
+            Self::Complete => "completion/complete",
+            Self::SetLevel => "logging/setLevel",
+            Self::Listen => "subscriptions/listen",
+        }
+    }
+
+    /// Whether a modern client may send it.
+    pub const fn is_modern(self) -> bool {
+        !matches!(
+            self,
+            Self::Initialize | Self::Ping | Self::ResourcesSubscribe | Self::ResourcesUnsubscribe | Self::SetLevel
+        )
+    }
+
+    /// Whether a legacy client may send it.
+    pub const fn is_legacy(self) -> bool {
+        !matches!(self, Self::Discover | Self::Listen)
+    }
+
+    /// Whether the answer may ask for input first (modern).
+    pub const fn may_require_input(self) -> bool {
+        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+    }
+
+    /// The parameter that the `Mcp-Name` header mirrors.
+    pub const fn name_param(self) -> Option<&'static str> {
+        match self {
+            Self::ToolsCall | Self::PromptsGet => Some("name"),
+            Self::ResourcesRead => Some("uri"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A client's request on its way to a server: our id and token, the server's own names, the server's era.
+
+use bytes::Bytes;
+use tidings_wire::{Frame, ObjectEdit, Patch, Span, encode_string, is_object, string_at};
+
+use crate::{Era, LogLevel, Method, Revision, meta};
+
+/// Who asks, as far as the server is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// The client's era.
+    pub era: Era,
+    /// The client's `clientInfo`, raw (legacy clients; modern ones say it in each request).
+    pub info: Option<&'a [u8]>,
+    /// Capabilities to declare for a legacy client on a modern link, raw.
+    pub capabilities: &'a [u8],
+    /// The session's log level (legacy).
+    pub log_level: Option<LogLevel>,
+}
+
+/// Where the request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    /// The link's revision.
+    pub revision: Revision,
+    /// The request id upstream, which is the progress token too.
+    pub id: u64,
+}
+
+/// What the request names, on the server's side.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Where the name or URI stands in the frame.
+    pub span: Span,
+    /// What the server calls it.
+    pub local: String,
+}
+
+/// The request as the server gets it. `request_state` replaces the sealed state of a retry by the server's own
+/// (`Some(None)`: the server gave none, so the member goes).
+pub fn translate(
+    frame: &Frame,
+    method: Method,
+    target: Option<&Target>,
+    requester: &Requester<'_>,
+    destination: Destination,
+    request_state: Option<Option<&str>>,
+) -> Bytes {
+    let bytes = frame.bytes();
+    let mut patch = Patch::new();
+    if let Some(span) = frame.id_span() {
+        patch.replace(span, destination.id.to_string());
+    }
+    if let Some(target) = target
+        && string_at(bytes, target.span).as_deref() != Some(&target.local)
+    {
+        patch.replace(target.span, encode_string(&target.local));
+    }
+    match frame.params().filter(|span| is_object(bytes, *span)) {
+        Some(params) => {
+            let mut edit = ObjectEdit::new(bytes, params);
+            edit_params(&mut edit, method, requester, destination, request_state);
+            edit_meta(bytes, &mut edit, requester, destination, &mut patch);
+            edit.finish(&mut patch);
+        }
+        None if destination.revision.era() == Era::Modern => {
+            let at = frame.id_span().map_or(1, |span| span.end);
+            patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester)));
+        }
+        None => {}
+    }
+    patch.apply(bytes)
+}
+
+fn edit_params(
+    edit: &mut ObjectEdit<'_>,
+    method: Method,
+    requester: &Requester<'_>,
+    destination: Destination,
+    request_state: Option<Option<&str>>,
+) {
+    // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
+    edit.remove("task");
+    if method == Method::Complete && destination.revision < Revision::V2025_06_18 {
+        edit.remove("context");
+    }
+    match (requester.era, destination.revision.era()) {
+        (Era::Modern, Era::Modern) => match request_state {
+            Some(Some(state)) => {
+                edit.set("requestState", encode_string(state));
+            }
+            Some(None) => {
+                edit.remove("requestState");
+            }
+            None => {}
+        },
+        (Era::Modern, Era::Legacy) => {
+            edit.remove("requestState").remove("inputResponses");
+        }
+        _ => {}
+    }
+}
+
+fn edit_meta(
+    bytes: &[u8],
+    params: &mut ObjectEdit<'_>,
+    requester: &Requester<'_>,
+    destination: Destination,
+    patch: &mut Patch,
+) {
+    let Some(span) = params.get("_meta").filter(|span| is_object(bytes, *span)) else {
+        if destination.revision.era() == Era::Modern {
+            params.set("_meta", authored_meta(requester));
+        }
+        return;
+    };
+    let mut edit = ObjectEdit::new(bytes, span);
+    if edit.get(meta::PROGRESS_TOKEN).is_some() {
+        edit.set(meta::PROGRESS_TOKEN, destination.id.to_string());
+    }
+    match (requester.era, destination.revision.era()) {
+        (Era::Modern, Era::Modern) => strip_extensions(bytes, &edit, patch),
+        (_, Era::Legacy) => {
+            edit.remove_where(|key| key.starts_with(meta::RESERVED));
+        }
+        (Era::Legacy, Era::Modern) => {
+            edit.remove_where(|key| key.starts_with(meta::RESERVED));
+            for (key, value) in authored_members(requester) {
+                edit.set(key, value);
+            }
+        }
+    }
+    edit.finish(patch);
+}
+
+/// Extensions count only when both ends and the gateway have them; the gateway has none yet.
+fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
+    if let Some(span) = meta.get(meta::CLIENT_CAPABILITIES) {
+        let mut capabilities = ObjectEdit::new(bytes, span);
+        capabilities.remove("extensions").remove("experimental");
+        capabilities.finish(patch);
+    }
+}
+
+fn authored_members(requester: &Requester<'_>) -> Vec<(&'static str, Bytes)> {
+    let mut members = vec![
+        (meta::PROTOCOL_VERSION, Bytes::from(encode_string(Revision::MODERN.as_str()))),
+        (meta::CLIENT_CAPABILITIES, Bytes::copy_from_slice(requester.capabilities)),
+    ];
+    if let Some(info) = requester.info {
+        members.push((meta::CLIENT_INFO, Bytes::copy_from_slice(info)));
+    }
+    if let Some(level) = requester.log_level {
+        members.push((meta::LOG_LEVEL, Bytes::from(encode_string(level.as_str()))));
+    }
+    members
+}
+
+/// A whole `_meta` object for a modern server.
+pub fn authored_meta(requester: &Requester<'_>) -> String {
+    let members: Vec<String> = authored_members(requester)
+        .into_iter()
+        .map(|(key, value)| format!("{}:{}", encode_string(key), String::from_utf8_lossy(&value)))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}

@@ -1,0 +1,263 @@
+//! A server's answer on its way to the client: the client's id, its view, its era.
+
+use bytes::Bytes;
+use tidings_wire::{
+    Frame, Kind, ObjectEdit, Patch, RawId, Span, elements, encode_string, error_response, get, is_object, response,
+    string_at,
+};
+
+use crate::content::ContentView;
+use crate::{Era, Method, Revision, code, meta};
+
+/// Who reads the answer, and how.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    /// What was asked.
+    pub method: Method,
+    /// The era of the link it came over.
+    pub from: Era,
+    /// The client's content view.
+    pub content: ContentView<'a>,
+    /// The gateway's `serverInfo`, raw; absent where the server's own identity shows.
+    pub identity: Option<&'a [u8]>,
+    /// Whether the client handles URL elicitation (2025-11-25).
+    pub url_elicitation: bool,
+    /// Wraps the server's `requestState` before the client sees it.
+    pub seal: &'a dyn Fn(&str) -> String,
+}
+
+/// An answer in the client's terms.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The whole response.
+    pub bytes: Bytes,
+    /// The error code, if it is an error: HTTP may need it for the status.
+    pub error: Option<i64>,
+}
+
+impl Answer {
+    /// A response with this result.
+    pub fn result(id: &RawId, result: &[u8]) -> Self {
+        Self { bytes: response(id, result), error: None }
+    }
+
+    /// An error response of our own.
+    pub fn error(id: &RawId, code: i64, message: &str) -> Self {
+        Self { bytes: error_response(Some(id), code, message, None), error: Some(code) }
+    }
+}
+
+/// Translates a response or an error response.
+pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
+    let Some(outcome) = frame.outcome() else {
+        return Answer::error(id, code::INTERNAL_ERROR, "the server sent no result");
+    };
+    let mut patch = Patch::new();
+    if let Some(span) = frame.id_span() {
+        patch.replace(span, id.as_str().to_owned());
+    }
+    if frame.kind() == Kind::Error {
+        return translate_error(frame, outcome, id, reader, patch);
+    }
+    if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
+        return Answer { bytes: patch.apply(frame.bytes()), error: None };
+    }
+    translate_result(frame, outcome, id, reader, patch)
+}
+
+impl Reader<'_> {
+    fn era(&self) -> Era {
+        self.content.revision.era()
+    }
+}
+
+fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+    let bytes = frame.bytes();
+    if !is_object(bytes, result) {
+        return Answer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
+    }
+    let mut edit = ObjectEdit::new(bytes, result);
+    let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
+    match (reader.from, result_type.as_deref()) {
+        (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
+        (Era::Modern, Some("input_required")) => return input_required(frame, edit, id, reader, patch),
+        (Era::Modern, Some(other)) => {
+            let message = format!("the server answered with an unknown result type \"{other}\"");
+            return Answer::error(id, code::INTERNAL_ERROR, &message);
+        }
+    }
+    match reader.era() {
+        Era::Modern => {
+            edit.set("resultType", "\"complete\"");
+            if reader.method == Method::ResourcesRead && reader.from == Era::Legacy {
+                edit.set("ttlMs", "0").set("cacheScope", "\"private\"");
+            }
+        }
+        Era::Legacy if reader.from == Era::Modern => {
+            edit.remove("resultType").remove("ttlMs").remove("cacheScope");
+        }
+        Era::Legacy => {}
+    }
+    edit_meta(bytes, &edit, reader, &mut patch);
+    edit_content(bytes, &mut edit, reader, &mut patch);
+    edit.finish(&mut patch);
+    Answer { bytes: patch.apply(bytes), error: None }
+}
+
+fn input_required(
+    frame: &Frame,
+    mut edit: ObjectEdit<'_>,
+    id: &RawId,
+    reader: &Reader<'_>,
+    mut patch: Patch,
+) -> Answer {
+    let bytes = frame.bytes();
+    if reader.era() == Era::Legacy || !reader.method.may_require_input() {
+        let message = "the server asks for input in a way that this client can not answer";
+        return Answer::error(id, code::INTERNAL_ERROR, message);
+    }
+    let inner = edit.get("requestState").and_then(|at| string_at(bytes, at));
+    if let Some(inner) = inner {
+        edit.set("requestState", encode_string(&(reader.seal)(&inner)));
+    }
+    edit_meta(bytes, &edit, reader, &mut patch);
+    edit.finish(&mut patch);
+    Answer { bytes: patch.apply(bytes), error: None }
+}
+
+fn edit_meta(bytes: &[u8], result: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+    let Some(span) = result.get("_meta").filter(|span| is_object(bytes, *span)) else { return };
+    let mut edit = ObjectEdit::new(bytes, span);
+    edit.remove(meta::SUBSCRIPTION_ID);
+    match (reader.era(), reader.identity) {
+        (Era::Legacy, _) if reader.from == Era::Modern => {
+            edit.remove_where(|key| key.starts_with(meta::RESERVED));
+        }
+        (Era::Modern, Some(identity)) => {
+            if let Some(theirs) = edit.get(meta::SERVER_INFO) {
+                let theirs = theirs.of(bytes).to_vec();
+                edit.set(meta::SERVER_INFO, identity.to_vec()).set(meta::UPSTREAM_INFO, theirs);
+            }
+        }
+        _ => {}
+    }
+    edit.finish(patch);
+}
+
+fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+    if reader.content.is_identity() && reader.era() == Era::Modern {
+        return;
+    }
+    match reader.method {
+        Method::ToolsCall => {
+            if let Some(content) = edit.get("content") {
+                reader.content.blocks(bytes, content, patch);
+            }
+            strip_structured(bytes, edit, reader, patch);
+        }
+        Method::PromptsGet => {
+            for message in edit.get("messages").into_iter().flat_map(|at| elements(bytes, at)) {
+                if let Some(content) = get(bytes, message, "content") {
+                    reader.content.blocks(bytes, content, patch);
+                }
+            }
+        }
+        Method::ResourcesRead => {
+            for contents in edit.get("contents").into_iter().flat_map(|at| elements(bytes, at)) {
+                reader.content.uri_member(bytes, contents, patch);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Structured output that the client's revision can not have becomes text, unless there is text already.
+fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+    let Some(structured) = edit.get("structuredContent") else { return };
+    let too_old = reader.content.hides(Revision::V2025_06_18);
+    let not_an_object = reader.content.hides(Revision::V2026_07_28) && !is_object(bytes, structured);
+    if !too_old && !not_an_object {
+        return;
+    }
+    edit.remove("structuredContent");
+    let text = std::str::from_utf8(structured.of(bytes)).unwrap_or_default();
+    let block = format!(r#"{{"type":"text","text":{}}}"#, encode_string(text));
+    match edit.get("content") {
+        None => {
+            edit.set("content", format!("[{block}]"));
+        }
+        Some(content) => {
+            let is_text = |at: Span| get(bytes, at, "type").is_some_and(|t| t.of(bytes) == b"\"text\"");
+            let mut blocks = elements(bytes, content).peekable();
+            let comma = if blocks.peek().is_some() { "," } else { "" };
+            if !blocks.any(is_text) && bytes.get(content.start) == Some(&b'[') {
+                patch.insert(content.start + 1, format!("{block}{comma}"));
+            }
+        }
+    }
+}
+
+fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+    let bytes = frame.bytes();
+    let code_span = get(bytes, error, "code");
+    let code = code_span.and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
+    let Some(code) = code else {
+        return Answer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
+    };
+    if frame.id_span().is_none() {
+        patch.insert(1, format!("\"id\":{id},"));
+    }
+    let message = get(bytes, error, "message").and_then(|at| string_at(bytes, at)).unwrap_or_default();
+    let data_uri = tidings_wire::get_path(bytes, error, &["data", "uri"]);
+    if let Some(at) = data_uri
+        && let Some(uri) = string_at(bytes, at)
+        && !reader.content.uris.is_transparent()
+    {
+        patch.replace(at, encode_string(&reader.content.uris.outward(&uri)));
+    }
+    let modern = reader.era() == Era::Modern;
+    let shown = match code {
+        code::RESOURCE_NOT_FOUND if modern => code::INVALID_PARAMS,
+        code::INVALID_PARAMS
+            if !modern
+                && reader.from == Era::Modern
+                && reader.method == Method::ResourcesRead
+                && data_uri.is_some() =>
+        {
+            code::RESOURCE_NOT_FOUND
+        }
+        code::URL_ELICITATION_REQUIRED if modern || !reader.url_elicitation => {
+            return as_tool_error(bytes, error, id, reader, &message);
+        }
+        code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION => code::INTERNAL_ERROR,
+        code::MISSING_CLIENT_CAPABILITY if !modern => return as_tool_error(bytes, error, id, reader, &message),
+        other => other,
+    };
+    if shown != code
+        && let Some(at) = code_span
+    {
+        patch.replace(at, shown.to_string());
+    }
+    Answer { bytes: patch.apply(bytes), error: Some(shown) }
+}
+
+/// An error that the client's era can not express: a failed tool result that says it in words, or an internal error.
+fn as_tool_error(bytes: &[u8], error: Span, id: &RawId, reader: &Reader<'_>, message: &str) -> Answer {
+    if reader.method != Method::ToolsCall {
+        return Answer::error(id, code::INTERNAL_ERROR, message);
+    }
+    let mut text = message.to_owned();
+    let asked = tidings_wire::get_path(bytes, error, &["data", "elicitations"]);
+    for elicitation in asked.into_iter().flat_map(|at| elements(bytes, at)) {
+        if let Some(url) = get(bytes, elicitation, "url").and_then(|at| string_at(bytes, at)) {
+            text.push('\n');
+            text.push_str(&url);
+        }
+    }
+    let result_type = if reader.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
+    let text = encode_string(&text);
+    Answer::result(
+        id,
+        format!(r#"{{{result_type}"content":[{{"type":"text","text":{text}}}],"isError":true}}"#).as_bytes(),
+    )
+}

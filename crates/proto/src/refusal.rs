@@ -1,0 +1,101 @@
+//! Errors that the gateway itself gives to a client: facts first, then one place that words them.
+
+use bytes::Bytes;
+use tidings_wire::{RawId, encode_string, error_response};
+
+use crate::{Era, Revision, code};
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such method, or not in this era.
+    #[error("method not found: {0}")]
+    UnknownMethod(String),
+    /// The parameters lack something.
+    #[error("{0}")]
+    InvalidParams(String),
+    /// No such tool.
+    #[error("unknown tool: {0}")]
+    UnknownTool(String),
+    /// No such prompt.
+    #[error("unknown prompt: {0}")]
+    UnknownPrompt(String),
+    /// No server has this URI.
+    #[error("resource not found: {0}")]
+    UnknownResource(String),
+    /// A cursor that was not ours, or of another list.
+    #[error("invalid cursor")]
+    InvalidCursor,
+    /// The state of a retry does not belong to this request.
+    #[error("requestState is not valid for this request: {0}")]
+    InvalidState(&'static str),
+    /// The message is not valid here.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// Headers and body disagree.
+    #[error("header mismatch: {0}")]
+    HeaderMismatch(String),
+    /// A version we do not serve.
+    #[error("unsupported protocol version: {0}")]
+    UnsupportedVersion(String),
+    /// The server behind it can not be reached, or was lost during the call.
+    #[error("server \"{server}\" {reason}")]
+    ServerDown {
+        /// Its configured name.
+        server: String,
+        /// What happened.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("server \"{server}\" did not answer within {seconds} s; the call was cancelled")]
+    TimedOut {
+        /// Its configured name.
+        server: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The client has too many calls in flight.
+    #[error("too many requests in flight ({limit}); wait for one to finish")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The gateway ends.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
+}
+
+impl Refusal {
+    /// The code for a client of this era.
+    pub fn code(&self, era: Era) -> i64 {
+        match self {
+            Self::UnknownMethod(_) => code::METHOD_NOT_FOUND,
+            Self::UnknownResource(_) if era == Era::Legacy => code::RESOURCE_NOT_FOUND,
+            Self::InvalidParams(_)
+            | Self::UnknownTool(_)
+            | Self::UnknownPrompt(_)
+            | Self::UnknownResource(_)
+            | Self::InvalidCursor
+            | Self::InvalidState(_) => code::INVALID_PARAMS,
+            Self::InvalidRequest(_) => code::INVALID_REQUEST,
+            Self::HeaderMismatch(_) => code::HEADER_MISMATCH,
+            Self::UnsupportedVersion(_) => code::UNSUPPORTED_VERSION,
+            Self::ServerDown { .. } | Self::TimedOut { .. } | Self::TooMany { .. } | Self::ShuttingDown => {
+                code::INTERNAL_ERROR
+            }
+        }
+    }
+
+    /// The error response.
+    pub fn respond(&self, id: &RawId, era: Era) -> Bytes {
+        let data = match self {
+            Self::UnknownResource(uri) => Some(format!("{{\"uri\":{}}}", encode_string(uri))),
+            Self::UnsupportedVersion(asked) => {
+                let supported = Revision::MODERN;
+                Some(format!(r#"{{"supported":["{supported}"],"requested":{}}}"#, encode_string(asked)))
+            }
+            _ => None,
+        };
+        error_response(Some(id), self.code(era), &self.to_string(), data.as_deref().map(str::as_bytes))
+    }
+}
