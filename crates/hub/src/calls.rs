@@ -89,15 +89,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// An empty table.
-    pub fn new(limits: Limits) -> Self {
-        Self { limits, ..Self::default() }
+    /// An empty table whose ids begin at `first`.
+    pub fn new(limits: Limits, first: u64) -> Self {
+        Self { limits, next: first, ..Self::default() }
     }
 
     /// An id for something the gateway itself asks, from the same sequence.
     pub fn mint(&mut self) -> CallId {
+        let id = CallId(self.next);
         self.next += 1;
-        CallId(self.next)
+        id
     }
 
     /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.

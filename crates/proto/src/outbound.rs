@@ -1,7 +1,7 @@
 //! A client's request on its way to a server: our id and token, the server's own names, the server's era.
 
 use bytes::Bytes;
-use tidings_wire::{Frame, ObjectEdit, Patch, Span, encode_string, is_object, string_at};
+use tidings_wire::{Frame, ObjectEdit, Patch, encode_string, is_object, string_at};
 
 use crate::{Era, LogLevel, Method, Revision, meta};
 
@@ -30,8 +30,10 @@ pub struct Destination {
 /// What the request names, on the server's side.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where the name or URI stands in the frame.
-    pub span: Span,
+    /// Which member of the params (or of their `ref`) names it.
+    pub member: &'static str,
+    /// Whether that member is inside `ref`.
+    pub in_ref: bool,
     /// What the server calls it.
     pub local: String,
 }
@@ -51,14 +53,12 @@ pub fn translate(
     if let Some(span) = frame.id_span() {
         patch.replace(span, destination.id.to_string());
     }
-    if let Some(target) = target
-        && string_at(bytes, target.span).as_deref() != Some(&target.local)
-    {
-        patch.replace(target.span, encode_string(&target.local));
-    }
     match frame.params().filter(|span| is_object(bytes, *span)) {
         Some(params) => {
             let mut edit = ObjectEdit::new(bytes, params);
+            if let Some(target) = target {
+                edit_target(bytes, &mut edit, target, &mut patch);
+            }
             edit_params(&mut edit, method, requester, destination, request_state);
             edit_meta(bytes, &mut edit, requester, destination, &mut patch);
             edit.finish(&mut patch);
@@ -70,6 +70,24 @@ pub fn translate(
         None => {}
     }
     patch.apply(bytes)
+}
+
+/// `set`, not a replaced span: of a repeated key only one may be left, or two readers could see two names.
+fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &Target, patch: &mut Patch) {
+    let rename = |edit: &mut ObjectEdit<'_>| {
+        let current = edit.get(target.member).and_then(|at| string_at(bytes, at));
+        if current.as_deref() != Some(&target.local) {
+            edit.set(target.member, encode_string(&target.local));
+        }
+    };
+    match params.get("ref").filter(|_| target.in_ref) {
+        Some(span) => {
+            let mut reference = ObjectEdit::new(bytes, span);
+            rename(&mut reference);
+            reference.finish(patch);
+        }
+        None => rename(params),
+    }
 }
 
 fn edit_params(

@@ -1,1 +1,41 @@
-//! Placeholder.
+//! Scripted MCP servers and clients of every revision, and a harness that runs the real gateway between them.
+//!
+//! ```no_run
+//! # use tidings_testkit::*; use serde_json::json;
+//! # async fn story() {
+//! let alpha = Server::builder("alpha").tool("echo", |call| async move { call.ok_text("hi") }).stdio().await;
+//! let gateway = Gateway::builder().server("alpha", &alpha).serve().await;
+//! let client = Client::legacy(gateway.url(), V2025_11_25, json!({})).await;
+//! let reply = client.request("tools/call", json!({"name": "echo"})).await;
+//! assert_eq!(reply.text(), "hi");
+//! alpha.wait_for(|r| r.method == "tools/call").await;
+//! # }
+//! ```
+//!
+//! Rules of the house: nothing sleeps to wait for something; every wait names its condition, has a deadline and, when it
+//! fails, prints all that was received. Everything received is kept as raw bytes. Code here panics freely: a panic is
+//! how a test fails.
+
+mod binaries;
+mod client;
+mod clock;
+mod gate;
+mod gateway;
+mod received;
+mod record;
+mod revision;
+mod server;
+mod tempdir;
+
+pub use binaries::{relay, tidings};
+pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder};
+pub use clock::Clock;
+pub use gate::Gate;
+pub use gateway::{Gateway, GatewayBuilder};
+pub use received::{DISCONNECTED, Received};
+pub use record::{DEADLINE, Record, eventually, within};
+pub use revision::{
+    LATEST_LEGACY, LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28, is_modern,
+};
+pub use server::{Answer, Call, Entry, Process, Prompt, Resource, RpcError, Server, ServerBuilder, Template, Tool};
+pub use tempdir::TempDir;

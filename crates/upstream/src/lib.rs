@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Links to servers.
+//!
+//! A [`Link`] carries calls to one server and brings back, for each call and in order, everything the server sent for
+//! it. What belongs to no call goes to the [`Sink`], from the same reader and thus in the same order. A link is never
+//! repaired: when it breaks it says so once, and a new one is made, so that nobody can miss a reset.
+//!
+//! Nothing here knows clients, names or routes.
+
+mod call;
+mod connect;
+mod error;
+mod handshake;
+mod http;
+mod link;
+mod spec;
+mod stdio;
+
+pub use call::{CallEvent, CallQueue, CallStream, call_channel};
+pub use connect::{Connected, Connector};
+pub use error::LinkError;
+pub use handshake::{Hello, Introduction};
+pub use link::{Link, Outgoing, SharedLink, Sink};
+pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, Transport};
+pub use stdio::process::{Launcher, exec_helper, watchdog_helper};
+
+/// Request ids below this belong to the handshake of each link; callers begin here.
+pub const FIRST_CALL_ID: u64 = 16;
+
+/// The longest message accepted from a server.
+pub const MAX_MESSAGE: usize = 64 << 20;
+
+pub(crate) const LIMITS: tidings_wire::Limits =
+    tidings_wire::Limits { max_bytes: MAX_MESSAGE, max_depth: 256, max_batch: 256 };

@@ -64,7 +64,7 @@ pub struct Frame {
 pub struct FrameError {
     /// What is wrong.
     pub fault: FrameFault,
-    /// Whom to answer.
+    /// Whom to answer. Where the text has a result or an error, it is the id of the request that this text answers.
     pub id: Option<RawId>,
 }
 
@@ -184,9 +184,10 @@ impl Frame {
     }
 
     fn parse_text(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
-        let found = envelope(&bytes, limits)?;
+        let mut found = [None; 6];
+        let read = envelope(&bytes, limits, &mut found);
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
-        match classify(&bytes, &found) {
+        match read.and_then(|()| classify(&bytes, &found)) {
             Ok(kind) => Ok(Self {
                 kind,
                 id: id.is_some().then_some(found[ID]).flatten(),
@@ -260,9 +261,32 @@ impl Frame {
     }
 }
 
-/// Scans the envelope once; every value is validated on the way.
-fn envelope(bytes: &[u8], limits: &Limits) -> Result<[Option<Span>; 6], FrameFault> {
-    let mut found = [None; 6];
+/// Scans the envelope once; every value is validated on the way. On a fault, `found` holds the id only if it may be
+/// answered.
+fn envelope(bytes: &[u8], limits: &Limits, found: &mut [Option<Span>; 6]) -> Result<(), FrameFault> {
+    let mut duplicate = None;
+    if let Err(fault) = scan_envelope(bytes, limits, found, &mut duplicate) {
+        // Up to the place that is too deep the text is sound. Text that is not JSON has no id, whatever it looks like.
+        if duplicate == Some(ID) || !matches!(fault, FrameFault::Json(ScanError::TooDeep { .. })) {
+            found[ID] = None;
+        }
+        return Err(fault);
+    }
+    let Some(member) = duplicate else { return Ok(()) };
+    if member == ID {
+        found[ID] = None;
+    }
+    Err(FrameFault::DuplicateMember(MEMBERS[member]))
+}
+
+/// A repeated member is only noted, so that text which is not JSON is never reported as JSON that is no message. A
+/// repeated id outranks the others: with it nobody can be answered.
+fn scan_envelope(
+    bytes: &[u8],
+    limits: &Limits,
+    found: &mut [Option<Span>; 6],
+    duplicate: &mut Option<usize>,
+) -> Result<(), FrameFault> {
     let mut scanner = Scanner::new(bytes, limits.max_depth);
     scanner.space();
     if scanner.peek() != Some(b'{') {
@@ -275,8 +299,7 @@ fn envelope(bytes: &[u8], limits: &Limits) -> Result<[Option<Span>; 6], FrameFau
     scanner.space();
     if scanner.peek() == Some(b'}') {
         scanner.pos += 1;
-        scanner.finish()?;
-        return Ok(found);
+        return Ok(scanner.finish()?);
     }
     loop {
         let key = scanner.key()?;
@@ -284,15 +307,14 @@ fn envelope(bytes: &[u8], limits: &Limits) -> Result<[Option<Span>; 6], FrameFau
         let member = walk::Member { key, value };
         if let Some(i) = MEMBERS.iter().position(|name| member.is(bytes, name))
             && found[i].replace(value).is_some()
+            && (i == ID || duplicate.is_none())
         {
-            return Err(FrameFault::DuplicateMember(MEMBERS[i]));
+            *duplicate = Some(i);
         }
         if !scanner.more(b'}')? {
-            break;
+            return Ok(scanner.finish()?);
         }
     }
-    scanner.finish()?;
-    Ok(found)
 }
 
 fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault> {

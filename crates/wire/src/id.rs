@@ -2,17 +2,21 @@
 
 use std::fmt;
 
+use crate::scan::validate;
+
 /// A request id, or any other scalar that must come back exactly as it was sent: `1`, `"1"` and `1.0` all differ.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RawId(Box<str>);
 
 impl RawId {
-    /// From raw JSON text. `None` unless it is a string or a number.
+    /// From raw JSON text. `None` unless it is exactly one string or number: an id is copied into other messages.
     pub fn from_raw(raw: &[u8]) -> Option<Self> {
-        matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
-            .then(|| std::str::from_utf8(raw).ok())
-            .flatten()
-            .map(|text| Self(text.into()))
+        if !matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')) {
+            return None;
+        }
+        let span = validate(raw, 0).ok()?;
+        let text = std::str::from_utf8(raw).ok()?;
+        (span.end == raw.len()).then(|| Self(text.into()))
     }
 
     /// The raw JSON text, quotes of a string included.

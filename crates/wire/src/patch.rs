@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::scan::Span;
 use crate::text::encode_string;
-use crate::walk::{Member, members};
+use crate::walk::{Member, is_object, members};
 
 /// A set of replacements that do not overlap.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ enum Fate {
 }
 
 impl<'a> ObjectEdit<'a> {
-    /// Edits the object at `span`.
+    /// Edits the object at `span`. Where there is no object, the edit does nothing.
     pub fn new(bytes: &'a [u8], span: Span) -> Self {
         let members = members(bytes, span).map(|m| (m, Fate::Keep)).collect();
         Self { bytes, span, members, added: Vec::new() }
@@ -91,7 +91,7 @@ impl<'a> ObjectEdit<'a> {
         self.members.iter().rev().find(|(m, _)| m.is(self.bytes, name)).map(|(m, _)| m.value)
     }
 
-    /// Sets a member to raw JSON, in its place if it is there, else in front.
+    /// Sets a member to raw JSON, in its place if it is there, else in front. The last setting of a name counts.
     pub fn set(&mut self, name: &str, value: impl Into<Bytes>) -> &mut Self {
         let value = value.into();
         let mut found = false;
@@ -101,8 +101,12 @@ impl<'a> ObjectEdit<'a> {
                 found = true;
             }
         }
-        if !found {
-            self.added.push((name.to_owned(), value));
+        if found {
+            return self;
+        }
+        match self.added.iter_mut().find(|(added, _)| added == name) {
+            Some(added) => added.1 = value,
+            None => self.added.push((name.to_owned(), value)),
         }
         self
     }
@@ -112,13 +116,14 @@ impl<'a> ObjectEdit<'a> {
         self.remove_where(|key| key == name)
     }
 
-    /// Takes out every member whose decoded key satisfies `doomed`.
+    /// Takes out every member whose decoded key satisfies `doomed`, one that was just set included.
     pub fn remove_where(&mut self, doomed: impl Fn(&str) -> bool) -> &mut Self {
         for (member, fate) in &mut self.members {
             if crate::walk::string_at(self.bytes, member.key).is_some_and(|key| doomed(&key)) {
                 *fate = Fate::Remove;
             }
         }
+        self.added.retain(|(name, _)| !doomed(name));
         self
     }
 
@@ -129,6 +134,9 @@ impl<'a> ObjectEdit<'a> {
 
     /// Writes the changes into a patch.
     pub fn finish(self, patch: &mut Patch) {
+        if !is_object(self.bytes, self.span) {
+            return;
+        }
         let mut kept_before = false;
         for (i, (member, fate)) in self.members.iter().enumerate() {
             match fate {

@@ -1,6 +1,12 @@
 //! The event-stream framing, in and out.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// May stand once, before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// How much longer a line may be than the data it carries: a field name, and at the start the byte order mark.
+const LINE_OVERHEAD: usize = b"event: ".len() + BYTE_ORDER_MARK.len();
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,11 +38,13 @@ pub struct Decoder {
     data: BytesMut,
     has_data: bool,
     skip_newline: bool,
+    at_start: bool,
     limit: usize,
 }
 
 impl Decoder {
-    /// A decoder that refuses events larger than `limit`.
+    /// A decoder that refuses events whose content is larger than `limit`. Comments and other ignored lines count only
+    /// line by line.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -45,6 +53,7 @@ impl Decoder {
             data: BytesMut::new(),
             has_data: false,
             skip_newline: false,
+            at_start: true,
             limit,
         }
     }
@@ -54,48 +63,49 @@ impl Decoder {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole event. An event with an id or a retry but no data is reported too: it primes a resumption.
+    /// The next whole event. An event with an id or a retry but no data is reported too: it primes a resumption. An
+    /// error is final.
     pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLong> {
-        while let Some(line) = self.line() {
-            if line.is_empty() {
-                if let Some(event) = self.dispatch() {
-                    return Ok(Some(event));
-                }
-            } else {
-                self.field(&line);
+        loop {
+            if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
+            {
+                return Err(EventTooLong { limit: self.limit });
             }
-            self.check()?;
-        }
-        self.check()?;
-        Ok(None)
-    }
-
-    fn check(&self) -> Result<(), EventTooLong> {
-        if self.buffer.len().max(self.data.len()) > self.limit {
-            Err(EventTooLong { limit: self.limit })
-        } else {
-            Ok(())
+            let Some(line) = self.line()? else { return Ok(None) };
+            if !line.is_empty() {
+                self.field(&line);
+            } else if let Some(event) = self.dispatch() {
+                return Ok(Some(event));
+            }
         }
     }
 
-    fn line(&mut self) -> Option<Bytes> {
+    fn line(&mut self) -> Result<Option<Bytes>, EventTooLong> {
         if self.skip_newline && !self.buffer.is_empty() {
             // The second half of a CRLF that was cut in two.
             if self.buffer[0] == b'\n' {
-                let _ = self.buffer.split_to(1);
+                self.buffer.advance(1);
             }
             self.skip_newline = false;
         }
-        let Some(found) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
-            self.searched = self.buffer.len();
-            return None;
-        };
-        let end = self.searched + found;
+        let found = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
+        let end = found.map_or(self.buffer.len(), |found| self.searched + found);
+        // Only this line, never the whole buffer: a chunk may hold many events. It stays there, so the error does too.
+        if end > self.limit.saturating_add(LINE_OVERHEAD) {
+            return Err(EventTooLong { limit: self.limit });
+        }
+        if found.is_none() {
+            self.searched = end;
+            return Ok(None);
+        }
         self.searched = 0;
-        let line = self.buffer.split_to(end).freeze();
-        let ending = self.buffer.split_to(1);
-        self.skip_newline = ending[0] == b'\r';
-        Some(line)
+        let mut line = self.buffer.split_to(end).freeze();
+        self.skip_newline = self.buffer[0] == b'\r';
+        self.buffer.advance(1);
+        if std::mem::take(&mut self.at_start) && line.starts_with(BYTE_ORDER_MARK) {
+            line.advance(BYTE_ORDER_MARK.len());
+        }
+        Ok(Some(line))
     }
 
     fn field(&mut self, line: &[u8]) {
@@ -117,7 +127,7 @@ impl Decoder {
             }
             b"event" => self.current.event = String::from_utf8_lossy(value).into_owned(),
             b"id" if !value.contains(&0) => self.current.id = Some(String::from_utf8_lossy(value).into_owned()),
-            b"retry" => self.current.retry = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok()),
+            b"retry" => self.current.retry = milliseconds(value).or(self.current.retry),
             _ => {}
         }
     }
@@ -129,6 +139,12 @@ impl Decoder {
         self.has_data = false;
         meant.then_some(event)
     }
+}
+
+/// Digits only; `parse` alone would take a sign.
+fn milliseconds(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
 /// Writes one event. `data` must be on one line (see [`crate::one_line`]).

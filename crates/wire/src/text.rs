@@ -8,12 +8,20 @@ use bytes::Bytes;
 pub fn decode_string(raw: &[u8]) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let inner = std::str::from_utf8(inner).ok()?;
-    if !inner.contains('\\') {
-        return Some(Cow::Borrowed(inner));
+    if inner.bytes().any(|b| b < 0x20) {
+        return None;
+    }
+    match memchr::memchr2(b'"', b'\\', inner.as_bytes()) {
+        None => return Some(Cow::Borrowed(inner)),
+        Some(at) if inner.as_bytes()[at] == b'"' => return None,
+        Some(_) => {}
     }
     let mut out = String::with_capacity(inner.len());
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
+        if c == '"' {
+            return None;
+        }
         if c != '\\' {
             out.push(c);
             continue;
@@ -25,7 +33,8 @@ pub fn decode_string(raw: &[u8]) -> Option<Cow<'_, str>> {
             'r' => out.push('\r'),
             't' => out.push('\t'),
             'u' => out.push(unicode_escape(&mut chars)?),
-            plain => out.push(plain),
+            plain @ ('"' | '\\' | '/') => out.push(plain),
+            _ => return None,
         }
     }
     Some(Cow::Owned(out))

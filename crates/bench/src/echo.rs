@@ -1,0 +1,254 @@
+//! The MCP answers that the echo servers on HTTP and stdio share. Knows nothing of transports.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The revision that legacy clients of the harness speak.
+pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
+/// The revision that modern clients of the harness speak.
+pub(crate) const MODERN_REVISION: &str = "2026-07-28";
+
+/// A protocol era.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Era {
+    /// Revisions with `initialize` and sessions.
+    Legacy,
+    /// Revisions where each request stands for itself.
+    Modern,
+}
+
+impl Era {
+    /// The word for it on the command line and in the table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
+/// Which eras a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Offer {
+    Legacy,
+    Modern,
+    Both,
+}
+
+impl Offer {
+    fn has(self, era: Era) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Legacy => era == Era::Legacy,
+            Self::Modern => era == Era::Modern,
+        }
+    }
+}
+
+/// What a server has to say to one message.
+pub(crate) enum Reply {
+    /// The answer to `initialize`: a transport with sessions opens one.
+    Opened(Vec<u8>),
+    /// A result; legacy results need an open session.
+    Result(Era, Vec<u8>),
+    /// A JSON-RPC error of this era and code.
+    Error(Era, i32, Vec<u8>),
+    /// A notification: nothing to say.
+    Nothing,
+}
+
+/// An echo server's answers.
+pub(crate) struct EchoServer {
+    offer: Offer,
+    /// The value of `tools`, ready to be written.
+    tools: String,
+}
+
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Params<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "protocolVersion")]
+    revision: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    arguments: Arguments<'a>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Meta<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    revision: Option<Cow<'a, str>>,
+}
+
+impl EchoServer {
+    /// A server of these eras, whose `tools` value has at least `list_bytes` bytes.
+    pub(crate) fn new(offer: Offer, list_bytes: usize) -> Self {
+        Self { offer, tools: tools(list_bytes) }
+    }
+
+    /// Answers one JSON-RPC message.
+    pub(crate) fn answer(&self, message: &[u8]) -> Result<Reply, serde_json::Error> {
+        let frame: Frame<'_> = serde_json::from_slice(message)?;
+        let Some(id) = frame.id.map(RawValue::get) else {
+            return Ok(Reply::Nothing);
+        };
+        let era = match frame.params.meta.revision {
+            Some(_) => Era::Modern,
+            None => Era::Legacy,
+        };
+        if !self.offer.has(era) {
+            return Ok(refuse_era(era, id));
+        }
+        Ok(match (&*frame.method, era) {
+            ("initialize", Era::Legacy) => Reply::Opened(initialized(id, &frame.params)),
+            ("server/discover", Era::Modern) => Reply::Result(era, discovered(id)),
+            ("ping", Era::Legacy) => Reply::Result(era, result(id, "")),
+            ("tools/list", _) => Reply::Result(era, self.listed(id, era)),
+            ("tools/call", _) => {
+                let text = frame.params.arguments.text.map_or("\"\"", RawValue::get);
+                Reply::Result(era, called(id, era, text))
+            }
+            _ => error(id, era, -32601, "Method not found"),
+        })
+    }
+
+    fn listed(&self, id: &str, era: Era) -> Vec<u8> {
+        let hints = match era {
+            Era::Legacy => "",
+            Era::Modern => r#","resultType":"complete","ttlMs":60000,"cacheScope":"public""#,
+        };
+        result(id, &format!(r#""tools":{}{hints}"#, self.tools))
+    }
+}
+
+fn result(id: &str, members: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{members}}}}}"#).into_bytes()
+}
+
+fn error(id: &str, era: Era, code: i32, message: &str) -> Reply {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#);
+    Reply::Error(era, code, body.into_bytes())
+}
+
+fn refuse_era(era: Era, id: &str) -> Reply {
+    match era {
+        Era::Modern => error(id, Era::Legacy, -32600, "No session"),
+        Era::Legacy => error(id, Era::Modern, -32602, "Only revision 2026-07-28 is supported"),
+    }
+}
+
+fn initialized(id: &str, params: &Params<'_>) -> Vec<u8> {
+    let revision = match params.revision.as_deref() {
+        Some(known @ ("2024-11-05" | "2025-03-26" | "2025-06-18")) => known,
+        _ => LEGACY_REVISION,
+    };
+    result(
+        id,
+        &format!(
+            r#""protocolVersion":"{revision}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"echo","version":"1.0.0"}}"#
+        ),
+    )
+}
+
+fn discovered(id: &str) -> Vec<u8> {
+    result(
+        id,
+        &format!(
+            r#""resultType":"complete","supportedVersions":["{MODERN_REVISION}"],"capabilities":{{"tools":{{}}}},"ttlMs":60000,"cacheScope":"public","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"echo","version":"1.0.0"}}}}"#
+        ),
+    )
+}
+
+fn called(id: &str, era: Era, text: &str) -> Vec<u8> {
+    let kind = match era {
+        Era::Legacy => "",
+        Era::Modern => r#","resultType":"complete""#,
+    };
+    result(id, &format!(r#""content":[{{"type":"text","text":{text}}}],"isError":false{kind}"#))
+}
+
+/// `echo`, and as many tools of an ordinary size as fill the list.
+fn tools(list_bytes: usize) -> String {
+    let mut list = String::from(
+        r#"[{"name":"echo","description":"Answers with its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}"#,
+    );
+    let mut number = 0;
+    while list.len() < list_bytes {
+        // Writing to a string does not fail.
+        let _ = write!(
+            list,
+            r#",{{"name":"tool_{number:04}","description":"Number {number} of the tools that make this list as long as that of a large server. Takes a path, a pattern and a limit, and reports the lines that match.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where to look"}},"pattern":{{"type":"string","description":"What to look for"}},"limit":{{"type":"integer","minimum":1,"default":100}}}},"required":["path","pattern"]}}}}"#
+        );
+        number += 1;
+    }
+    list.push(']');
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(reply: Reply) -> serde_json::Value {
+        match reply {
+            Reply::Opened(body) | Reply::Result(_, body) | Reply::Error(_, _, body) => {
+                serde_json::from_slice(&body).unwrap()
+            }
+            Reply::Nothing => serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn echo_keeps_the_text_and_the_type_of_the_id() {
+        let server = EchoServer::new(Offer::Both, 0);
+        let call = br#"{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"echo","arguments":{"text":"a\u00e9\n"}}}"#;
+        let answer = text(server.answer(call).unwrap());
+        assert_eq!(answer["id"], "7");
+        assert_eq!(answer["result"]["content"][0]["text"], "aé\n");
+        assert!(answer["result"].get("resultType").is_none());
+    }
+
+    #[test]
+    fn modern_results_carry_the_required_fields() {
+        let server = EchoServer::new(Offer::Both, 0);
+        let list = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let answer = text(server.answer(list).unwrap());
+        for field in ["resultType", "ttlMs", "cacheScope", "tools"] {
+            assert!(answer["result"].get(field).is_some(), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_legacy_server_refuses_the_modern_probe() {
+        let server = EchoServer::new(Offer::Legacy, 0);
+        let probe = br#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        assert!(matches!(server.answer(probe).unwrap(), Reply::Error(Era::Legacy, _, _)));
+    }
+
+    #[test]
+    fn the_long_list_is_as_long_as_asked_and_parses() {
+        let list = tools(100_000);
+        assert!(list.len() >= 100_000 && list.len() < 101_000);
+        serde_json::from_str::<serde_json::Value>(&list).unwrap();
+    }
+}

@@ -1,0 +1,82 @@
+//! Facts about the machine, without which numbers mean little.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// The machine of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_mb: u64,
+    pub(crate) kernel: String,
+    pub(crate) rustc: String,
+    /// The share of the CPU that others used in the second before the run, 0 to 1.
+    pub(crate) busy_before: f64,
+}
+
+impl Machine {
+    /// Reads them from the kernel; what can not be read is "unknown".
+    pub(crate) async fn read() -> Self {
+        let before = cpu_ticks();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let after = cpu_ticks();
+        let unknown = || "unknown".to_owned();
+        Self {
+            cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_mb: kilobytes("/proc/meminfo", "MemTotal").unwrap_or(0) / 1024,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| unknown(), |text| text.trim().to_owned()),
+            rustc: rustc().unwrap_or_else(unknown),
+            busy_before: busy_share(before, after),
+        }
+    }
+}
+
+/// Resident memory of a process, in megabytes of 1024² bytes.
+pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
+    let kilobytes = kilobytes(&format!("/proc/{pid}/status"), "VmRSS")?;
+    Some(kilobytes as f64 / 1024.0)
+}
+
+fn field(file: &str, key: &str) -> Option<String> {
+    fs::read_to_string(file).ok()?.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim().to_owned())
+    })
+}
+
+fn kilobytes(file: &str, key: &str) -> Option<u64> {
+    field(file, key)?.split_whitespace().next()?.parse().ok()
+}
+
+/// All ticks of all cores so far, and the idle ones among them.
+fn cpu_ticks() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks: Vec<u64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .take(8) // user to steal; guest time is contained in user
+        .filter_map(|tick| tick.parse().ok())
+        .collect();
+    (ticks.iter().sum(), ticks.iter().skip(3).take(2).sum())
+}
+
+fn busy_share(before: (u64, u64), after: (u64, u64)) -> f64 {
+    let all = after.0.saturating_sub(before.0);
+    let idle = after.1.saturating_sub(before.1);
+    1.0 - idle as f64 / all.max(1) as f64
+}
+
+fn rustc() -> Option<String> {
+    let output = Command::new("rustc").arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim().to_owned())
+}

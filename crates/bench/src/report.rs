@@ -1,0 +1,259 @@
+//! What a run found: rows, and the table, JSON and Markdown made of them.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+/// In what a row is measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Measure {
+    RequestsPerSecond,
+    MedianMicros,
+    Megabytes,
+    Milliseconds,
+}
+
+/// What the verdict of a row must be.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    /// The ratio to the baseline, at least.
+    RatioAtLeast(f64),
+    /// The ratio to the baseline, at most.
+    RatioAtMost(f64),
+    /// Megabytes, at most.
+    MegabytesAtMost(f64),
+    /// Milliseconds beyond the baseline, at most.
+    ExtraMillisecondsAtMost(f64),
+}
+
+/// One target and what was measured for it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) case: u8,
+    pub(crate) what: String,
+    pub(crate) measure: Measure,
+    pub(crate) target: Target,
+    /// Medians over the repetitions.
+    pub(crate) baseline: Option<f64>,
+    pub(crate) gateway: Option<f64>,
+    /// The number that is held against the target: the median of each repetition's own.
+    pub(crate) verdict: Option<f64>,
+    pub(crate) ok: bool,
+    /// Each repetition in full.
+    pub(crate) samples: Vec<Value>,
+    /// Why it failed where numbers do not say it.
+    pub(crate) note: Option<String>,
+}
+
+/// One repetition in numbers.
+pub(crate) struct Sample {
+    pub(crate) baseline: Option<f64>,
+    pub(crate) gateway: Option<f64>,
+    pub(crate) full: Value,
+}
+
+impl Target {
+    fn verdict(self, baseline: Option<f64>, gateway: Option<f64>) -> Option<f64> {
+        match self {
+            Self::RatioAtLeast(_) | Self::RatioAtMost(_) => Some(gateway? / baseline?),
+            Self::MegabytesAtMost(_) => gateway,
+            Self::ExtraMillisecondsAtMost(_) => Some(gateway? - baseline?),
+        }
+    }
+
+    fn holds(self, verdict: f64) -> bool {
+        match self {
+            Self::RatioAtLeast(least) => verdict >= least,
+            Self::RatioAtMost(most) | Self::MegabytesAtMost(most) | Self::ExtraMillisecondsAtMost(most) => {
+                verdict <= most
+            }
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::RatioAtLeast(least) => format!("≥ {least}"),
+            Self::RatioAtMost(most) => format!("≤ {most}"),
+            Self::MegabytesAtMost(most) => format!("≤ {most} MB"),
+            Self::ExtraMillisecondsAtMost(most) => format!("≤ +{most} ms"),
+        }
+    }
+}
+
+impl Row {
+    /// Judges the repetitions. A note is a failure that the numbers can not show.
+    pub(crate) fn judge(
+        case: u8,
+        what: String,
+        measure: Measure,
+        target: Target,
+        samples: Vec<Sample>,
+        note: Option<String>,
+    ) -> Self {
+        let verdict = median(samples.iter().filter_map(|sample| target.verdict(sample.baseline, sample.gateway)));
+        Self {
+            case,
+            what,
+            measure,
+            target,
+            baseline: median(samples.iter().filter_map(|sample| sample.baseline)),
+            gateway: median(samples.iter().filter_map(|sample| sample.gateway)),
+            verdict,
+            ok: note.is_none() && verdict.is_some_and(|verdict| target.holds(verdict)),
+            samples: samples.into_iter().map(|sample| sample.full).collect(),
+            note,
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let number = |value: Option<f64>| match (value, self.measure) {
+            (None, _) => "–".to_owned(),
+            (Some(value), Measure::RequestsPerSecond) => format!("{value:.0}/s"),
+            (Some(value), Measure::MedianMicros) => format!("{value:.0} µs"),
+            (Some(value), Measure::Megabytes) => format!("{value:.1} MB"),
+            (Some(value), Measure::Milliseconds) => format!("{value:.1} ms"),
+        };
+        let verdict = match (self.verdict, self.target) {
+            (None, _) | (Some(_), Target::MegabytesAtMost(_)) => "–".to_owned(),
+            (Some(verdict), Target::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
+            (Some(verdict), _) => format!("{verdict:.2}"),
+        };
+        [
+            self.what.clone(),
+            number(self.baseline),
+            number(self.gateway),
+            verdict,
+            self.target.text(),
+            if self.ok { "yes" } else { "NO" }.to_owned(),
+        ]
+    }
+}
+
+/// The median; with an even count the mean of the middle two.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+const HEADS: [&str; 6] = ["what", "floor", "gateway", "ratio", "target", "ok"];
+
+/// The table as Markdown, aligned so that a terminal shows it well too.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut lines = vec![HEADS.map(str::to_owned)];
+    lines.extend(rows.iter().map(Row::cells));
+    let widths: Vec<usize> = (0..HEADS.len())
+        .map(|column| {
+            let width = |line: &[String; 6]| line[column].chars().count();
+            lines.iter().map(width).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        for (cell, width) in line.iter().zip(&widths) {
+            text.push_str(&format!("| {cell:<width$} "));
+        }
+        text.push_str("|\n");
+        if index == 0 {
+            for width in &widths {
+                text.push_str(&format!("|{}", "-".repeat(width + 2)));
+            }
+            text.push_str("|\n");
+        }
+    }
+    text.push_str(&notes(rows));
+    text
+}
+
+/// Each note once, after the rows it belongs to.
+fn notes(rows: &[Row]) -> String {
+    let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let Some(note) = row.note.as_deref() else {
+            continue;
+        };
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, whose)) => whose.push(&row.what),
+            None => notes.push((note, vec![&row.what])),
+        }
+    }
+    notes.into_iter().map(|(note, whose)| format!("\n{}: {note}\n", whose.join("; "))).collect()
+}
+
+/// The whole run as JSON.
+pub(crate) fn json(machine: &Machine, rows: &[Row], seconds: f64, repeat: usize) -> Value {
+    serde_json::json!({
+        "machine": machine,
+        "seconds": seconds,
+        "repetitions": repeat,
+        "rows": rows,
+    })
+}
+
+/// The page for the documentation.
+pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: usize) -> String {
+    format!(
+        "# Benchmarks\n\n\
+         Made by `cargo xtask bench --markdown docs/benchmarks.md`. Every number is the median of {repeat} \
+         repetitions of {seconds} s; in each repetition the baseline (\"floor\") and the gateway take turns on \
+         the same machine, and the ratio is the median of the repetitions' own ratios.\n\n\
+         {table}\n\
+         - Calls: the floor is a bare hyper reverse proxy in front of the same echo server. A legacy client has a \
+         legacy server behind it, a modern client a modern one.\n\
+         - Tool list: the floor is a fixed body of the same size from the same HTTP stack (axum on hyper).\n\
+         - Memory: VmRSS of the gateway process alone, idle, with its servers connected.\n\
+         - Start: the floor is the same server started alone and asked directly; the gateway's time counts from \
+         the start of its process. The row shows the server with the greatest difference.\n\n\
+         Load client, proxies and servers are processes of their own and share the machine:\n\n\
+         | | |\n|---|---|\n\
+         | CPU | {cpu}, {cores} cores |\n\
+         | memory | {memory} MB |\n\
+         | kernel | {kernel} |\n\
+         | compiler | {rustc} |\n\
+         | CPU used by others just before | {busy:.0} % |\n",
+        table = table(rows),
+        cpu = machine.cpu,
+        cores = machine.cores,
+        memory = machine.memory_mb,
+        kernel = machine.kernel,
+        rustc = machine.rustc,
+        busy = machine.busy_before * 100.0,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(baseline: f64, gateway: Option<f64>) -> Sample {
+        Sample { baseline: Some(baseline), gateway, full: Value::Null }
+    }
+
+    fn row(target: Target, samples: Vec<Sample>, note: Option<String>) -> Row {
+        Row::judge(1, "x".into(), Measure::RequestsPerSecond, target, samples, note)
+    }
+
+    #[test]
+    fn the_median_ratio_decides_and_not_the_ratio_of_medians() {
+        let samples = vec![sample(100.0, Some(70.0)), sample(200.0, Some(100.0)), sample(50.0, Some(50.0))];
+        let row = row(Target::RatioAtLeast(0.67), samples, None);
+        assert_eq!(row.verdict, Some(0.7));
+        assert!(row.ok);
+    }
+
+    #[test]
+    fn a_row_without_the_gateway_or_with_a_note_is_a_miss() {
+        let target = Target::RatioAtLeast(0.67);
+        assert!(!row(target, vec![sample(100.0, None)], None).ok);
+        let note = Some("refused".to_owned());
+        assert!(!row(target, vec![sample(100.0, Some(100.0))], note).ok);
+    }
+}

@@ -1,0 +1,124 @@
+//! The suite: starts the parts, runs each case and gathers the rows.
+
+mod memory;
+mod startup;
+mod throughput;
+
+use std::path::{Path, PathBuf};
+
+use crate::error::BenchError;
+use crate::machine::Machine;
+use crate::process::this_program;
+use crate::report::{self, Row};
+
+/// With more of the CPU than this in other hands, even ratios are noise.
+const BUSY: f64 = 0.1;
+
+/// Options of the whole run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=5))]
+    only: Option<u8>,
+    /// Seconds of each load run.
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Repetitions of each case.
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// The gateway to measure [default: `tidings` beside this program].
+    #[arg(long)]
+    gateway: Option<PathBuf>,
+    /// Where to write the numbers.
+    #[arg(long, default_value = "target/bench.json")]
+    json: PathBuf,
+    /// Write the table and the machine's facts as a page.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Exit with 0 even when a target is missed.
+    #[arg(long)]
+    pub(crate) no_fail: bool,
+}
+
+/// What every case needs.
+struct Bench {
+    gateway: PathBuf,
+    seconds: f64,
+    repeat: usize,
+    folder: Scratch,
+}
+
+/// A folder for configurations, logs and data, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Self, BenchError> {
+        let folder = std::env::temp_dir().join(format!("tidings-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(BenchError::io("making a scratch folder"))?;
+        Ok(Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind lies in the system's temporary folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the cases, prints and writes what they found; says whether every target holds.
+pub(crate) async fn run(options: &Options) -> Result<bool, BenchError> {
+    let gateway = match &options.gateway {
+        Some(path) => path.clone(),
+        None => this_program()?.with_file_name("tidings"),
+    };
+    let bench = Bench { gateway, seconds: options.seconds, repeat: options.repeat.max(1), folder: Scratch::make()? };
+    let machine = Machine::read().await;
+    if machine.busy_before > BUSY {
+        eprintln!("warning: others use {:.0} % of the CPU; the numbers will say little", machine.busy_before * 100.0);
+    }
+    let rows = tokio::select! {
+        rows = cases(&bench, options.only) => rows?,
+        // Dropping the cases ends every process they started.
+        _ = tokio::signal::ctrl_c() => return Err(BenchError::Interrupted),
+    };
+
+    println!("{}", report::table(&rows));
+    let json = report::json(&machine, &rows, bench.seconds, bench.repeat);
+    write(&options.json, &format!("{json:#}\n"))?;
+    if let Some(path) = &options.markdown {
+        let page = report::markdown(&machine, &rows, bench.seconds, bench.repeat);
+        write(path, &page)?;
+    }
+    Ok(rows.iter().all(|row| row.ok))
+}
+
+async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> {
+    let wanted = |case| only.is_none_or(|only| only == case);
+    let mut rows = Vec::new();
+    if wanted(1) || wanted(2) {
+        rows.extend(throughput::calls(bench, wanted(1), wanted(2)).await?);
+    }
+    if wanted(3) {
+        rows.extend(throughput::lists(bench).await?);
+    }
+    if wanted(4) {
+        rows.push(memory::idle(bench).await);
+    }
+    if wanted(5) {
+        rows.push(startup::one_hanging(bench).await?);
+    }
+    rows.sort_by_key(|row| row.case);
+    Ok(rows)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(BenchError::io("making the report's folder"))?;
+    }
+    std::fs::write(path, text).map_err(BenchError::io("writing a report"))
+}

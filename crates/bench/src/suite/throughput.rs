@@ -1,0 +1,192 @@
+//! Cases 1 to 3: requests per second and latency under load, in turns with a baseline.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+
+use super::Bench;
+use crate::echo::Era;
+use crate::error::BenchError;
+use crate::load::LoadReport;
+use crate::load::http::Connection;
+use crate::load::request::Client;
+use crate::process::{Gateway, Part, run_part};
+use crate::report::{Measure, Row, Sample, Target};
+
+const LIST_BYTES: usize = 100_000;
+
+/// A load that is put on both sides.
+struct Load {
+    case: u8,
+    what: String,
+    era: Era,
+    operation: &'static str,
+    clients: usize,
+    /// Whether the baseline is an MCP endpoint, and opens sessions.
+    baseline_has_sessions: bool,
+    measure: Measure,
+    target: Target,
+}
+
+/// Cases 1 and 2: `tools/call` of a small echo, for each era.
+pub(super) async fn calls(bench: &Bench, throughput: bool, latency: bool) -> Result<Vec<Row>, BenchError> {
+    let mut rows = Vec::new();
+    for era in [Era::Legacy, Era::Modern] {
+        let upstream = upstream(era, 0).await?;
+        let to = upstream.address.to_string();
+        let floor = Part::start("floor", &["--to".into(), to]).await?;
+        let gateway = gateway(bench, &upstream).await;
+        for load in call_loads(era) {
+            let wanted = match load.case {
+                1 => throughput,
+                _ => latency,
+            };
+            if wanted {
+                rows.push(compare(bench, load, floor.address, gateway.as_ref()).await);
+            }
+        }
+        if let Ok(gateway) = gateway {
+            gateway.stop().await;
+        }
+    }
+    Ok(rows)
+}
+
+fn call_loads(era: Era) -> [Load; 2] {
+    let word = era.word();
+    [
+        Load {
+            case: 1,
+            what: format!("tools/call, 16 clients, {word}"),
+            era,
+            operation: "call",
+            clients: 16,
+            baseline_has_sessions: true,
+            measure: Measure::RequestsPerSecond,
+            target: Target::RatioAtLeast(0.67),
+        },
+        Load {
+            case: 2,
+            what: format!("tools/call, 1 client, p50, {word}"),
+            era,
+            operation: "call",
+            clients: 1,
+            baseline_has_sessions: true,
+            measure: Measure::MedianMicros,
+            target: Target::RatioAtMost(1.5),
+        },
+    ]
+}
+
+/// Case 3: a long `tools/list` from the catalogue, against a fixed body of the same size.
+pub(super) async fn lists(bench: &Bench) -> Result<Vec<Row>, BenchError> {
+    let mut rows = Vec::new();
+    for era in [Era::Legacy, Era::Modern] {
+        let upstream = upstream(era, LIST_BYTES).await?;
+        let mut gateway = gateway(bench, &upstream).await;
+        let mut bytes = LIST_BYTES;
+        if let Ok(running) = &gateway {
+            match list_size(running.address, era).await {
+                Ok(size) => bytes = size,
+                Err(error) => gateway = Err(error),
+            }
+        }
+        let fixed = Part::start("static", &["--bytes".into(), bytes.to_string()]).await?;
+        let load = Load {
+            case: 3,
+            what: format!("tools/list of {} KB, 16 clients, {}", bytes / 1000, era.word()),
+            era,
+            operation: "list",
+            clients: 16,
+            baseline_has_sessions: false,
+            measure: Measure::RequestsPerSecond,
+            target: Target::RatioAtLeast(0.8),
+        };
+        rows.push(compare(bench, load, fixed.address, gateway.as_ref()).await);
+        if let Ok(gateway) = gateway {
+            gateway.stop().await;
+        }
+    }
+    Ok(rows)
+}
+
+/// The size of the gateway's answer; a list cut short would make the comparison worthless.
+async fn list_size(address: SocketAddr, era: Era) -> Result<usize, BenchError> {
+    let connection = Connection::open(address).await?;
+    let mut client = Client::start(connection, era, "echo").await?;
+    let body = client.list().await?;
+    if body.len() < LIST_BYTES {
+        return Err(BenchError::unexpected("tools/list", "100 KB", body));
+    }
+    Ok(body.len())
+}
+
+/// The echo server; a client of one era has a server of the same era behind it.
+async fn upstream(era: Era, list_bytes: usize) -> Result<Part, BenchError> {
+    let args = ["--era".to_owned(), era.word().to_owned(), "--list-bytes".to_owned(), list_bytes.to_string()];
+    Part::start("upstream", &args).await
+}
+
+async fn gateway(bench: &Bench, upstream: &Part) -> Result<Gateway, BenchError> {
+    let config = format!("[servers.echo]\nurl = \"http://{}/mcp\"\n", upstream.address);
+    Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await
+}
+
+/// Baseline and gateway in turns; who begins changes with each repetition.
+async fn compare(bench: &Bench, load: Load, baseline: SocketAddr, gateway: Result<&Gateway, &BenchError>) -> Row {
+    let mut samples = Vec::new();
+    let mut note = gateway.err().map(ToString::to_string);
+    for repetition in 0..bench.repeat {
+        eprintln!("{} … {}/{}", load.what, repetition + 1, bench.repeat);
+        let mut reports = [None, None];
+        let order = if repetition % 2 == 0 { [0, 1] } else { [1, 0] };
+        for side in order {
+            let address = match (side, gateway) {
+                (0, _) => baseline,
+                (_, Ok(gateway)) => gateway.address,
+                (_, Err(_)) => continue,
+            };
+            let sessions = side == 1 || load.baseline_has_sessions;
+            match put_load(bench, &load, address, sessions).await {
+                Ok(report) => reports[side] = Some(report),
+                Err(error) => note = Some(error.to_string()),
+            }
+        }
+        let [baseline, gateway] = reports;
+        samples.push(Sample {
+            baseline: baseline.as_ref().map(|report| load.number(report)),
+            gateway: gateway.as_ref().map(|report| load.number(report)),
+            full: json!({ "baseline": baseline, "gateway": gateway }),
+        });
+    }
+    Row::judge(load.case, load.what, load.measure, load.target, samples, note)
+}
+
+async fn put_load(bench: &Bench, load: &Load, address: SocketAddr, sessions: bool) -> Result<LoadReport, BenchError> {
+    let mut args = vec![
+        "--to".to_owned(),
+        address.to_string(),
+        "--era".to_owned(),
+        load.era.word().to_owned(),
+        "--operation".to_owned(),
+        load.operation.to_owned(),
+        "--clients".to_owned(),
+        load.clients.to_string(),
+        "--seconds".to_owned(),
+        bench.seconds.to_string(),
+    ];
+    if !sessions {
+        args.push("--no-session".to_owned());
+    }
+    let output = run_part("load", &args).await?;
+    serde_json::from_slice(&output).map_err(|_| BenchError::unexpected("the load client", "a report", &output))
+}
+
+impl Load {
+    fn number(&self, report: &LoadReport) -> f64 {
+        match self.measure {
+            Measure::MedianMicros => report.p50_us,
+            _ => report.requests_per_second,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The server behind the proxies: an MCP echo server over Streamable HTTP.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+
+use crate::accept::{Listen, accept};
+use crate::echo::{EchoServer, Era, Offer, Reply};
+use crate::error::BenchError;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// Options of the `upstream` part.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    listen: Listen,
+    /// The eras it answers.
+    #[arg(long, value_enum, default_value = "both")]
+    era: Offer,
+    /// The least size of its tool list.
+    #[arg(long, default_value_t = 0)]
+    list_bytes: usize,
+}
+
+struct Server {
+    echo: EchoServer,
+    sessions: AtomicU64,
+}
+
+/// Serves until the process is ended.
+pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+    let server =
+        Arc::new(Server { echo: EchoServer::new(options.era, options.list_bytes), sessions: AtomicU64::new(0) });
+    accept(&options.listen, |io| {
+        let server = Arc::clone(&server);
+        async move {
+            let service = service_fn(move |request| respond(Arc::clone(&server), request));
+            // A client that leaves is not worth a word.
+            let _ = http1::Builder::new().serve_connection(io, service).await;
+        }
+    })
+    .await
+}
+
+async fn respond(server: Arc<Server>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.method() == Method::DELETE {
+        return Ok(empty(StatusCode::OK));
+    }
+    if request.method() != Method::POST {
+        return Ok(empty(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    let in_session = request.headers().contains_key(SESSION);
+    let Ok(body) = request.into_body().collect().await else {
+        return Ok(empty(StatusCode::BAD_REQUEST));
+    };
+    let Ok(reply) = server.echo.answer(&body.to_bytes()) else {
+        return Ok(empty(StatusCode::BAD_REQUEST));
+    };
+    Ok(match reply {
+        Reply::Nothing => empty(StatusCode::ACCEPTED),
+        Reply::Opened(body) => {
+            let number = server.sessions.fetch_add(1, Ordering::Relaxed);
+            let mut response = json(StatusCode::OK, body);
+            if let Ok(id) = HeaderValue::from_str(&format!("echo-{number:08x}")) {
+                response.headers_mut().insert(SESSION, id);
+            }
+            response
+        }
+        Reply::Result(Era::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
+        Reply::Result(_, body) => json(StatusCode::OK, body),
+        Reply::Error(Era::Legacy, _, body) if in_session => json(StatusCode::OK, body),
+        Reply::Error(Era::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
+        Reply::Error(_, _, body) => json(StatusCode::BAD_REQUEST, body),
+    })
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,120 @@
+//! Tree to plan: which keys there are, what they mean, and what has to hold between them.
+
+mod access;
+mod clash;
+mod clients;
+mod itself;
+mod server;
+mod settings;
+mod watch;
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Errors, Fault};
+use crate::expand::{Dialect, Expander, Surroundings};
+use crate::plan::server::ServerConfig;
+use crate::plan::{Config, key_path};
+use crate::read::{Findings, Reading, Section};
+use crate::tree::{self, Entry, SyntaxError};
+
+/// Decodes a whole file.
+pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Errors> {
+    let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let base = base.parent().map_or_else(PathBuf::new, Path::to_owned);
+    if is_json(text, path) {
+        let reading = reading(Some(path), base, Dialect::Clients, surroundings);
+        let config = match tree::json::parse(text) {
+            Ok(node) => clients::config(&reading, &node),
+            Err(error) => {
+                syntax(&reading, error);
+                Config::default()
+            }
+        };
+        conclude(reading, config)
+    } else {
+        let reading = reading(Some(path), base, Dialect::Native, surroundings);
+        let (entries, errors) = tree::toml::parse(text);
+        // What a broken text seems to say is not worth complaints of its own.
+        let config = if errors.is_empty() { native(&reading, &entries) } else { Config::default() };
+        errors.into_iter().for_each(|error| syntax(&reading, error));
+        conclude(reading, config)
+    }
+}
+
+/// Decodes one server with the keys of `[servers.X]`.
+pub(crate) fn single_server(
+    name: &str,
+    body: &serde_json::Value,
+    base: &Path,
+    surroundings: &Surroundings<'_>,
+) -> Result<ServerConfig, Errors> {
+    let reading = reading(None, base.to_owned(), Dialect::Native, surroundings);
+    let node = tree::json::from_value(body);
+    let path = key_path("servers", name);
+    if name.trim().is_empty() {
+        reading.fault(&path, None, Fault::Empty);
+    }
+    let section = Section::of_node(&reading, path, None, &node);
+    let server = section.and_then(|section| server::native(section, name));
+    let findings = reading.findings.into_inner();
+    match (server, Errors::from_found(findings.errors)) {
+        (Some(server), None) => Ok(server),
+        (_, Some(errors)) => Err(errors),
+        (None, None) => Err(Errors::unusable(key_path("servers", name))),
+    }
+}
+
+fn is_json(text: &str, path: &Path) -> bool {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json" | "jsonc") => true,
+        Some("toml") => false,
+        _ => text.trim_start().starts_with('{'),
+    }
+}
+
+fn reading<'a>(file: Option<&Path>, base: PathBuf, dialect: Dialect, surroundings: &Surroundings<'a>) -> Reading<'a> {
+    Reading {
+        file: file.map(Path::to_owned),
+        expander: Expander { surroundings: *surroundings, dialect, base },
+        lenient: Cell::new(false),
+        findings: RefCell::new(Findings::default()),
+    }
+}
+
+fn syntax(reading: &Reading<'_>, error: SyntaxError) {
+    reading.fault("", error.at, Fault::Syntax { message: error.message });
+}
+
+fn native(reading: &Reading<'_>, entries: &[Entry]) -> Config {
+    let mut root = Section::new(reading, String::new(), None, entries);
+    let gateway = root.section("gateway").map(settings::gateway).unwrap_or_default();
+    let notifications = root.section("notifications").map(settings::notifications).unwrap_or_default();
+    let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
+    let servers = servers.into_iter().filter_map(|(name, section)| {
+        let place = (section.path.clone(), section.at);
+        server::native(section, name).filter(|server| !itself::skipped(reading, &place.0, place.1, server))
+    });
+    let mut servers: Vec<_> = servers.collect();
+    server::fit_timeouts(&mut servers, &gateway);
+    let watches = root.section("watch").as_ref().map(watch::all).unwrap_or_default();
+    let auth = root.section("auth").map(access::auth);
+    root.remember("cluster");
+    let cluster = root.section("cluster").and_then(access::cluster);
+    root.finish();
+    Config { gateway, notifications, servers, watches, auth, cluster, ..Config::default() }
+}
+
+/// The plan with what was noted about it, or the faults.
+fn conclude(reading: Reading<'_>, mut config: Config) -> Result<Config, Errors> {
+    clash::check(&reading, &config.servers);
+    let findings = reading.findings.into_inner();
+    match Errors::from_found(findings.errors) {
+        Some(errors) => Err(errors),
+        None => {
+            config.warnings = findings.warnings;
+            config.places = findings.places;
+            Ok(config)
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `[servers.X]`.
+
+use crate::error::Fault;
+use crate::plan::filter::ToolFilter;
+use crate::plan::gateway::GatewaySettings;
+use crate::plan::server::{Approval, ContainerRuntime, EraChoice, Isolation, ServerConfig, Transport, UriMode};
+use crate::read::Section;
+
+const KINDS: &[&str] = &["command", "url", "container", "project"];
+
+/// A server in our own words.
+pub(super) fn native(mut section: Section<'_, '_>, name: &str) -> Option<ServerConfig> {
+    let enabled = section.boolean("enabled").unwrap_or(true);
+    section.reading.lenient.set(!enabled);
+    let kind = section.kind(KINDS);
+    let transport = kind.and_then(|kind| transport(&mut section, kind));
+    // Known whatever the kind, so that a missing kind is the only complaint.
+    for key in ["args", "env", "cwd", "headers", "runtime"] {
+        section.has(key);
+    }
+    let server = common(&mut section, name, enabled, transport);
+    section.reading.lenient.set(false);
+    section.finish();
+    server
+}
+
+/// The transport that the key `kind` asks for, with the keys that go with it.
+pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Transport> {
+    match kind {
+        "command" => {
+            let command = section.text("command").map(|command| located(section, command));
+            let args = section.texts("args").unwrap_or_default();
+            let env = section.pairs("env", variable_objection);
+            let cwd = section.text("cwd").map(|cwd| section.reading.expander.path(&cwd));
+            section.refuse(kind, &["headers", "runtime"]);
+            Some(Transport::Stdio { command: command?, args, env, cwd })
+        }
+        "url" => {
+            let url = http_url(section, "url");
+            let headers = section.pairs("headers", header_objection);
+            section.refuse(kind, &["args", "env", "cwd", "runtime"]);
+            Some(Transport::Http { url: url?, headers })
+        }
+        "container" => {
+            section.remember("container");
+            let image = section.text("container");
+            let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
+            let runtime = section.choice("runtime", &runtimes);
+            let env = section.pairs("env", variable_objection);
+            let args = section.texts("args").unwrap_or_default();
+            section.refuse(kind, &["cwd", "headers"]);
+            Some(Transport::Container { image: image?, runtime, env, args })
+        }
+        _ => {
+            section.remember("project");
+            let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
+            section.refuse(kind, &["args", "env", "cwd", "headers", "runtime"]);
+            Some(Transport::Project { dir: dir? })
+        }
+    }
+}
+
+/// A command with a `/` in it counts from the file; one without is looked up where it is started.
+fn located(section: &Section<'_, '_>, command: String) -> String {
+    if command.contains('/') { section.reading.expander.path(&command).display().to_string() } else { command }
+}
+
+/// The settings that any server may have, and the server when its transport is known.
+pub(super) fn common(
+    section: &mut Section<'_, '_>,
+    name: &str,
+    enabled: bool,
+    transport: Option<Transport>,
+) -> Option<ServerConfig> {
+    let prefix = section.any_text("prefix");
+    let isolation = section.choice("isolation", &[("auto", Isolation::Auto), ("session", Isolation::Session)]);
+    let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
+    let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
+    let era = section.choice("era", &eras);
+    let timeout = section.positive_duration("timeout");
+    let max_timeout = section.positive_duration("max_timeout");
+    section.not_below("max_timeout", max_timeout, "timeout", timeout);
+    let poll_interval = section.duration("poll_interval");
+    let tools = section.section("tools").map(filter).unwrap_or_default();
+    section.remember("approve");
+    let approve = section.choice("approve", &[("auto", Approval::Auto), ("manual", Approval::Manual)]);
+    Some(ServerConfig {
+        name: name.to_owned(),
+        transport: transport?,
+        enabled,
+        prefix,
+        isolation: isolation.unwrap_or_default(),
+        uris: uris.unwrap_or_default(),
+        era: era.unwrap_or_default(),
+        timeout,
+        max_timeout,
+        poll_interval,
+        tools,
+        approve: approve.unwrap_or_default(),
+    })
+}
+
+fn filter(mut section: Section<'_, '_>) -> ToolFilter {
+    let allow = section.texts("allow");
+    // It would read as "none" and act as "all".
+    if allow.as_ref().is_some_and(Vec::is_empty) {
+        section.fault("allow", Fault::Empty);
+    }
+    let deny = section.texts("deny").unwrap_or_default();
+    section.finish();
+    ToolFilter { allow: allow.unwrap_or_default(), deny }
+}
+
+/// A server's own timeout may exceed the gateway's maximum: its maximum then follows.
+pub(super) fn fit_timeouts(servers: &mut [ServerConfig], gateway: &GatewaySettings) {
+    for server in servers {
+        match (server.timeout, server.max_timeout) {
+            (Some(timeout), None) if timeout > gateway.max_timeout => server.max_timeout = Some(timeout),
+            (None, Some(max)) if max < gateway.timeout => server.timeout = Some(max),
+            _ => {}
+        }
+    }
+}
+
+/// An `http://` or `https://` URL with a host.
+pub(super) fn http_url(section: &mut Section<'_, '_>, key: &'static str) -> Option<String> {
+    url(section, key, &["http://", "https://"])
+}
+
+/// A URL that begins with one of `schemes` and has a host.
+pub(super) fn url(
+    section: &mut Section<'_, '_>,
+    key: &'static str,
+    schemes: &'static [&'static str],
+) -> Option<String> {
+    let url = section.text(key)?;
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));
+    let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    if (!has_host || !is_clean) && !section.reading.lenient.get() {
+        section.fault(key, Fault::BadUrl { schemes });
+        return None;
+    }
+    Some(url)
+}
+
+fn variable_objection(name: &str, _: &str) -> Option<Fault> {
+    (name.is_empty() || name.contains(['=', '\0'])).then_some(Fault::BadVariableName)
+}
+
+pub(super) fn header_objection(name: &str, value: &str) -> Option<Fault> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Some(Fault::BadHeaderName);
+    }
+    value.contains(|c: char| c.is_control() && c != '\t').then_some(Fault::BadHeaderValue)
+}

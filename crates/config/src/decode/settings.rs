@@ -1,0 +1,105 @@
+//! `[gateway]` and `[notifications]`.
+
+use std::time::Duration;
+
+use crate::error::Fault;
+use crate::plan::gateway::{
+    Expose, GatewaySettings, InitialTriplet, Listen, Naming, NotificationSettings, REVISIONS, RegistryTools, View,
+};
+use crate::read::Section;
+use crate::tree::Value;
+
+/// More items than this on a page are no page.
+const MAX_PAGE_SIZE: i64 = 1_000_000;
+
+pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
+    let default = GatewaySettings::default();
+    let listen = listen(&mut section).unwrap_or(default.listen);
+    let names = section.choice("names", &[("auto", Naming::Auto), ("prefix", Naming::Prefix), ("none", Naming::None)]);
+    let expose = section.choice("expose", &[("all", Expose::All), ("search", Expose::Search), ("both", Expose::Both)]);
+    let registry_tools = registry_tools(&mut section);
+    let start_wait = section.duration("start_wait").unwrap_or(default.start_wait);
+    let timeout = section.positive_duration("timeout").unwrap_or(default.timeout);
+    let max_timeout = section.positive_duration("max_timeout");
+    section.not_below("max_timeout", max_timeout, "timeout", Some(timeout));
+    let page_size = section.integer("page_size", 1, MAX_PAGE_SIZE).and_then(|size| usize::try_from(size).ok());
+    let view = section.choice("view", &[("strict", View::Strict), ("pass", View::Pass)]);
+    section.finish();
+    GatewaySettings {
+        listen,
+        names: names.unwrap_or_default(),
+        expose: expose.unwrap_or_default(),
+        registry_tools: registry_tools.unwrap_or_default(),
+        start_wait,
+        timeout,
+        max_timeout: max_timeout.unwrap_or(default.max_timeout.max(timeout)),
+        page_size: page_size.unwrap_or(default.page_size),
+        view: view.unwrap_or_default(),
+    }
+}
+
+fn listen(section: &mut Section<'_, '_>) -> Option<Listen> {
+    let listen = section.text("listen")?.parse().ok();
+    if listen.is_none() {
+        section.fault("listen", Fault::BadListen);
+    }
+    listen
+}
+
+fn registry_tools(section: &mut Section<'_, '_>) -> Option<RegistryTools> {
+    let entry = section.entry("registry_tools")?;
+    match &entry.node.value {
+        Value::Boolean(true) => Some(RegistryTools::On),
+        Value::Boolean(false) => Some(RegistryTools::Off),
+        Value::Text(_) => section.choice("registry_tools", &[("auto", RegistryTools::Auto)]),
+        other => {
+            section
+                .fault("registry_tools", Fault::WrongType { expected: "\"auto\", true or false", found: other.kind() });
+            None
+        }
+    }
+}
+
+pub(super) fn notifications(mut section: Section<'_, '_>) -> NotificationSettings {
+    let default = NotificationSettings::default();
+    let initial = section.choice("initial", &[("once", InitialTriplet::Once), ("never", InitialTriplet::Never)]);
+    let suppress = suppress(&mut section).unwrap_or(default.suppress);
+    let list = (default.list_quiet, default.list_max_wait);
+    let (list_quiet, list_max_wait) = quiet(&mut section, "list_quiet", "list_max_wait", list);
+    let resource = (default.resource_quiet, default.resource_max_wait);
+    let (resource_quiet, resource_max_wait) = quiet(&mut section, "resource_quiet", "resource_max_wait", resource);
+    let poll_interval = section.duration("poll_interval").unwrap_or(default.poll_interval);
+    section.finish();
+    NotificationSettings {
+        initial: initial.unwrap_or_default(),
+        suppress,
+        list_quiet,
+        list_max_wait,
+        resource_quiet,
+        resource_max_wait,
+        poll_interval,
+    }
+}
+
+/// A quiet time and the maximum that follows it up when only the quiet time is set.
+fn quiet(
+    section: &mut Section<'_, '_>,
+    quiet_key: &'static str,
+    max_key: &'static str,
+    (default_quiet, default_max): (Duration, Duration),
+) -> (Duration, Duration) {
+    let quiet = section.duration(quiet_key).unwrap_or(default_quiet);
+    let max = section.duration(max_key);
+    section.not_below(max_key, max, quiet_key, Some(quiet));
+    (quiet, max.unwrap_or(default_max.max(quiet)))
+}
+
+fn suppress(section: &mut Section<'_, '_>) -> Option<Vec<String>> {
+    let revisions = section.texts("suppress")?;
+    for revision in &revisions {
+        if !REVISIONS.contains(&revision.as_str()) {
+            section.fault("suppress", Fault::NotOneOf { found: revision.clone(), choices: REVISIONS.to_vec() });
+        }
+    }
+    Some(revisions)
+}

@@ -1,0 +1,211 @@
+//! What can be wrong with a configuration, and the one place that puts it into words.
+//!
+//! Values of the file are never repeated in a message unless they are words from a fixed choice or spans of time: anything
+//! else may be a secret.
+
+mod fault;
+
+pub(crate) use fault::closest;
+pub use fault::{Fault, PrefixKind};
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A line and a column, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Where something is written. A server that came over the HTTP API has neither file nor position.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The file, as it was named.
+    pub file: Option<PathBuf>,
+    /// The position in it.
+    pub position: Option<Position>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.position) {
+            (Some(file), Some(position)) => write!(f, "{}:{position}", file.display()),
+            (Some(file), None) => write!(f, "{}", file.display()),
+            (None, Some(position)) => write!(f, "line {position}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Writes `place: key: ` with what there is of both.
+fn heading(f: &mut fmt::Formatter<'_>, place: &Place, key: &str) -> fmt::Result {
+    if *place != Place::default() {
+        write!(f, "{place}: ")?;
+    }
+    if !key.is_empty() {
+        write!(f, "{key}: ")?;
+    }
+    Ok(())
+}
+
+/// A fault that keeps the configuration from being used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Where it is.
+    pub place: Place,
+    /// The path of the key, as in `servers.memory.command`; empty when the file as a whole is meant.
+    pub key: String,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        heading(f, &self.place, &self.key)?;
+        self.fault.fmt(f)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Every fault that was found, in the order of the file; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Errors(Vec<ConfigError>);
+
+impl Errors {
+    /// The faults, sorted by where they are; `None` when there are none.
+    pub(crate) fn from_found(mut found: Vec<ConfigError>) -> Option<Self> {
+        found.sort_by(|a, b| a.place.cmp(&b.place));
+        (!found.is_empty()).then_some(Self(found))
+    }
+
+    pub(crate) fn unreadable(file: &Path, kind: io::ErrorKind) -> Self {
+        let place = Place { file: Some(file.to_owned()), position: None };
+        Self(vec![ConfigError { place, key: String::new(), fault: Fault::Unreadable { kind } }])
+    }
+
+    /// Nothing usable at `key`, when nothing more precise was found.
+    pub(crate) fn unusable(key: String) -> Self {
+        Self(vec![ConfigError { place: Place::default(), key, fault: Fault::Empty }])
+    }
+
+    /// The faults.
+    pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Errors {
+    type Item = &'a ConfigError;
+    type IntoIter = std::slice::Iter<'a, ConfigError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Errors {
+    /// One fault per line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+/// Something odd that does not keep the configuration from being used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Where it is.
+    pub place: Place,
+    /// The path of the key.
+    pub key: String,
+    /// What is odd.
+    pub caution: Caution,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        heading(f, &self.place, &self.key)?;
+        self.caution.fmt(f)
+    }
+}
+
+/// What a [`Warning`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Caution {
+    /// A key of another program's convention that has no meaning here.
+    #[error("this key is not used and was ignored")]
+    IgnoredKey,
+    /// The entry would start Tidings inside itself.
+    #[error("this entry starts Tidings itself and was skipped")]
+    StartsTidings,
+    /// The old HTTP+SSE transport was asked for.
+    #[error("the old HTTP+SSE transport is not used; the URL is tried as Streamable HTTP")]
+    SseAsHttp,
+    /// Programs disagree on the unit of a plain number.
+    #[error("a plain number is ambiguous here and was ignored; write a duration such as \"30s\"")]
+    UnitlessTimeout,
+    /// URIs with this prefix are not valid, because a scheme begins with a letter.
+    #[error("resource URIs get a scheme that does not begin with a letter, which many clients refuse; set `prefix`")]
+    SchemeWithoutLetter,
+}
+
+/// A part of a valid configuration that this build does not run yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Where it is.
+    pub place: Place,
+    /// The path of the key.
+    pub key: String,
+    /// The part.
+    pub part: Part,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        heading(f, &self.place, &self.key)?;
+        self.part.fmt(f)
+    }
+}
+
+/// What this build does not run yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Part {
+    /// A server in a container.
+    #[error("this build does not start containers yet; remove the server or set `enabled = false`")]
+    Container,
+    /// A server made of scripts.
+    #[error("this build does not run script projects yet; remove the server or set `enabled = false`")]
+    Project,
+    /// A server whose tools wait for approval.
+    #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
+    ManualApproval,
+    /// A watched source.
+    #[error("this build does not watch sources yet; remove the section")]
+    Watch,
+    /// Several processes as one.
+    #[error("this build does not form clusters yet; remove the section")]
+    Cluster,
+    /// Tokens of an identity provider.
+    #[error("this build does not verify JWTs yet; remove the key and use `tokens`")]
+    Jwt,
+}

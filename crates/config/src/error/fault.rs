@@ -1,0 +1,251 @@
+//! The faults, and their words.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::Place;
+
+/// What is wrong at one place of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file can not be read.
+    Unreadable {
+        /// Why not.
+        kind: io::ErrorKind,
+    },
+    /// The text is not of its format.
+    Syntax {
+        /// What the parser says.
+        message: String,
+    },
+    /// A JSON file without servers.
+    NoServers,
+    /// A key that means nothing here.
+    UnknownKey {
+        /// The known key that looks most like it.
+        suggestion: Option<&'static str>,
+        /// The keys that are known here.
+        known: Vec<&'static str>,
+    },
+    /// A value of another kind.
+    WrongType {
+        /// What belongs here.
+        expected: &'static str,
+        /// What is here.
+        found: &'static str,
+    },
+    /// A word that is not among the choices.
+    NotOneOf {
+        /// The word.
+        found: String,
+        /// The choices.
+        choices: Vec<&'static str>,
+    },
+    /// A value that needs some content.
+    Empty,
+    /// A key that has to be there.
+    MissingKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// Nothing says which kind of thing this is.
+    NoKind {
+        /// The keys, one of which has to be there.
+        choices: &'static [&'static str],
+    },
+    /// Two keys say that this is of different kinds.
+    TwoKinds {
+        /// One key.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A key that does not go with the kind of the thing.
+    DoesNotApply {
+        /// The key that makes it this kind.
+        kind: &'static str,
+    },
+    /// Not a span of time.
+    BadDuration {
+        /// The text.
+        found: String,
+    },
+    /// Zero where something would end before it began.
+    ZeroDuration,
+    /// A number outside its range.
+    OutOfRange {
+        /// The smallest number allowed.
+        min: i64,
+        /// The largest number allowed.
+        max: i64,
+    },
+    /// A maximum that is below what it limits.
+    BelowOther {
+        /// The key that it limits.
+        other: &'static str,
+    },
+    /// Not a URL of the kind that is needed.
+    BadUrl {
+        /// What it begins with.
+        schemes: &'static [&'static str],
+    },
+    /// Not a host and a port.
+    BadListen,
+    /// Not a SHA-256 in hexadecimal.
+    BadDigest,
+    /// Not the name of an environment variable.
+    BadVariableName,
+    /// Not the name of an HTTP header.
+    BadHeaderName,
+    /// A value with line breaks or other characters that HTTP headers can not hold.
+    BadHeaderValue,
+    /// Not a name that can be part of a URL path.
+    BadHookName,
+    /// An environment variable that is not set and has no default.
+    UnsetVariable {
+        /// Its name.
+        name: String,
+        /// Whether it was written as `${env:NAME}`.
+        spelled_env: bool,
+    },
+    /// A file that can not be read for its content.
+    UnreadableReference {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        kind: io::ErrorKind,
+    },
+    /// A secret from the keyring, which comes later.
+    Keyring {
+        /// Its name.
+        name: String,
+    },
+    /// A value that an editor would ask its user for.
+    Prompted {
+        /// Its name.
+        name: String,
+    },
+    /// `${` without its `}`.
+    UnclosedReference,
+    /// Two servers whose names can not be told apart in public.
+    PrefixClash {
+        /// Where they can not be told apart.
+        kind: PrefixKind,
+        /// The prefix that both get.
+        prefix: String,
+        /// The key path of the other server.
+        other: String,
+        /// Where the other server is.
+        other_place: Place,
+    },
+    /// The same webhook or token name a second time.
+    Repeated {
+        /// Where the first is.
+        first: Place,
+    },
+}
+
+/// The two things that servers get prefixes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixKind {
+    /// `prefix__` of tools and prompts.
+    Name,
+    /// `prefix+` of resource URIs.
+    Uri,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { kind: io::ErrorKind::NotFound } => {
+                write!(f, "there is no such file; `tidings init` makes one")
+            }
+            Self::Unreadable { kind } => write!(f, "can not be read: {kind}"),
+            Self::Syntax { message } => f.write_str(message),
+            Self::NoServers => write!(f, "expected an object with `mcpServers` (or `servers`)"),
+            Self::UnknownKey { suggestion: Some(key), .. } => write!(f, "unknown key; did you mean \"{key}\"?"),
+            Self::UnknownKey { suggestion: None, known } => {
+                write!(f, "unknown key; expected one of {}", known.join(", "))
+            }
+            Self::WrongType { expected: expected @ "a string", found: found @ ("an integer" | "a boolean") } => {
+                write!(f, "expected {expected}, found {found}; write it in quotes")
+            }
+            Self::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
+            Self::NotOneOf { found, choices } => {
+                write!(f, "expected {}, found \"{found}\"", quoted(choices))?;
+                match closest(found, choices) {
+                    Some(choice) => write!(f, "; did you mean \"{choice}\"?"),
+                    None => Ok(()),
+                }
+            }
+            Self::Empty => write!(f, "must not be empty; give it a value or remove it"),
+            Self::MissingKey { key } => write!(f, "the key `{key}` is missing"),
+            Self::NoKind { choices } => write!(f, "needs one of the keys {}", choices.join(", ")),
+            Self::TwoKinds { first, second } => write!(f, "has both `{first}` and `{second}`; keep one of them"),
+            Self::DoesNotApply { kind } => write!(f, "this key does not go with `{kind}`; remove it"),
+            Self::BadDuration { found } => {
+                write!(f, "expected a duration such as \"250ms\", \"5s\", \"5m\", \"1h\" or \"0\", found \"{found}\"")
+            }
+            Self::ZeroDuration => write!(f, "must be longer than 0"),
+            Self::OutOfRange { min, max } => write!(f, "expected a number from {min} to {max}"),
+            Self::BelowOther { other } => write!(f, "must not be less than `{other}`; raise it or lower `{other}`"),
+            Self::BadUrl { schemes } => write!(f, "expected a URL that begins with {}", schemes.join(" or ")),
+            Self::BadListen => write!(f, "expected a host and a port such as \"127.0.0.1:7337\""),
+            Self::BadDigest => {
+                write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
+            }
+            Self::BadVariableName => {
+                write!(f, "not a name for an environment variable: it is empty or has \"=\" in it")
+            }
+            Self::BadHeaderName => write!(f, "not a name for an HTTP header: use letters, digits and \"-\""),
+            Self::BadHeaderValue => write!(f, "an HTTP header can not hold line breaks or other control characters"),
+            Self::BadHookName => {
+                write!(f, "use letters, digits, \"-\", \"_\" and \".\" only: it is the NAME of POST /hooks/NAME")
+            }
+            Self::UnsetVariable { name, spelled_env } => {
+                let prefix = if *spelled_env { "env:" } else { "" };
+                write!(f, "the environment variable {name} is not set; set it, or write ${{{prefix}{name}:-default}}")
+            }
+            Self::UnreadableReference { path, kind } => {
+                write!(f, "the file {} can not be read: {kind}", path.display())
+            }
+            Self::Keyring { name } => {
+                write!(f, "the keyring is not supported yet; use ${{env:{name}}} or ${{file:PATH}} for now")
+            }
+            Self::Prompted { name } => {
+                write!(
+                    f,
+                    "an editor asks its user for \"{name}\", Tidings can not; use ${{env:NAME}} or ${{file:PATH}}"
+                )
+            }
+            Self::UnclosedReference => {
+                write!(f, "\"${{\" without its \"}}\"; for the characters themselves write \"$${{\"")
+            }
+            Self::PrefixClash { kind, prefix, other, other_place } => {
+                let shown = match kind {
+                    PrefixKind::Name => format!("{prefix}__ in names"),
+                    PrefixKind::Uri => format!("{prefix}+ in resource URIs"),
+                };
+                write!(f, "gets the same prefix as {other} at {other_place} ({shown}); set `prefix` on one of them")
+            }
+            Self::Repeated { first } => write!(f, "is used already at {first}; choose another"),
+        }
+    }
+}
+
+/// The choice that looks most like a word, if any looks like it.
+pub(crate) fn closest(word: &str, choices: &[&'static str]) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    let likeness = |choice: &&'static str| (strsim::jaro_winkler(&word, choice) * 1000.0) as u32;
+    choices.iter().copied().max_by_key(likeness).filter(|choice| likeness(choice) >= 850)
+}
+
+fn quoted(choices: &[&str]) -> String {
+    let words: Vec<_> = choices.iter().map(|choice| format!("\"{choice}\"")).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}

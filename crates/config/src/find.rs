@@ -1,0 +1,129 @@
+//! Where the configuration is looked for.
+
+use std::path::{Path, PathBuf};
+
+/// A configuration file and how it was come by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The file. When it was named, it may not exist: loading it then says so.
+    pub path: PathBuf,
+    /// How it was come by.
+    pub origin: Origin,
+}
+
+/// How a configuration file was come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// `--config` names it.
+    Named,
+    /// `$TIDINGS_CONFIG` names it.
+    Environment,
+    /// It lies in the current folder, which may be somebody else's.
+    CurrentFolder,
+    /// It lies in the user's config directory.
+    User,
+}
+
+impl Origin {
+    /// Whether the commands in the file start only after a yes on the terminal.
+    pub fn needs_consent(self) -> bool {
+        self == Self::CurrentFolder
+    }
+}
+
+/// Looks in `--config`, `$TIDINGS_CONFIG`, `./tidings.toml`, `./.mcp.json` and the user's config directory, in this order.
+pub fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Option<Found> {
+    if let Some(path) = explicit {
+        return Some(Found { path: cwd.join(path), origin: Origin::Named });
+    }
+    let variable = |name: &str| env(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("TIDINGS_CONFIG") {
+        return Some(Found { path: cwd.join(path), origin: Origin::Environment });
+    }
+    let here = ["tidings.toml", ".mcp.json"].map(|name| Found { path: cwd.join(name), origin: Origin::CurrentFolder });
+    // The XDG specification tells programs to ignore relative values.
+    let xdg = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = variable("HOME").map(|home| Path::new(&home).join(".config"));
+    let user = [xdg, home].into_iter().flatten();
+    let user = user.map(|folder| Found { path: folder.join("tidings").join("tidings.toml"), origin: Origin::User });
+    here.into_iter().chain(user).find(|found| found.path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tidings-find-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn with(self, file: &str) -> Self {
+            let path = self.0.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+            self
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn a_named_file_wins_even_when_it_does_not_exist() {
+        let folder = Folder::new("named").with("tidings.toml");
+        let found = discover(Some(Path::new("other.toml")), &nothing, &folder.0).unwrap();
+        assert_eq!(found, Found { path: folder.0.join("other.toml"), origin: Origin::Named });
+        assert!(!found.origin.needs_consent());
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_current_folder() {
+        let folder = Folder::new("environment").with("tidings.toml");
+        let env = |name: &str| (name == "TIDINGS_CONFIG").then(|| "/etc/t.toml".to_owned());
+        let found = discover(None, &env, &folder.0).unwrap();
+        assert_eq!(found, Found { path: "/etc/t.toml".into(), origin: Origin::Environment });
+    }
+
+    #[test]
+    fn a_file_of_the_current_folder_needs_consent_and_toml_comes_first() {
+        let folder = Folder::new("here").with(".mcp.json");
+        let found = discover(None, &nothing, &folder.0).unwrap();
+        assert_eq!(found.path, folder.0.join(".mcp.json"));
+        assert!(found.origin.needs_consent());
+        let folder = folder.with("tidings.toml");
+        assert_eq!(discover(None, &nothing, &folder.0).unwrap().path, folder.0.join("tidings.toml"));
+    }
+
+    #[test]
+    fn the_config_directory_comes_last_with_home_as_its_fallback() {
+        let empty = Folder::new("empty");
+        let home = Folder::new("home").with(".config/tidings/tidings.toml");
+        let root = home.0.display().to_string();
+        let env = |name: &str| match name {
+            "HOME" => Some(root.clone()),
+            "XDG_CONFIG_HOME" => Some(format!("{root}/xdg")),
+            _ => None,
+        };
+        let found = discover(None, &env, &empty.0).unwrap();
+        assert_eq!(found, Found { path: home.0.join(".config/tidings/tidings.toml"), origin: Origin::User });
+        let home = home.with("xdg/tidings/tidings.toml");
+        assert_eq!(discover(None, &env, &empty.0).unwrap().path, home.0.join("xdg/tidings/tidings.toml"));
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is() {
+        assert_eq!(discover(None, &nothing, &Folder::new("nothing").0), None);
+    }
+}

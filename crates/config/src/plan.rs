@@ -1,0 +1,119 @@
+//! The validated plan: complete, trusted, and free of the file it came from.
+
+pub(crate) mod auth;
+pub(crate) mod filter;
+pub(crate) mod gateway;
+pub(crate) mod server;
+pub(crate) mod watch;
+
+use std::collections::BTreeMap;
+
+use crate::error::{Notice, Part, Place, Warning};
+use auth::{AuthSettings, ClusterSettings};
+use gateway::{GatewaySettings, NotificationSettings};
+use server::ServerConfig;
+use watch::WatchConfig;
+
+/// A whole configuration. The default is that of an empty file.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// `[gateway]`.
+    pub gateway: GatewaySettings,
+    /// `[notifications]`.
+    pub notifications: NotificationSettings,
+    /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
+    pub servers: Vec<ServerConfig>,
+    /// `[watch.X]`, in the order of the file.
+    pub watches: Vec<WatchConfig>,
+    /// `[auth]`; without it only loopback is served.
+    pub auth: Option<AuthSettings>,
+    /// `[cluster]`; without it this is the only process.
+    pub cluster: Option<ClusterSettings>,
+    /// What is odd about the file.
+    pub warnings: Vec<Warning>,
+    /// Where sections and some keys are written. Apart from the plan, so that a moved line is not a changed server.
+    pub(crate) places: BTreeMap<String, Place>,
+}
+
+impl Config {
+    /// The enabled servers, in order.
+    pub fn enabled_servers(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.servers.iter().filter(|server| server.enabled)
+    }
+
+    /// Where a section such as `servers.memory` is written, when it came from a file.
+    pub fn place_of(&self, key: &str) -> Option<&Place> {
+        self.places.get(key)
+    }
+
+    /// The parts that this build does not run yet. A caller refuses them rather than let them be silently absent.
+    pub fn unsupported(&self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let mut add = |key: String, part| {
+            let place = self.places.get(&key).cloned().unwrap_or_default();
+            notices.push(Notice { place, key, part });
+        };
+        for server in self.enabled_servers() {
+            for part in server.unsupported() {
+                let key = match part {
+                    Part::Container => "container",
+                    Part::Project => "project",
+                    _ => "approve",
+                };
+                add(format!("{}.{key}", key_path("servers", &server.name)), part);
+            }
+        }
+        for watch in &self.watches {
+            add(key_path("watch", &watch.id), Part::Watch);
+        }
+        if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {
+            add("auth.jwt".to_owned(), Part::Jwt);
+        }
+        if self.cluster.is_some() {
+            add("cluster".to_owned(), Part::Cluster);
+        }
+        notices
+    }
+}
+
+/// `parent.key`, with the key in quotes when TOML would need them.
+pub(crate) fn key_path(parent: &str, key: &str) -> String {
+    let is_bare =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let shown = if is_bare { key.to_owned() } else { format!("{key:?}") };
+    if parent.is_empty() { shown } else { format!("{parent}.{shown}") }
+}
+
+/// What a server name becomes before `__` in the names of tools and prompts.
+pub fn name_prefix(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    name.chars().map(allowed).collect()
+}
+
+/// What a server name becomes before `+` in the scheme of resource URIs.
+///
+/// `_` becomes `-` too: RFC 3986 has no underscore in schemes, and clients refuse such URIs.
+pub fn uri_prefix(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(allowed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_hold_only_characters_that_names_and_schemes_may_hold() {
+        let table = [
+            ("memory", "memory", "memory"),
+            ("My Server", "My_Server", "my-server"),
+            ("a.b/c", "a_b_c", "a-b-c"),
+            ("a-b_c", "a-b_c", "a-b-c"),
+            ("é", "_", "-"),
+        ];
+        for (name, in_names, in_uris) in table {
+            assert_eq!(name_prefix(name), in_names);
+            assert_eq!(uri_prefix(name), in_uris);
+        }
+    }
+}

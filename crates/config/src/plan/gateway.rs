@@ -1,0 +1,212 @@
+//! Settings of the gateway as a whole, and of the notifications it sends.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The protocol revisions, oldest first.
+pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// `[gateway]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// Where `serve` listens.
+    pub listen: Listen,
+    /// When names and URIs get a prefix.
+    pub names: Naming,
+    /// Which tools are listed.
+    pub expose: Expose,
+    /// Whether `mcp_registry_*` tools are offered.
+    pub registry_tools: RegistryTools,
+    /// How long the first lists wait for servers to settle.
+    pub start_wait: Duration,
+    /// How long a call may go without progress.
+    pub timeout: Duration,
+    /// How long a call may take with progress; never less than `timeout`.
+    pub max_timeout: Duration,
+    /// How many items a page of a list holds; at least one.
+    pub page_size: usize,
+    /// What older clients get.
+    pub view: View,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            listen: Listen { host: "127.0.0.1".to_owned(), port: 7337 },
+            names: Naming::Auto,
+            expose: Expose::All,
+            registry_tools: RegistryTools::Auto,
+            start_wait: Duration::from_secs(5),
+            timeout: Duration::from_secs(5 * 60),
+            max_timeout: Duration::from_secs(60 * 60),
+            page_size: 1000,
+            view: View::Strict,
+        }
+    }
+}
+
+/// A host and a port to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// A name or an address; IPv6 addresses without brackets.
+    pub host: String,
+    /// The port; 0 takes a free one.
+    pub port: u16,
+}
+
+impl Listen {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback(),
+            Err(_) => self.host.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A text that is not a host and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected a host and a port such as \"127.0.0.1:7337\"")]
+pub struct ListenError;
+
+impl FromStr for Listen {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        let (host, port) = text.rsplit_once(':').ok_or(ListenError)?;
+        let port = port.parse().map_err(|_| ListenError)?;
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().map_err(|_| ListenError)?.to_string(),
+            None => host.to_owned(),
+        };
+        let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        let is_host = !host.is_empty() && (is_name || host.parse::<IpAddr>().is_ok());
+        if is_host { Ok(Self { host, port }) } else { Err(ListenError) }
+    }
+}
+
+/// When names and URIs get a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Naming {
+    /// When there are several servers.
+    #[default]
+    Auto,
+    /// Always.
+    Prefix,
+    /// Only when two servers offer the same name.
+    None,
+}
+
+/// Which tools are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expose {
+    /// Every tool.
+    #[default]
+    All,
+    /// `retrieve_tools` and `call_tool` only.
+    Search,
+    /// Every tool, `retrieve_tools` and `call_tool`.
+    Both,
+}
+
+/// Whether `mcp_registry_*` tools are offered. They start commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RegistryTools {
+    /// In `stdio`, not in `serve`.
+    #[default]
+    Auto,
+    /// Everywhere.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+/// What older clients get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum View {
+    /// Only fields of their revision.
+    #[default]
+    Strict,
+    /// Everything.
+    Pass,
+}
+
+/// `[notifications]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotificationSettings {
+    /// Whether a fresh legacy session gets the `list_changed` triplet.
+    pub initial: InitialTriplet,
+    /// Revisions that get no `list_changed`.
+    pub suppress: Vec<String>,
+    /// How long lists have to be quiet before a change is announced.
+    pub list_quiet: Duration,
+    /// How long the announcement may be put off; never less than `list_quiet`.
+    pub list_max_wait: Duration,
+    /// How long a resource has to be quiet before an update is announced.
+    pub resource_quiet: Duration,
+    /// How long the announcement may be put off; never less than `resource_quiet`.
+    pub resource_max_wait: Duration,
+    /// How often servers without `listChanged` are asked; zero is never.
+    pub poll_interval: Duration,
+}
+
+impl Default for NotificationSettings {
+    fn default() -> Self {
+        Self {
+            initial: InitialTriplet::Once,
+            suppress: vec!["2025-03-26".to_owned()],
+            list_quiet: Duration::from_millis(250),
+            list_max_wait: Duration::from_secs(1),
+            resource_quiet: Duration::from_millis(500),
+            resource_max_wait: Duration::from_secs(2),
+            poll_interval: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// Whether a fresh legacy session gets the `list_changed` triplet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InitialTriplet {
+    /// Once per session.
+    #[default]
+    Once,
+    /// Never.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_read_and_shown_alike() {
+        for (text, loopback) in [
+            ("127.0.0.1:7337", true),
+            ("localhost:0", true),
+            ("[::1]:80", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+        ] {
+            let listen: Listen = text.parse().unwrap();
+            assert_eq!(listen.to_string(), text);
+            assert_eq!(listen.is_loopback(), loopback, "{text}");
+        }
+        for text in
+            ["", "7337", ":7337", "localhost", "localhost:x", "localhost:70000", "[::1:80", "a b:1", "http://x:1"]
+        {
+            assert_eq!(text.parse::<Listen>(), Err(ListenError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! One server behind the gateway.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::filter::ToolFilter;
+use super::{name_prefix, uri_prefix};
+use crate::error::Part;
+
+/// `[servers.X]`. Two that are equal need no restart to get from one to the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The name it is configured by; never empty.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Whether it is used at all.
+    pub enabled: bool,
+    /// What to use for `name` in public names and URIs; may be empty.
+    pub prefix: Option<String>,
+    /// Whether clients share one connection.
+    pub isolation: Isolation,
+    /// Whether its URIs get a prefix.
+    pub uris: UriMode,
+    /// Which era of the protocol it is spoken to in.
+    pub era: EraChoice,
+    /// How long a call may go without progress, when not as in `[gateway]`.
+    pub timeout: Option<Duration>,
+    /// How long a call may take with progress, when not as in `[gateway]`.
+    pub max_timeout: Option<Duration>,
+    /// How often it is asked when it has no `listChanged`, when not as in `[notifications]`; zero is never.
+    pub poll_interval: Option<Duration>,
+    /// Which of its tools are let through.
+    pub tools: ToolFilter,
+    /// Whether its tools are used without approval.
+    pub approve: Approval,
+}
+
+impl ServerConfig {
+    /// An enabled server with every other setting at its default.
+    pub fn new(name: impl Into<String>, transport: Transport) -> Self {
+        Self {
+            name: name.into(),
+            transport,
+            enabled: true,
+            prefix: None,
+            isolation: Isolation::default(),
+            uris: UriMode::default(),
+            era: EraChoice::default(),
+            timeout: None,
+            max_timeout: None,
+            poll_interval: None,
+            tools: ToolFilter::default(),
+            approve: Approval::default(),
+        }
+    }
+
+    /// What stands before `__` in its public names.
+    pub fn name_prefix(&self) -> String {
+        name_prefix(self.prefix.as_deref().unwrap_or(&self.name))
+    }
+
+    /// What stands before `+` in its public URIs.
+    pub fn uri_prefix(&self) -> String {
+        uri_prefix(self.prefix.as_deref().unwrap_or(&self.name))
+    }
+
+    /// What this build can not do for it yet.
+    pub fn unsupported(&self) -> Vec<Part> {
+        let transport = match self.transport {
+            Transport::Container { .. } => Some(Part::Container),
+            Transport::Project { .. } => Some(Part::Project),
+            Transport::Stdio { .. } | Transport::Http { .. } => None,
+        };
+        let approval = (self.approve == Approval::Manual).then_some(Part::ManualApproval);
+        transport.into_iter().chain(approval).collect()
+    }
+}
+
+/// How a server is reached. Values of variables and headers are left out of its `Debug` output, and so are those parts of a
+/// URL that may hold secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A command that speaks the protocol on its standard input and output.
+    Stdio {
+        /// The program: a name to look up, or an absolute path.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables to add to its environment.
+        env: Vec<(String, String)>,
+        /// The folder to start it in.
+        cwd: Option<PathBuf>,
+    },
+    /// A URL that speaks Streamable HTTP.
+    Http {
+        /// The URL.
+        url: String,
+        /// Headers to send with each request.
+        headers: Vec<(String, String)>,
+    },
+    /// A container whose command speaks the protocol on its standard input and output.
+    Container {
+        /// The image.
+        image: String,
+        /// What runs it; found when absent.
+        runtime: Option<ContainerRuntime>,
+        /// Variables to set in it.
+        env: Vec<(String, String)>,
+        /// Arguments after the image.
+        args: Vec<String>,
+    },
+    /// A folder of scripts.
+    Project {
+        /// The folder.
+        dir: PathBuf,
+    },
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, args, env, cwd } => f
+                .debug_struct("Stdio")
+                .field("command", command)
+                .field("args", args)
+                .field("env", &Redacted(env))
+                .field("cwd", cwd)
+                .finish(),
+            Self::Http { url, headers } => {
+                f.debug_struct("Http").field("url", &without_secrets(url)).field("headers", &Redacted(headers)).finish()
+            }
+            Self::Container { image, runtime, env, args } => f
+                .debug_struct("Container")
+                .field("image", image)
+                .field("runtime", runtime)
+                .field("env", &Redacted(env))
+                .field("args", args)
+                .finish(),
+            Self::Project { dir } => f.debug_struct("Project").field("dir", dir).finish(),
+        }
+    }
+}
+
+/// Names without their values.
+struct Redacted<'a>(&'a [(String, String)]);
+
+impl fmt::Debug for Redacted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
+    }
+}
+
+/// A URL without its user, query and fragment.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let bare = url.split(['?', '#']).next().unwrap_or_default();
+    match bare.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+        None => "…".to_owned(),
+    }
+}
+
+/// What runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContainerRuntime {
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+/// Whether clients share one connection to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// They share it where the protocol allows.
+    #[default]
+    Auto,
+    /// Each session has its own.
+    Session,
+}
+
+/// Whether the URIs of a server get a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UriMode {
+    /// They do, wherever names do.
+    #[default]
+    Prefix,
+    /// They stay as they are.
+    Transparent,
+}
+
+/// Which era of the protocol a server is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EraChoice {
+    /// Whichever it turns out to speak.
+    #[default]
+    Auto,
+    /// Without a handshake.
+    Modern,
+    /// With `initialize`.
+    Legacy,
+}
+
+/// Whether the tools of a server are used without approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approval {
+    /// They are.
+    #[default]
+    Auto,
+    /// They wait for a yes.
+    Manual,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_holds_no_secrets() {
+        let pair = || vec![("NAME".to_owned(), "hunter2".to_owned())];
+        let transports = [
+            Transport::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
+            Transport::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
+            Transport::Container { image: "i".into(), runtime: None, env: pair(), args: vec![] },
+        ];
+        for transport in transports {
+            let shown = format!("{:?}", ServerConfig::new("s", transport));
+            assert!(shown.contains("NAME") && !shown.contains("hunter2"), "{shown}");
+        }
+    }
+}

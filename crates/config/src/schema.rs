@@ -1,0 +1,287 @@
+//! The JSON Schema of `tidings.toml`, for editors and `tidings schema`.
+//!
+//! These types describe the file and are never filled: decoding reports more than one fault and knows lines, which
+//! deriving it would not. Tests hold the two together, key by key and default by default.
+#![allow(dead_code, reason = "only their shape is used")]
+
+mod watch;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde_json::Value;
+use watch::{Auth, Cluster, Watch};
+
+/// The JSON Schema of the TOML file.
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(File).to_value();
+    without_null(&mut schema);
+    schema
+}
+
+/// Optional keys are left out in TOML, which has no null.
+fn without_null(schema: &mut Value) {
+    let is_null = |schema: &Value| schema == "null" || schema["type"] == "null";
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(object) => {
+            for key in ["type", "anyOf"] {
+                let Some(Value::Array(choices)) = object.get_mut(key) else { continue };
+                choices.retain(|choice| !is_null(choice));
+                if choices.len() > 1 {
+                    continue;
+                }
+                match (choices.pop(), key) {
+                    (Some(only), "type") => drop(object.insert(key.to_owned(), only)),
+                    (Some(Value::Object(only)), _) => {
+                        object.remove(key);
+                        object.extend(only);
+                    }
+                    _ => {}
+                }
+            }
+            object.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}
+
+/// Configuration of Tidings. `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` work in any string; relative paths
+/// count from the file.
+#[derive(JsonSchema)]
+#[schemars(title = "tidings.toml", deny_unknown_fields)]
+struct File {
+    /// The gateway as a whole.
+    gateway: Option<Gateway>,
+    /// When and to whom changes are announced.
+    notifications: Option<Notifications>,
+    /// The servers behind the gateway, by name.
+    servers: Option<BTreeMap<String, Server>>,
+    /// Sources that are watched and offered as resources, by name.
+    watch: Option<BTreeMap<String, Watch>>,
+    /// Who may use the gateway. Absent: loopback only, no token needed.
+    auth: Option<Auth>,
+    /// Other processes to be one with. Absent: one process.
+    cluster: Option<Cluster>,
+}
+
+/// A span of time: a whole number with ms, s, m, h or d; or 0.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Span {
+    Text(#[schemars(regex(pattern = r"^\s*(0|\d+\s*(ms|s|m|min|h|d)|.*\$\{.*\}.*)\s*$"))] String),
+    Zero(#[schemars(range(min = 0, max = 0))] u8),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Gateway {
+    /// Where `tidings serve` listens.
+    #[schemars(extend("default" = "127.0.0.1:7337"))]
+    listen: Option<String>,
+    /// When names and URIs get a prefix: with several servers, always, or only for collisions.
+    #[schemars(extend("default" = "auto"))]
+    names: Option<Naming>,
+    /// Which tools are listed: all, only retrieve_tools and call_tool, or both.
+    #[schemars(extend("default" = "all"))]
+    expose: Option<Expose>,
+    /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands.
+    #[schemars(extend("default" = "auto"))]
+    registry_tools: Option<RegistryTools>,
+    /// How long the first lists wait for servers to settle.
+    #[schemars(extend("default" = "5s"))]
+    start_wait: Option<Span>,
+    /// How long a call may go without progress.
+    #[schemars(extend("default" = "5m"))]
+    timeout: Option<Span>,
+    /// How long a call may take with progress.
+    #[schemars(extend("default" = "1h"))]
+    max_timeout: Option<Span>,
+    /// How many items a page of a list holds.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1000))]
+    page_size: Option<u32>,
+    /// What older clients get: only fields of their revision, or everything.
+    #[schemars(extend("default" = "strict"))]
+    view: Option<View>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Naming {
+    Auto,
+    Prefix,
+    None,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Expose {
+    All,
+    Search,
+    Both,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum RegistryTools {
+    Auto(Auto),
+    Fixed(bool),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Auto {
+    Auto,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum View {
+    Strict,
+    Pass,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Notifications {
+    /// Whether a fresh legacy session gets the list_changed triplet.
+    #[schemars(extend("default" = "once"))]
+    initial: Option<Initial>,
+    /// Protocol revisions that get no list_changed.
+    #[schemars(extend("default" = ["2025-03-26"]))]
+    suppress: Option<Vec<Revision>>,
+    /// How long lists have to be quiet before a change is announced; 0 is allowed.
+    #[schemars(extend("default" = "250ms"))]
+    list_quiet: Option<Span>,
+    /// How long that announcement may be put off.
+    #[schemars(extend("default" = "1s"))]
+    list_max_wait: Option<Span>,
+    /// How long a resource has to be quiet before an update is announced.
+    #[schemars(extend("default" = "500ms"))]
+    resource_quiet: Option<Span>,
+    /// How long that announcement may be put off.
+    #[schemars(extend("default" = "2s"))]
+    resource_max_wait: Option<Span>,
+    /// How often servers without listChanged are asked; 0 is never.
+    #[schemars(extend("default" = "5m"))]
+    poll_interval: Option<Span>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Initial {
+    Once,
+    Never,
+}
+
+#[derive(JsonSchema)]
+enum Revision {
+    #[schemars(rename = "2024-11-05")]
+    R1,
+    #[schemars(rename = "2025-03-26")]
+    R2,
+    #[schemars(rename = "2025-06-18")]
+    R3,
+    #[schemars(rename = "2025-11-25")]
+    R4,
+    #[schemars(rename = "2026-07-28")]
+    R5,
+}
+
+/// A server: exactly one of command, url, container and project.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, extend("oneOf" = [
+    {"required": ["command"]}, {"required": ["url"]}, {"required": ["container"]}, {"required": ["project"]},
+]))]
+struct Server {
+    /// A program that speaks the protocol on its standard input and output. With a "/" in it, it counts from the file.
+    command: Option<String>,
+    /// Arguments of the command or container.
+    args: Option<Vec<String>>,
+    /// Environment variables of the command or container.
+    env: Option<BTreeMap<String, String>>,
+    /// The folder to start the command in.
+    cwd: Option<String>,
+    /// A URL that speaks Streamable HTTP.
+    url: Option<String>,
+    /// HTTP headers to send to the URL.
+    headers: Option<BTreeMap<String, String>>,
+    /// A container image whose command speaks the protocol on its standard input and output.
+    container: Option<String>,
+    /// What runs the container; found by itself when absent.
+    runtime: Option<Runtime>,
+    /// A folder of scripts with tools/, resources/, prompts/ and server.d/.
+    project: Option<String>,
+    /// Whether it is used.
+    #[schemars(extend("default" = true))]
+    enabled: Option<bool>,
+    /// What to use in place of the server's name in public names and URIs.
+    prefix: Option<String>,
+    /// Whether each session has a connection of its own.
+    #[schemars(extend("default" = "auto"))]
+    isolation: Option<Isolation>,
+    /// Whether resource URIs get a prefix or stay as they are.
+    #[schemars(extend("default" = "prefix"))]
+    uris: Option<Uris>,
+    /// Which era of the protocol the server is spoken to in.
+    #[schemars(extend("default" = "auto"))]
+    era: Option<Era>,
+    /// How long a call may go without progress; by default as in [gateway].
+    timeout: Option<Span>,
+    /// How long a call may take with progress; by default as in [gateway].
+    max_timeout: Option<Span>,
+    /// How often it is asked when it has no listChanged; by default as in [notifications]; 0 is never.
+    poll_interval: Option<Span>,
+    /// Which of its tools are let through.
+    tools: Option<Tools>,
+    /// Whether its tools are used without approval.
+    #[schemars(extend("default" = "auto"))]
+    approve: Option<Approve>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Runtime {
+    Podman,
+    Docker,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Isolation {
+    Auto,
+    Session,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Uris {
+    Prefix,
+    Transparent,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Era {
+    Auto,
+    Modern,
+    Legacy,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Approve {
+    Auto,
+    Manual,
+}
+
+/// Patterns in which * stands for any characters.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Tools {
+    /// Only matching tools are let through.
+    #[schemars(length(min = 1))]
+    allow: Option<Vec<String>>,
+    /// Matching tools are held back, whatever `allow` says.
+    deny: Option<Vec<String>>,
+}

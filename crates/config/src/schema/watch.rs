@@ -1,0 +1,87 @@
+//! The shape of `[watch.X]`, `[auth]` and `[cluster]`.
+
+use schemars::JsonSchema;
+
+use super::Span;
+
+/// A watched source: exactly one of file, postgres, http and webhook.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, extend("oneOf" = [
+    {"required": ["file"]}, {"required": ["postgres", "query", "channel"]}, {"required": ["http"]},
+    {"required": ["webhook", "secret"]},
+]))]
+pub(super) struct Watch {
+    /// A file, a folder or a glob; one resource per file.
+    file: Option<String>,
+    /// The URL of a PostgreSQL database.
+    postgres: Option<String>,
+    /// The query whose rows are the content.
+    query: Option<String>,
+    /// The channel to LISTEN on.
+    channel: Option<String>,
+    /// A URL that is asked again and again; only a changed body counts.
+    http: Option<String>,
+    /// How often the URL is asked.
+    #[schemars(extend("default" = "30s"))]
+    every: Option<Span>,
+    /// The NAME of POST /hooks/NAME; the body is the content.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]+$"))]
+    webhook: Option<String>,
+    /// What the poster signs with (HMAC-SHA256).
+    secret: Option<String>,
+    /// The URI of the resource; by default watch://NAME.
+    uri: Option<String>,
+    /// The name of the resource.
+    name: Option<String>,
+    /// The description of the resource.
+    description: Option<String>,
+    /// The MIME type of the content.
+    mime_type: Option<String>,
+    /// How long it has to be quiet before an update is announced; by default as in [notifications].
+    quiet: Option<Span>,
+    /// How long that announcement may be put off; by default as in [notifications].
+    max_wait: Option<Span>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Auth {
+    /// Tokens that are let in.
+    tokens: Option<Vec<Token>>,
+    /// Tokens of an identity provider.
+    jwt: Option<Jwt>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Token {
+    /// What it is called in logs and lists.
+    name: String,
+    /// The SHA-256 of the token, in hexadecimal.
+    #[schemars(regex(pattern = r"^([0-9A-Fa-f]{64}|.*\$\{.*\}.*)$"))]
+    sha256: String,
+    /// Patterns of the servers it may use.
+    #[schemars(extend("default" = ["*"]))]
+    servers: Option<Vec<String>>,
+    /// Whether it may change the gateway.
+    #[schemars(extend("default" = false))]
+    admin: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Jwt {
+    /// Who has to have issued a token.
+    issuer: String,
+    /// Whom it has to be meant for.
+    audience: String,
+    /// Where the keys are.
+    jwks_url: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Cluster {
+    /// The URL of a NATS server.
+    nats: String,
+}

@@ -1,0 +1,181 @@
+//! TOML files that are fine.
+
+use std::time::Duration;
+
+use tidings_config::{
+    Approval, Config, ContainerRuntime, EraChoice, Expose, Isolation, Naming, Part, RegistryTools, Transport, UriMode,
+    WatchSource,
+};
+
+use super::{in_a_small_world, pair, stdio, toml};
+
+const INTERFACE: &str = include_str!("../data/interface.toml");
+
+#[test]
+fn every_key_of_the_documented_example_is_accepted() {
+    let config = toml(INTERFACE);
+    let default = Config::default();
+    assert_eq!(config.gateway, default.gateway, "the example shows the defaults");
+    assert_eq!(config.notifications, default.notifications);
+    assert!(config.warnings.is_empty());
+
+    let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["memory", "search", "clock", "scripts"], "in the order of the file");
+    let memory = Transport::Stdio {
+        command: "npx".into(),
+        args: vec!["-y".into(), "@modelcontextprotocol/server-memory".into()],
+        env: vec![pair("LOG", "1")],
+        cwd: Some("/conf".into()),
+    };
+    assert_eq!(config.servers[0].transport, memory);
+    let headers = vec![pair("Authorization", "Bearer hunter2")];
+    assert_eq!(config.servers[1].transport, Transport::Http { url: "https://example.com/mcp".into(), headers });
+    let runtime = Some(ContainerRuntime::Podman);
+    let clock = Transport::Container { image: "localhost/clock:1".into(), runtime, env: vec![], args: vec![] };
+    assert_eq!(config.servers[2].transport, clock);
+    assert_eq!(config.servers[3].transport, Transport::Project { dir: "/conf/my-scripts".into() });
+
+    assert_eq!(config.watches[0].source, WatchSource::File { path: "/conf/settings.json".into() });
+    assert_eq!(config.watches.len(), 4);
+    let auth = config.auth.as_ref().unwrap();
+    assert_eq!((auth.tokens[0].name.as_str(), auth.tokens[0].sha256[0], auth.tokens[0].admin), ("laptop", 0x9f, false));
+    assert!(auth.tokens[0].permits("anything"));
+    assert_eq!(config.cluster.unwrap().nats, "nats://localhost:4222");
+}
+
+#[test]
+fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
+    let mut config = toml(INTERFACE);
+    let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
+    assert_eq!(shown.len(), 7, "{shown:#?}");
+    assert!(
+        shown[0]
+            .starts_with("/conf/tidings.toml:32:1: servers.clock.container: this build does not start containers yet")
+    );
+    assert!(shown[1].starts_with("/conf/tidings.toml:36:1: servers.scripts.project: "));
+    assert!(shown[2].starts_with("/conf/tidings.toml:41:8: watch.settings: "));
+    assert!(shown[6].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[6]);
+
+    config.servers.iter_mut().for_each(|server| server.enabled = false);
+    assert!(config.unsupported().iter().all(|notice| !matches!(notice.part, Part::Container | Part::Project)));
+    let jwt = "[auth]\njwt = { issuer = \"i\", audience = \"a\", jwks_url = \"https://i/keys\" }";
+    assert_eq!(toml(jwt).unsupported()[0].part, Part::Jwt);
+}
+
+#[test]
+fn secrets_stay_out_of_debug_output() {
+    let shown = format!("{:?}", toml(INTERFACE));
+    assert!(shown.contains("Authorization") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    let config = toml("");
+    assert_eq!(config.gateway, Config::default().gateway);
+    assert!(config.servers.is_empty() && config.auth.is_none() && config.unsupported().is_empty());
+}
+
+#[test]
+fn the_starter_is_accepted_as_it_is_and_with_its_examples_uncommented() {
+    toml(tidings_config::starter());
+    let is_example = |line: &&str| line.starts_with("# [") || line.starts_with("# ") && line.contains(" = ");
+    let uncomment = |line| if is_example(&line) { line[2..].to_owned() } else { line.to_owned() };
+    let text: Vec<_> = tidings_config::starter().lines().map(uncomment).collect();
+    let config = toml(&text.join("\n"));
+    assert_eq!(config.servers.len(), 2);
+    assert!(!config.servers[1].enabled);
+}
+
+#[test]
+fn every_setting_of_a_server_is_read() {
+    let config = toml(
+        r#"
+        [gateway]
+        listen = "[::1]:0"
+        names = "none"
+        expose = "both"
+        registry_tools = false
+        start_wait = "${env:WAIT}"
+        [servers.a]
+        command = "./bin/run"
+        enabled = true
+        prefix = ""
+        isolation = "session"
+        uris = "transparent"
+        era = "legacy"
+        timeout = "2h"
+        poll_interval = 0
+        tools = { allow = ["read_*"], deny = ["read_all"] }
+        approve = "manual"
+        "#,
+    );
+    let gateway = &config.gateway;
+    assert_eq!(
+        (gateway.names, gateway.expose, gateway.registry_tools),
+        (Naming::None, Expose::Both, RegistryTools::Off)
+    );
+    assert_eq!(gateway.start_wait, Duration::from_secs(7));
+    let server = &config.servers[0];
+    assert_eq!(server.transport, stdio("/conf/bin/run", &[]));
+    assert_eq!((server.name_prefix(), server.uri_prefix()), (String::new(), String::new()));
+    assert_eq!(
+        (server.isolation, server.uris, server.era),
+        (Isolation::Session, UriMode::Transparent, EraChoice::Legacy)
+    );
+    assert_eq!(server.timeout, Some(Duration::from_secs(7200)));
+    assert_eq!(server.max_timeout, server.timeout, "the gateway's maximum is below it");
+    assert_eq!(server.poll_interval, Some(Duration::ZERO));
+    assert!(server.tools.permits("read_file") && !server.tools.permits("read_all"));
+    assert_eq!(server.approve, Approval::Manual);
+    assert_eq!(config.unsupported()[0].part, Part::ManualApproval);
+}
+
+#[test]
+fn zero_quiet_times_are_allowed_and_long_ones_raise_their_maximum() {
+    let config = toml("[notifications]\nlist_quiet = 0\nlist_max_wait = \"0\"\nresource_quiet = \"5s\"\n");
+    assert_eq!(config.notifications.list_quiet, Duration::ZERO);
+    assert_eq!(config.notifications.list_max_wait, Duration::ZERO);
+    assert_eq!(config.notifications.resource_max_wait, Duration::from_secs(5));
+}
+
+#[test]
+fn a_disabled_server_may_refer_to_what_is_not_there() {
+    let config = toml("[servers.a]\nenabled = false\nurl = \"${env:NOT_THERE}\"\n");
+    assert!(!config.servers[0].enabled);
+}
+
+#[test]
+fn disabled_servers_do_not_clash() {
+    let config = toml("[servers.a]\ncommand = \"x\"\n[servers.A]\ncommand = \"x\"\nenabled = false\n");
+    assert_eq!(config.servers.len(), 2);
+}
+
+#[test]
+fn an_entry_that_starts_tidings_is_skipped_with_a_warning() {
+    let config =
+        toml("[servers.me]\ncommand = \"/usr/bin/tidings\"\nargs = [\"stdio\"]\n[servers.x]\ncommand = \"x\"\n");
+    assert_eq!(config.servers.len(), 1);
+    let expected = "/conf/tidings.toml:1:10: servers.me: this entry starts Tidings itself and was skipped";
+    assert_eq!(config.warnings[0].to_string(), expected);
+}
+
+#[test]
+fn a_moved_line_is_not_a_changed_server() {
+    let text = "[servers.a]\ncommand = \"x\"\n";
+    assert_eq!(toml(text).servers, toml(&format!("\n\n{text}")).servers);
+}
+
+#[test]
+fn one_server_is_read_from_json_with_the_same_keys_and_faults() {
+    let read = |body| {
+        in_a_small_world(|world| tidings_config::server_from_json("a b", &body, "/data".as_ref(), world))
+            .map_err(|e| e.to_string())
+    };
+    let server = read(serde_json::json!({"command": "./x", "args": ["1"], "timeout": "5s"})).unwrap();
+    assert_eq!(server.transport, stdio("/data/x", &["1"]));
+    let error = read(serde_json::json!({"comand": "x"})).unwrap_err();
+    let expected = "servers.\"a b\": needs one of the keys command, url, container, project\n\
+                    servers.\"a b\".comand: unknown key; did you mean \"command\"?";
+    assert_eq!(error, expected);
+    assert_eq!(read(serde_json::json!(3)).unwrap_err(), "servers.\"a b\": expected a table, found an integer");
+}

@@ -1,0 +1,132 @@
+//! Describing a client.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Client, Shared, Transport, http, stdio};
+use crate::record::Record;
+use crate::revision::{LATEST_LEGACY, MODERN, is_modern};
+use crate::server::Server;
+
+enum Target {
+    Http { url: String, headers: Vec<(String, String)> },
+    Stdio { program: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<std::path::PathBuf> },
+}
+
+/// A client in the making.
+pub struct ClientBuilder {
+    target: Target,
+    revision: String,
+    capabilities: Value,
+    log_level: Option<String>,
+    raw: bool,
+}
+
+impl ClientBuilder {
+    fn new(target: Target) -> Self {
+        Self { target, revision: LATEST_LEGACY.to_owned(), capabilities: json!({}), log_level: None, raw: false }
+    }
+
+    pub(crate) fn http(url: String) -> Self {
+        Self::new(Target::Http { url, headers: Vec::new() })
+    }
+
+    pub(crate) fn stdio(program: String, args: Vec<String>) -> Self {
+        Self::new(Target::Stdio { program, args, env: Vec::new(), cwd: None })
+    }
+
+    pub(crate) fn of(server: &Server) -> Self {
+        if server.is_http() {
+            Self::http(server.url())
+        } else {
+            let (program, args) = server.command();
+            Self::stdio(program, args)
+        }
+    }
+
+    /// Its revision; the modern one means no handshake.
+    pub fn revision(mut self, revision: &str) -> Self {
+        self.revision = revision.to_owned();
+        self
+    }
+
+    /// The modern revision.
+    pub fn modern(self) -> Self {
+        self.revision(MODERN)
+    }
+
+    /// What it declares that it can do.
+    pub fn capabilities(mut self, capabilities: Value) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Modern: the log level of every request.
+    pub fn log_level(mut self, level: &str) -> Self {
+        self.log_level = Some(level.to_owned());
+        self
+    }
+
+    /// HTTP: a header of every request.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        match &mut self.target {
+            Target::Http { headers, .. } => headers.push((name.to_owned(), value.to_owned())),
+            Target::Stdio { .. } => panic!("headers are for HTTP"),
+        }
+        self
+    }
+
+    /// stdio: a variable of the process.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        match &mut self.target {
+            Target::Stdio { env, .. } => env.push((name.to_owned(), value.to_owned())),
+            Target::Http { .. } => panic!("variables are for stdio"),
+        }
+        self
+    }
+
+    /// stdio: the directory of the process.
+    pub fn directory(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        match &mut self.target {
+            Target::Stdio { cwd, .. } => *cwd = Some(path.into()),
+            Target::Http { .. } => panic!("a directory is for stdio"),
+        }
+        self
+    }
+
+    /// Does no handshake by itself and adds nothing to requests.
+    pub fn raw(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// Connects; a legacy client does its handshake.
+    pub async fn connect(self) -> Client {
+        let shared = Arc::new(Shared {
+            revision: Mutex::new(self.revision.clone()),
+            capabilities: self.capabilities,
+            log_level: self.log_level,
+            received: Record::new(),
+            on_request: Mutex::default(),
+            ids: AtomicU64::new(1),
+            initialize: Mutex::default(),
+            life: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        let transport = match self.target {
+            Target::Http { url, headers } => Transport::Http(http::Http::new(&url, headers, self.raw)),
+            Target::Stdio { program, args, env, cwd } => {
+                Transport::Stdio(stdio::Stdio::spawn(&shared, &program, &args, &env, cwd.as_deref(), self.raw))
+            }
+        };
+        let client = Client { shared, transport };
+        if !self.raw && !is_modern(&self.revision) {
+            client.handshake(&self.revision).await;
+        }
+        client
+    }
+}

@@ -1,0 +1,175 @@
+//! The stdio side of a client: a process, its lines in and out.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio as Pipe};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tidings_wire::{RawId, one_line};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, watch};
+
+use super::Shared;
+use super::exchange::{Event, Pending};
+use crate::received::Received;
+use crate::record::{Record, lock, within};
+
+pub(super) struct Stdio {
+    input: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
+    pending: Arc<Waiting>,
+    stderr: Arc<Record<String>>,
+    exit: watch::Receiver<Option<ExitStatus>>,
+    pid: u32,
+    raw: bool,
+}
+
+/// The requests that wait for a response: each hears everything that comes meanwhile.
+#[derive(Default)]
+struct Waiting(Mutex<Vec<(RawId, mpsc::UnboundedSender<Event>)>>);
+
+impl Stdio {
+    pub(super) fn spawn(
+        shared: &Arc<Shared>,
+        program: &str,
+        args: &[String],
+        env: &[(String, String)],
+        cwd: Option<&Path>,
+        raw: bool,
+    ) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).envs(env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
+        command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
+        if let Some(cwd) = cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {program}: {e}"));
+        let pid = child.id().unwrap_or_default();
+        let (input, lines) = mpsc::unbounded_channel();
+        let (exit_sender, exit) = watch::channel(None);
+        let pending = Arc::new(Waiting::default());
+        let stderr = Arc::new(Record::new());
+        if let (Some(stdin), Some(stdout), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        {
+            shared.spawn(&shared.life, write(stdin, lines));
+            shared.spawn(&shared.life, read(shared.clone(), stdout, input.clone().downgrade(), pending.clone()));
+            shared.spawn(&shared.life, read_errors(errors, stderr.clone()));
+        }
+        shared.spawn(&shared.life, reap(child, exit_sender));
+        Self { input: Mutex::new(Some(input)), pending, stderr, exit, pid, raw }
+    }
+
+    pub(super) fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn stderr(&self) -> &Record<String> {
+        &self.stderr
+    }
+
+    pub(super) fn write(&self, line: Bytes) {
+        if let Some(input) = &*lock(&self.input) {
+            let _ = input.send(line);
+        }
+    }
+
+    pub(super) fn close_stdin(&self) {
+        lock(&self.input).take();
+    }
+
+    pub(super) async fn wait_exit(&self) -> ExitStatus {
+        let mut exit = self.exit.clone();
+        let ended = within(&format!("the end of process {}", self.pid), exit.wait_for(Option::is_some)).await;
+        ended.ok().and_then(|status| *status).expect("a process that ended has a status")
+    }
+
+    pub(super) fn send(&self, message: Bytes, method: &str, id: RawId) -> Pending {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let what = format!("{method} (id {id}) on stdio");
+        // Before it is written, since the answer may be quick.
+        self.pending.add(id.clone(), events);
+        self.write(message);
+        Pending::new(id, what, receiver, None)
+    }
+}
+
+impl Waiting {
+    fn add(&self, id: RawId, events: mpsc::UnboundedSender<Event>) {
+        lock(&self.0).push((id, events));
+    }
+
+    fn tell(&self, received: &Received) {
+        lock(&self.0).retain(|(id, events)| {
+            if received.is_response() {
+                let mine = received.id.as_ref() == Some(id);
+                if mine {
+                    let _ = events.send(Event::Message(received.clone()));
+                    let _ = events.send(Event::End);
+                }
+                !mine
+            } else {
+                // Nobody listens any more when the handle was dropped.
+                events.send(Event::Message(received.clone())).is_ok()
+            }
+        });
+    }
+
+    fn end(&self) {
+        for (_, events) in lock(&self.0).drain(..) {
+            let _ = events.send(Event::Failed("the process closed its output".to_owned()));
+        }
+    }
+}
+
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<Bytes>) {
+    while let Some(line) = lines.recv().await {
+        let line = [&one_line(&line)[..], b"\n"].concat();
+        if stdin.write_all(&line).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(
+    shared: Arc<Shared>,
+    stdout: ChildStdout,
+    input: mpsc::WeakUnboundedSender<Bytes>,
+    pending: Arc<Waiting>,
+) {
+    let mut reader = BufReader::new(stdout);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
+            pending.end();
+            return;
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        let received = Received { stream: "stdio".to_owned(), ..Received::parse(Bytes::copy_from_slice(&line)) };
+        let reply = shared.take(&received);
+        pending.tell(&received);
+        if let (Some(reply), Some(input)) = (reply, input.upgrade()) {
+            let _ = input.send(reply);
+        }
+    }
+}
+
+async fn read_errors(stderr: ChildStderr, record: Arc<Record<String>>) {
+    let mut lines = BufReader::new(stderr).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        record.push(line);
+    }
+}
+
+async fn reap(mut child: Child, exit: watch::Sender<Option<ExitStatus>>) {
+    if let Ok(status) = child.wait().await {
+        exit.send_replace(Some(status));
+    }
+}

@@ -1,0 +1,33 @@
+//! A clock that moves when it is told to, for code that takes `now` as an argument.
+
+use std::time::{Duration, Instant};
+
+/// A manual clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    now: Instant,
+}
+
+impl Clock {
+    /// A clock that stands still.
+    pub fn new() -> Self {
+        Self { now: Instant::now() }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Moves on, and tells the new time.
+    pub fn advance(&mut self, by: Duration) -> Instant {
+        self.now += by;
+        self.now
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}

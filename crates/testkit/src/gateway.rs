@@ -1,0 +1,275 @@
+//! The real gateway: the `tidings` program with a configuration of the test's making.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio as Pipe};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
+
+use crate::client::{Client, ClientBuilder};
+use crate::record::{Record, eventually, within};
+use crate::server::Server;
+use crate::tempdir::TempDir;
+
+/// A gateway in the making.
+#[derive(Default)]
+pub struct GatewayBuilder {
+    config: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    binary: Option<PathBuf>,
+    wait_ready: bool,
+}
+
+/// A running `tidings serve`. Killed when dropped; what it printed is shown when the test fails.
+pub struct Gateway {
+    child: Mutex<Child>,
+    pid: u32,
+    url: String,
+    files: Files,
+    stderr: Arc<Record<String>>,
+    reader: AbortHandle,
+}
+
+/// The configuration and the data directory of one gateway.
+struct Files {
+    directory: TempDir,
+    config: PathBuf,
+    data: PathBuf,
+}
+
+impl GatewayBuilder {
+    /// Puts a scripted server behind it.
+    pub fn server(self, name: &str, server: &Server) -> Self {
+        self.server_with(name, server, "")
+    }
+
+    /// Puts a scripted server behind it, with more keys of its table.
+    pub fn server_with(mut self, name: &str, server: &Server, keys: &str) -> Self {
+        let _ = write!(self.config, "\n[servers.{name:?}]\n{}{keys}\n", server.toml());
+        self
+    }
+
+    /// Adds to the configuration, in order.
+    pub fn toml(mut self, text: &str) -> Self {
+        let _ = write!(self.config, "\n{text}\n");
+        self
+    }
+
+    /// Adds an argument to the command line.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts another program than the one next to the test.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
+    /// Does not wait for `/readyz`, only for the URL.
+    pub fn without_waiting(mut self) -> Self {
+        self.wait_ready = false;
+        self
+    }
+
+    fn files(&self) -> Files {
+        let directory = TempDir::new();
+        let config = directory.write("tidings.toml", &self.config);
+        let data = directory.join("data");
+        std::fs::create_dir(&data).unwrap_or_else(|e| panic!("making {}: {e}", data.display()));
+        Files { config, data, directory }
+    }
+
+    fn program(&self) -> &Path {
+        self.binary.as_deref().unwrap_or_else(|| crate::tidings())
+    }
+
+    /// Starts `tidings serve` and waits until it is ready.
+    pub async fn serve(self) -> Gateway {
+        let files = self.files();
+        let mut command = Command::new(self.program());
+        command.arg("serve").args(files.args()).args(["--listen", "127.0.0.1:0"]).args(&self.args);
+        command.envs(self.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
+        command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {}: {e}", self.program().display()));
+        let stderr = Arc::new(Record::new());
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+        let record = stderr.clone();
+        let reader = tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                record.push(line);
+            }
+        });
+        let pid = child.id().unwrap_or_default();
+        let url = wait_url(&files, &mut child, &stderr).await;
+        let gateway = Gateway { child: Mutex::new(child), pid, url, files, stderr, reader: reader.abort_handle() };
+        if self.wait_ready {
+            gateway.wait_ready().await;
+        }
+        gateway
+    }
+
+    /// Describes a client on `tidings stdio`. The directory must live as long as the client.
+    pub fn stdio(self) -> (ClientBuilder, TempDir) {
+        let files = self.files();
+        let mut args = vec!["stdio".to_owned()];
+        args.extend(files.args());
+        args.extend(self.args.iter().cloned());
+        let mut client = Client::stdio(self.program().to_string_lossy(), args);
+        for (name, value) in &self.env {
+            client = client.env(name, value);
+        }
+        (client, files.directory)
+    }
+}
+
+impl Files {
+    fn args(&self) -> Vec<String> {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        vec!["--config".to_owned(), path(&self.config), "--data".to_owned(), path(&self.data)]
+    }
+}
+
+async fn wait_url(files: &Files, child: &mut Child, stderr: &Record<String>) -> String {
+    let file = files.data.join("gateway.json");
+    eventually("the gateway's URL", || {
+        if let Ok(Some(status)) = child.try_wait() {
+            panic!("the gateway ended with {status}: {}", stderr.dump());
+        }
+        let state: Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+        state["url"].as_str().map(str::to_owned)
+    })
+    .await
+}
+
+impl Gateway {
+    /// Begins to describe a gateway.
+    pub fn builder() -> GatewayBuilder {
+        GatewayBuilder { wait_ready: true, ..GatewayBuilder::default() }
+    }
+
+    /// The URL of its MCP endpoint.
+    pub fn url(&self) -> String {
+        format!("{}/mcp", self.base_url())
+    }
+
+    /// The URL without a path.
+    pub fn base_url(&self) -> &str {
+        self.url.trim_end_matches('/').trim_end_matches("/mcp")
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What it printed on stderr so far.
+    pub fn stderr(&self) -> &Record<String> {
+        &self.stderr
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> &Path {
+        &self.files.data
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> &Path {
+        &self.files.config
+    }
+
+    /// Puts another configuration into the file, in one step.
+    pub fn rewrite_config(&self, text: &str) {
+        let fresh = self.files.directory.write("tidings.toml.new", text);
+        std::fs::rename(fresh, &self.files.config).expect("renaming within a directory");
+    }
+
+    /// Describes a client over HTTP.
+    pub fn client(&self) -> ClientBuilder {
+        Client::http(self.url())
+    }
+
+    /// Describes a client on `tidings stdio` with the same configuration.
+    pub fn stdio(&self) -> ClientBuilder {
+        let mut args = vec!["stdio".to_owned()];
+        args.extend(self.files.args());
+        Client::stdio(crate::tidings().to_string_lossy(), args)
+    }
+
+    /// The status and the body of a plain `GET`.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let address = self.base_url().trim_start_matches("http://").to_owned();
+        let ask = async {
+            let mut stream = TcpStream::connect(&address).await?;
+            let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await?;
+            std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
+        };
+        let answer = within(&format!("GET {path}"), ask).await.unwrap_or_default();
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    /// Waits until `/readyz` says yes.
+    pub async fn wait_ready(&self) {
+        within("the gateway to be ready", async {
+            while self.get("/readyz").await.0 != 200 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn terminate(&self) -> ExitStatus {
+        self.signal(rustix::process::Signal::TERM);
+        self.wait_exit().await
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub async fn kill(&self) -> ExitStatus {
+        self.signal(rustix::process::Signal::KILL);
+        self.wait_exit().await
+    }
+
+    /// Sends SIGTERM and does not wait.
+    pub fn begin_terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Waits for the end.
+    pub async fn wait_exit(&self) -> ExitStatus {
+        let mut child = self.child.lock().await;
+        within("the gateway's end", child.wait()).await.expect("a child can be waited for")
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.reader.abort();
+        if std::thread::panicking() {
+            eprintln!("gateway printed {}", self.stderr.dump());
+        }
+    }
+}

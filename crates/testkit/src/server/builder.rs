@@ -1,0 +1,253 @@
+//! Writing a server's script.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::call::Call;
+use super::catalogue::{Catalogue, Prompt, Resource, Template, Tool, handler, put};
+use super::core::{Core, Script, Trouble};
+use super::{Entry, Server};
+use crate::gate::Gate;
+use crate::received::Received;
+use crate::revision::LEGACY;
+
+/// A script in the making. Without further words: every legacy revision, no modern one.
+pub struct ServerBuilder {
+    name: String,
+    script: Script,
+    catalogue: Catalogue,
+    capabilities: Option<Value>,
+}
+
+impl ServerBuilder {
+    pub(crate) fn new(name: &str) -> Self {
+        let script = Script {
+            revisions: LEGACY.iter().map(|r| (*r).to_owned()).collect(),
+            modern: false,
+            capabilities: Value::Null,
+            instructions: None,
+            page_size: usize::MAX,
+            sessions: true,
+            ignore_eof: false,
+            overrides: HashMap::new(),
+            completion: None,
+            trouble: HashMap::new(),
+            http_hook: None,
+        };
+        Self { name: name.to_owned(), script, catalogue: Catalogue::default(), capabilities: None }
+    }
+
+    /// The legacy revisions that it speaks; the last one is what it offers to a client that asks for another.
+    pub fn revisions(mut self, revisions: &[&str]) -> Self {
+        self.script.revisions = revisions.iter().map(|r| (*r).to_owned()).collect();
+        self
+    }
+
+    /// Speaks the modern revision, too.
+    pub fn modern(mut self) -> Self {
+        self.script.modern = true;
+        self
+    }
+
+    /// Speaks the modern revision only.
+    pub fn modern_only(mut self) -> Self {
+        self.script.revisions.clear();
+        self.modern()
+    }
+
+    /// A tool that takes anything.
+    pub fn tool<F, Fut>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        self.entry_tool(Tool::tool(name, function))
+    }
+
+    /// A tool with its full definition.
+    pub fn tool_def<F, Fut>(self, definition: &Value, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        self.tool_raw(&definition.to_string(), function)
+    }
+
+    /// A tool whose definition is listed byte for byte.
+    pub fn tool_raw<F, Fut>(self, definition: &str, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        self.entry_tool(Tool::raw(definition, function))
+    }
+
+    /// A tool that was made elsewhere.
+    pub fn entry_tool(mut self, tool: Tool) -> Self {
+        put(&mut self.catalogue.tools, tool);
+        self
+    }
+
+    /// A tool that answers with its arguments as text, byte for byte.
+    pub fn echo(self, name: &str) -> Self {
+        self.tool(name, |call| async move { call.ok_text(&call.arguments_raw()) })
+    }
+
+    /// A resource with a text.
+    pub fn resource(self, uri: &str, text: &str) -> Self {
+        self.entry_resource(Resource::resource(uri, text))
+    }
+
+    /// A resource that was made elsewhere.
+    pub fn entry_resource(mut self, resource: Resource) -> Self {
+        put(&mut self.catalogue.resources, resource);
+        self
+    }
+
+    /// A template whose content is a function of the URI; `None` is "not found".
+    pub fn template(mut self, pattern: &str, read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        put(&mut self.catalogue.templates, Template::template(pattern, read));
+        self
+    }
+
+    /// A prompt.
+    pub fn prompt<F, Fut>(mut self, name: &str, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        put(&mut self.catalogue.prompts, Prompt::prompt(name, function));
+        self
+    }
+
+    /// A prompt, resource or tool from a definition that is listed byte for byte; `kind` is the name of its list.
+    pub fn entry(mut self, kind: &str, entry: Entry) -> Self {
+        put(
+            match kind {
+                "tools" => &mut self.catalogue.tools,
+                "resources" => &mut self.catalogue.resources,
+                "resourceTemplates" => &mut self.catalogue.templates,
+                "prompts" => &mut self.catalogue.prompts,
+                other => panic!("there is no list of {other}"),
+            },
+            entry,
+        );
+        self
+    }
+
+    /// What answers `completion/complete`.
+    pub fn completion<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        self.script.completion = Some(handler(function));
+        self
+    }
+
+    /// Its capabilities, when they should not follow from what it offers.
+    pub fn capabilities(mut self, capabilities: Value) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Its instructions.
+    pub fn instructions(mut self, text: &str) -> Self {
+        self.script.instructions = Some(text.to_owned());
+        self
+    }
+
+    /// How many items a page of its lists has.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.script.page_size = items;
+        self
+    }
+
+    /// HTTP, legacy: gives out no session ids.
+    pub fn without_sessions(mut self) -> Self {
+        self.script.sessions = false;
+        self
+    }
+
+    /// stdio: the process stays when its stdin ends.
+    pub fn ignore_eof(mut self) -> Self {
+        self.script.ignore_eof = true;
+        self
+    }
+
+    /// Full control over a method.
+    pub fn on_raw<F, Fut>(mut self, method: &str, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        self.script.overrides.insert(method.to_owned(), handler(function));
+        self
+    }
+
+    /// HTTP: a look at every request before anything else; an answer other than `None` is final.
+    pub fn on_http(mut self, hook: impl Fn(&Received) -> Option<Answer> + Send + Sync + 'static) -> Self {
+        self.script.http_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Begins to handle a method this much later.
+    pub fn delay(self, method: &str, delay: Duration) -> Self {
+        self.trouble(method, |trouble| trouble.delay = Some(delay))
+    }
+
+    /// Holds every request of a method at a gate before it is handled.
+    pub fn hold(self, method: &str, gate: &Gate) -> Self {
+        let gate = gate.clone();
+        self.trouble(method, |trouble| trouble.hold = Some(gate))
+    }
+
+    /// Never answers a method.
+    pub fn silent_on(self, method: &str) -> Self {
+        self.trouble(method, |trouble| trouble.silent = true)
+    }
+
+    /// Dies of a method: the process exits with this code, or the port closes.
+    pub fn exit_on(self, method: &str, code: u8) -> Self {
+        self.trouble(method, |trouble| trouble.exit = Some(code))
+    }
+
+    fn trouble(mut self, method: &str, change: impl FnOnce(&mut Trouble)) -> Self {
+        change(self.script.trouble.entry(method.to_owned()).or_default());
+        self
+    }
+
+    /// Starts it on HTTP, at a free port.
+    pub async fn http(self) -> Server {
+        Server::start_http(self.core()).await
+    }
+
+    /// Starts it on stdio: it waits for [`Server::command`] to be run.
+    pub async fn stdio(self) -> Server {
+        Server::start_stdio(self.core())
+    }
+
+    fn core(mut self) -> Core {
+        self.script.capabilities = self.capabilities.take().unwrap_or_else(|| self.implied_capabilities());
+        Core::new(self.name, self.script, self.catalogue)
+    }
+
+    fn implied_capabilities(&self) -> Value {
+        let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+        if !self.catalogue.resources.is_empty() || !self.catalogue.templates.is_empty() {
+            capabilities["resources"] = json!({"listChanged": true, "subscribe": true});
+        }
+        if !self.catalogue.prompts.is_empty() {
+            capabilities["prompts"] = json!({"listChanged": true});
+        }
+        if self.script.completion.is_some() {
+            capabilities["completions"] = json!({});
+        }
+        capabilities
+    }
+}

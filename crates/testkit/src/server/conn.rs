@@ -1,0 +1,104 @@
+//! One legacy connection (a session, or a process), and where a server's messages go.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answer;
+use super::http::EventStream;
+use crate::received::Received;
+use crate::record::lock;
+
+/// What goes out on one channel: a process, or the response of one POST.
+#[derive(Debug)]
+pub(crate) enum Out {
+    /// A message that is not the last.
+    Message(Bytes),
+    /// The response.
+    Last(Bytes),
+    /// HTTP: answer with a stream now, whatever comes.
+    OpenStream,
+    /// HTTP: close the stream, so that the client has to come back.
+    CloseStream(Option<u64>),
+    /// HTTP: an answer that is no message.
+    Special(Answer),
+    /// stdio: print on stderr.
+    Stderr(Bytes),
+    /// stdio: print on stdout as it is.
+    Stdout(Bytes),
+    /// stdio: exit.
+    Exit(u8),
+}
+
+pub(crate) type Outlet = mpsc::UnboundedSender<Out>;
+
+/// Where messages go that belong to no call.
+pub(crate) enum Standalone {
+    Stdio(Outlet),
+    Http(Arc<EventStream>),
+}
+
+/// One connection.
+pub(crate) struct Conn {
+    pub(crate) number: usize,
+    pub(crate) session: Option<String>,
+    pub(crate) standalone: Standalone,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What is known about the other side of a connection.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The negotiated revision; none before `initialize`.
+    pub(crate) revision: Option<String>,
+    /// The params of `initialize`.
+    pub(crate) client: Value,
+    pub(crate) initialized: bool,
+    pub(crate) log_level: Option<String>,
+    pub(crate) subscriptions: BTreeSet<String>,
+    pub(crate) seen_ids: HashSet<String>,
+    /// Requests of the server that wait for a response.
+    pub(crate) pending: HashMap<String, oneshot::Sender<Received>>,
+    /// Running calls by id, to cancel.
+    pub(crate) calls: HashMap<String, CancellationToken>,
+    /// HTTP: the streams that can be resumed.
+    pub(crate) streams: Vec<Arc<EventStream>>,
+}
+
+impl Conn {
+    pub(crate) fn new(number: usize, session: Option<String>, standalone: Standalone) -> Arc<Self> {
+        Arc::new(Self { number, session, standalone, state: Mutex::default() })
+    }
+
+    /// Sends outside of any call.
+    pub(crate) fn push(&self, message: &Bytes) {
+        match &self.standalone {
+            Standalone::Stdio(outlet) => {
+                let _ = outlet.send(Out::Message(message.clone()));
+            }
+            Standalone::Http(stream) => stream.push(message),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Option<String> {
+        lock(&self.state).revision.clone()
+    }
+
+    /// Hands a response to whoever waits for it. False when nobody does.
+    pub(crate) fn resolve(&self, response: &Received) -> bool {
+        let id = response.id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default();
+        let waiter = lock(&self.state).pending.remove(&id);
+        waiter.is_some_and(|waiter| waiter.send(response.clone()).is_ok())
+    }
+
+    /// Cancels a running call, if there is one with that raw id.
+    pub(crate) fn cancel(&self, raw_id: &str) {
+        if let Some(token) = lock(&self.state).calls.get(raw_id) {
+            token.cancel();
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The inside of a server, shared by its transports: what it received, who is connected, and its life.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tidings_wire::{Frame, Limits, ObjectEdit, Patch, RawId, notification, response};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::catalogue::{Catalogue, Handler};
+use super::conn::{Conn, Out, Outlet, Standalone};
+use super::stdio::Process;
+use crate::gate::Gate;
+use crate::received::Received;
+use crate::record::{Record, lock};
+use crate::revision::META_SUBSCRIPTION;
+
+/// What goes wrong, by method.
+#[derive(Clone, Default)]
+pub(crate) struct Trouble {
+    pub(crate) delay: Option<Duration>,
+    pub(crate) hold: Option<Gate>,
+    pub(crate) silent: bool,
+    pub(crate) exit: Option<u8>,
+}
+
+pub(crate) type HttpHook = Arc<dyn Fn(&Received) -> Option<super::Answer> + Send + Sync>;
+
+/// The fixed part of a script.
+pub(crate) struct Script {
+    pub(crate) revisions: Vec<String>,
+    pub(crate) modern: bool,
+    pub(crate) capabilities: Value,
+    pub(crate) instructions: Option<String>,
+    pub(crate) page_size: usize,
+    pub(crate) sessions: bool,
+    pub(crate) ignore_eof: bool,
+    pub(crate) overrides: HashMap<String, Handler>,
+    pub(crate) completion: Option<Handler>,
+    pub(crate) trouble: HashMap<String, Trouble>,
+    pub(crate) http_hook: Option<HttpHook>,
+}
+
+/// A modern subscription that is open.
+#[derive(Clone)]
+pub(crate) struct Listen {
+    pub(crate) id: RawId,
+    pub(crate) filter: Value,
+    pub(crate) outlet: Outlet,
+    pub(crate) ended: CancellationToken,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Life {
+    pub(crate) token: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Life {
+    /// Runs until done or until the server dies.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let token = self.token.clone();
+        self.tasks.spawn(async move {
+            token.run_until_cancelled(future).await;
+        });
+    }
+}
+
+pub(crate) struct Core {
+    pub(crate) name: String,
+    pub(crate) script: Script,
+    pub(crate) received: Record<Received>,
+    pub(crate) faults: Record<String>,
+    pub(crate) frozen: watch::Sender<bool>,
+    pub(crate) listens: watch::Sender<Vec<Listen>>,
+    pub(crate) processes: watch::Sender<Vec<Process>>,
+    catalogue: Mutex<Catalogue>,
+    conns: Mutex<Vec<Arc<Conn>>>,
+    life: Mutex<Life>,
+    connection_numbers: AtomicUsize,
+    initializes: AtomicUsize,
+    request_ids: AtomicUsize,
+}
+
+impl Core {
+    pub(crate) fn new(name: String, script: Script, catalogue: Catalogue) -> Self {
+        Self {
+            name,
+            script,
+            received: Record::new(),
+            faults: Record::new(),
+            frozen: watch::Sender::new(false),
+            listens: watch::Sender::new(Vec::new()),
+            processes: watch::Sender::new(Vec::new()),
+            catalogue: Mutex::new(catalogue),
+            conns: Mutex::default(),
+            life: Mutex::default(),
+            connection_numbers: AtomicUsize::new(1),
+            initializes: AtomicUsize::new(0),
+            request_ids: AtomicUsize::new(1),
+        }
+    }
+
+    pub(crate) fn server_info(&self) -> Value {
+        json!({"name": self.name, "version": "1.0.0"})
+    }
+
+    pub(crate) fn fault(&self, what: impl Into<String>) {
+        self.faults.push(what.into());
+    }
+
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        lock(&self.catalogue).clone()
+    }
+
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut Catalogue)) {
+        change(&mut lock(&self.catalogue));
+    }
+
+    pub(crate) fn next_connection(&self) -> usize {
+        self.connection_numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_request_id(&self) -> RawId {
+        let number = self.request_ids.fetch_add(1, Ordering::Relaxed);
+        RawId::from_raw(format!("\"{}-{number}\"", self.name).as_bytes()).expect("a string is an id")
+    }
+
+    pub(crate) fn count_initialize(&self) {
+        self.initializes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn initializes(&self) -> usize {
+        self.initializes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        lock(&self.life).clone()
+    }
+
+    pub(crate) fn add_connection(&self, conn: Arc<Conn>) {
+        lock(&self.conns).push(conn);
+    }
+
+    pub(crate) fn remove_connection(&self, number: usize) {
+        lock(&self.conns).retain(|conn| conn.number != number);
+    }
+
+    pub(crate) fn connections(&self) -> Vec<Arc<Conn>> {
+        lock(&self.conns).clone()
+    }
+
+    pub(crate) fn forget_connections(&self) {
+        lock(&self.conns).clear();
+    }
+
+    pub(crate) async fn wait_thawed(&self) {
+        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen).await;
+    }
+
+    pub(crate) fn end_life(&self) {
+        self.life().token.cancel();
+    }
+
+    pub(crate) async fn kill(&self) {
+        let life = self.life();
+        life.token.cancel();
+        life.tasks.close();
+        crate::within(&format!("the death of server {}", self.name), life.tasks.wait()).await;
+        self.forget_connections();
+        self.listens.send_replace(Vec::new());
+        self.processes.send_modify(|all| all.iter_mut().for_each(|process| process.alive = false));
+    }
+
+    pub(crate) fn renew(&self) {
+        *lock(&self.life) = Life::default();
+    }
+
+    pub(crate) fn notify(&self, method: &str, params: &Value) -> usize {
+        let message = notification(method, Some(params.to_string().as_bytes()));
+        let uri = params["uri"].as_str().unwrap_or_default();
+        let about_resource = method == "notifications/resources/updated";
+        let legacy =
+            self.notify_legacy(&message, |conn| !about_resource || lock(&conn.state).subscriptions.contains(uri));
+        let mut modern = 0;
+        for listen in self.listens.borrow().iter().filter(|listen| listen.wants(method, uri)) {
+            let _ = listen.outlet.send(Out::Message(tag(&message, &listen.id)));
+            modern += 1;
+        }
+        legacy + modern
+    }
+
+    pub(crate) fn notify_raw(&self, message: &Bytes) -> usize {
+        let listens = self.listens.borrow();
+        for listen in listens.iter() {
+            let _ = listen.outlet.send(Out::Message(message.clone()));
+        }
+        self.notify_legacy(message, |_| true) + listens.len()
+    }
+
+    pub(crate) fn notify_legacy(&self, message: &Bytes, fits: impl Fn(&Conn) -> bool) -> usize {
+        let conns = self.connections();
+        let chosen = conns.iter().filter(|conn| conn.revision().is_some() && fits(conn));
+        chosen.map(|conn| conn.push(message)).count()
+    }
+
+    pub(crate) fn end_listens(&self) {
+        for listen in self.listens.send_replace(Vec::new()) {
+            let result =
+                format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{META_SUBSCRIPTION}\":{}}}}}", listen.id.as_str());
+            let _ = listen.outlet.send(Out::Last(response(&listen.id, result.as_bytes())));
+            listen.ended.cancel();
+        }
+    }
+
+    pub(crate) fn close_get_streams(&self) {
+        for conn in self.connections() {
+            if let Standalone::Http(stream) = &conn.standalone {
+                stream.detach(None);
+            }
+        }
+    }
+
+    pub(crate) fn print_stderr(&self, line: &str) {
+        self.to_processes(|| Out::Stderr(format!("{line}\n").into()));
+    }
+
+    pub(crate) fn print_stdout(&self, bytes: &Bytes) {
+        self.to_processes(|| Out::Stdout(bytes.clone()));
+    }
+
+    pub(crate) fn exit_processes(&self, code: u8) {
+        self.to_processes(|| Out::Exit(code));
+    }
+
+    fn to_processes(&self, out: impl Fn() -> Out) {
+        for conn in self.connections() {
+            if let Standalone::Stdio(outlet) = &conn.standalone {
+                let _ = outlet.send(out());
+            }
+        }
+    }
+}
+
+impl Listen {
+    fn wants(&self, method: &str, uri: &str) -> bool {
+        let flag = match method {
+            "notifications/tools/list_changed" => "toolsListChanged",
+            "notifications/prompts/list_changed" => "promptsListChanged",
+            "notifications/resources/list_changed" => "resourcesListChanged",
+            "notifications/resources/updated" => {
+                let uris = self.filter["resourceSubscriptions"].as_array();
+                return uris.is_some_and(|uris| uris.iter().any(|u| u == uri));
+            }
+            _ => return false,
+        };
+        self.filter[flag] == true
+    }
+}
+
+/// The notification with the subscription's id in its `_meta`, with the id's own JSON type.
+pub(crate) fn tag(message: &Bytes, id: &RawId) -> Bytes {
+    let frame = Frame::parse(message.clone(), &Limits::default()).expect("a composed notification is valid");
+    let params = frame.params().expect("a tagged notification has params");
+    let meta = format!("{{\"{META_SUBSCRIPTION}\":{}}}", id.as_str());
+    let mut edit = ObjectEdit::new(message, params);
+    edit.set("_meta", meta);
+    let mut patch = Patch::new();
+    edit.finish(&mut patch);
+    patch.apply(message)
+}

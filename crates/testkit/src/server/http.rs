@@ -1,0 +1,218 @@
+//! A server on HTTP: accepting, recording, and telling the eras apart.
+
+mod exchange;
+mod stream;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) use stream::EventStream;
+
+use self::exchange::{legacy_post, modern_post};
+use self::stream::{Chunks, Guard};
+use super::answer::{Answer, RpcError};
+use super::conn::{Conn, Standalone};
+use super::core::Core;
+use super::script;
+use crate::received::Received;
+use crate::record::lock;
+use crate::revision::is_modern;
+
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Closes the connection without a response.
+#[derive(Debug)]
+pub(crate) struct HungUp;
+
+impl std::fmt::Display for HungUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("hung up")
+    }
+}
+
+impl std::error::Error for HungUp {}
+
+/// Listens at a free port, or at the one it had.
+pub(crate) async fn listen(core: &Arc<Core>, address: Option<SocketAddr>) -> SocketAddr {
+    let wanted = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listener = TcpListener::bind(wanted).await.unwrap_or_else(|e| panic!("listening at {wanted}: {e}"));
+    let address = listener.local_addr().expect("a listener has an address");
+    let life = core.life();
+    let core = core.clone();
+    life.clone().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            life.spawn(serve(core.clone(), stream));
+        }
+    });
+    address
+}
+
+async fn serve(core: Arc<Core>, stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request| handle(core.clone(), request));
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn handle(core: Arc<Core>, request: Request<Incoming>) -> Result<Response<Body>, HungUp> {
+    let (head, body) = request.into_parts();
+    let Ok(body) = body.collect().await else { return Err(HungUp) };
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let mut received = Received {
+        verb: head.method.to_string(),
+        headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        ..Received::parse(body.to_bytes())
+    };
+    let conn = find_connection(&core, &received);
+    received.connection = conn.as_ref().map_or(0, |conn| conn.number);
+    core.received.push(received.clone());
+    core.wait_thawed().await;
+    if let Some(answer) = core.script.http_hook.as_ref().and_then(|hook| hook(&received)) {
+        return special(answer);
+    }
+    match head.method {
+        _ if head.uri.path() != "/mcp" => Ok(plain(404, "no such path")),
+        Method::POST => post(&core, conn, received).await,
+        Method::GET => Ok(get(&core, conn.as_ref(), &received)),
+        Method::DELETE => Ok(delete(&core, conn.as_ref())),
+        _ => Ok(plain(405, "use POST, GET or DELETE")),
+    }
+}
+
+/// The session that a request belongs to. Without session ids all share the newest.
+fn find_connection(core: &Core, received: &Received) -> Option<Arc<Conn>> {
+    let session = received.header("mcp-session-id");
+    let mut all = core.connections().into_iter().rev();
+    all.find(|conn| !core.script.sessions || (session.is_some() && conn.session.as_deref() == session))
+}
+
+async fn post(core: &Arc<Core>, conn: Option<Arc<Conn>>, received: Received) -> Result<Response<Body>, HungUp> {
+    check_media(core, &received);
+    if received.kind.is_none() {
+        core.fault(format!("no message: {}", received.text()));
+        return Ok(error(400, &RpcError::new(-32700, "no message"), None));
+    }
+    if core.script.modern && (script::claims_modern(&received) || core.script.revisions.is_empty()) {
+        return modern_post(core, received).await;
+    }
+    if received.method == "initialize" {
+        let number = core.next_connection();
+        let session = core.script.sessions.then(|| format!("{}-session-{number}", core.name));
+        let stream = Arc::new(EventStream::new(format!("get{number}")));
+        let conn = Conn::new(number, session, Standalone::Http(stream));
+        core.add_connection(conn.clone());
+        return legacy_post(core, &conn, received).await;
+    }
+    match conn {
+        Some(conn) => {
+            check_version(core, &conn, &received);
+            legacy_post(core, &conn, received).await
+        }
+        None => Ok(no_session(&received)),
+    }
+}
+
+fn no_session(received: &Received) -> Response<Body> {
+    let id = received.id.as_ref();
+    match received.header("mcp-session-id") {
+        Some(_) => error(404, &RpcError::new(-32001, "Session not found"), id),
+        None => error(400, &RpcError::new(-32000, "Bad Request: Mcp-Session-Id header is required"), id),
+    }
+}
+
+fn check_media(core: &Core, received: &Received) {
+    let accept = received.header("accept").unwrap_or_default();
+    if !accept.contains("application/json") || !accept.contains("text/event-stream") {
+        core.fault(format!("Accept: {accept:?} at POST {}", received.method));
+    }
+    let content = received.header("content-type").unwrap_or_default();
+    if !content.starts_with("application/json") {
+        core.fault(format!("Content-Type: {content:?} at POST {}", received.method));
+    }
+}
+
+/// From 2025-06-18 on every request after `initialize` carries the negotiated revision.
+fn check_version(core: &Core, conn: &Conn, received: &Received) {
+    let Some(revision) = conn.revision().filter(|revision| revision.as_str() >= crate::V2025_06_18) else { return };
+    let header = received.header("mcp-protocol-version");
+    if header != Some(&revision) {
+        core.fault(format!("MCP-Protocol-Version: {header:?} in a {revision} session at {}", received.method));
+    }
+}
+
+fn get(core: &Core, conn: Option<&Arc<Conn>>, received: &Received) -> Response<Body> {
+    let version = received.header("mcp-protocol-version").unwrap_or_default();
+    if core.script.revisions.is_empty() || is_modern(version) {
+        return plain(405, "GET belongs to earlier revisions");
+    }
+    let Some(conn) = conn else { return no_session(received) };
+    check_version(core, conn, received);
+    let Standalone::Http(standalone) = &conn.standalone else { return plain(405, "no stream") };
+    let last = received.header("last-event-id");
+    let streams = lock(&conn.state).streams.clone();
+    let resumed =
+        last.and_then(|id| std::iter::once(standalone).chain(&streams).find_map(|s| Some((s, s.position(id)?))));
+    let (stream, after) = match resumed {
+        Some((stream, after)) => (stream, Some(after)),
+        None => (standalone, None),
+    };
+    events(Chunks { chunks: stream.attach(after, false), guard: Guard(None) }, conn.session.as_deref())
+}
+
+fn delete(core: &Core, conn: Option<&Arc<Conn>>) -> Response<Body> {
+    let Some(conn) = conn else { return plain(404, "Session not found") };
+    core.remove_connection(conn.number);
+    if let Standalone::Http(stream) = &conn.standalone {
+        stream.end();
+    }
+    plain(200, "")
+}
+
+fn special(answer: Answer) -> Result<Response<Body>, HungUp> {
+    match answer {
+        Answer::Http { status, headers, body } => {
+            let mut response = Response::new(Full::new(body).boxed_unsync());
+            *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            for (name, value) in headers {
+                let name = http::HeaderName::try_from(name).expect("a header name");
+                response.headers_mut().append(name, value.parse().expect("a header value"));
+            }
+            Ok(response)
+        }
+        Answer::Result(body) | Answer::Raw(body) => Ok(json(200, body, None)),
+        Answer::Error(failure) => Ok(error(200, &failure, None)),
+        Answer::Silent | Answer::HangUp | Answer::Exit(_) => Err(HungUp),
+    }
+}
+
+fn plain(status: u16, text: &str) -> Response<Body> {
+    build(status, "text/plain", None, Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed_unsync())
+}
+
+fn json(status: u16, body: Bytes, session: Option<&str>) -> Response<Body> {
+    build(status, "application/json", session, Full::new(body).boxed_unsync())
+}
+
+fn error(status: u16, failure: &RpcError, id: Option<&tidings_wire::RawId>) -> Response<Body> {
+    json(status, failure.to_bytes(id), None)
+}
+
+fn events(chunks: Chunks, session: Option<&str>) -> Response<Body> {
+    build(200, "text/event-stream", session, chunks.boxed_unsync())
+}
+
+fn build(status: u16, media: &str, session: Option<&str>, body: Body) -> Response<Body> {
+    let mut response = Response::builder().status(status).header("content-type", media);
+    if let Some(session) = session {
+        response = response.header("mcp-session-id", session);
+    }
+    response.body(body).expect("a response")
+}

@@ -1,0 +1,185 @@
+//! One POST with a request: plain JSON when nothing precedes the answer, else an event stream.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use tidings_wire::{RawId, one_line, sse};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::stream::{Chunks, EventStream, Guard};
+use super::{Body, HungUp, error, events, json, plain, special};
+use crate::received::{DISCONNECTED, Received};
+use crate::record::lock;
+use crate::revision::V2025_11_25;
+use crate::server::answer::{Answer, RpcError};
+use crate::server::call::Call;
+use crate::server::conn::{Conn, Out};
+use crate::server::core::Core;
+use crate::server::script;
+
+pub(super) async fn legacy_post(
+    core: &Arc<Core>,
+    conn: &Arc<Conn>,
+    mut received: Received,
+) -> Result<Response<Body>, HungUp> {
+    received.connection = conn.number;
+    let Some(id) = received.id.clone().filter(|_| received.is_request()) else {
+        script::take(core, conn, &received);
+        return Ok(plain(202, ""));
+    };
+    let (outlet, mut outs) = mpsc::unbounded_channel();
+    let method = received.method.clone();
+    let cancelled = CancellationToken::new();
+    let mut guard = watch(core, &received, &id, None);
+    let call = Call {
+        core: core.clone(),
+        conn: Some(conn.clone()),
+        id: id.clone(),
+        outlet,
+        modern: false,
+        cancelled,
+        received,
+    };
+    script::start(call);
+    let session = conn.session.clone();
+    let first = match outs.recv().await {
+        Some(Out::Last(message)) => {
+            guard.disarm();
+            return Ok(json(200, message, session.as_deref()));
+        }
+        Some(Out::Special(answer)) => {
+            guard.disarm();
+            return special(answer);
+        }
+        Some(first) => first,
+        None => return Err(HungUp),
+    };
+    let stream = Arc::new(EventStream::new(format!("{method}:{id}").replace(['"', '\n', '\r'], "_")));
+    lock(&conn.state).streams.push(stream.clone());
+    let priming = conn.revision().is_some_and(|revision| revision == V2025_11_25);
+    let chunks = stream.attach(None, priming);
+    core.life().spawn(async move {
+        let mut next = Some(first);
+        while let Some(out) = next {
+            match out {
+                Out::Message(message) => stream.push(&message),
+                Out::Last(message) => {
+                    stream.push(&message);
+                    break;
+                }
+                Out::CloseStream(retry) => stream.detach(retry),
+                Out::Special(_) => break,
+                _ => {}
+            }
+            next = outs.recv().await;
+        }
+        stream.end();
+    });
+    Ok(events(Chunks { chunks, guard }, session.as_deref()))
+}
+
+pub(super) async fn modern_post(core: &Arc<Core>, received: Received) -> Result<Response<Body>, HungUp> {
+    if !received.is_request() {
+        if received.is_response() {
+            core.fault(format!("a response was POSTed to a modern server: {}", received.text()));
+            return Ok(error(400, &RpcError::new(-32600, "responses are not accepted"), None));
+        }
+        return Ok(plain(202, ""));
+    }
+    let Some(id) = received.id.clone() else { return Ok(plain(400, "no id")) };
+    let (outlet, mut outs) = mpsc::unbounded_channel();
+    let cancelled = CancellationToken::new();
+    let mut guard = watch(core, &received, &id, Some(cancelled.clone()));
+    let call = Call { core: core.clone(), conn: None, id: id.clone(), outlet, modern: true, cancelled, received };
+    if let Err((status, failure)) = check(&call) {
+        guard.disarm();
+        return Ok(error(status, &failure, Some(&id)));
+    }
+    script::start(call);
+    let first = match outs.recv().await {
+        Some(Out::Last(message)) => {
+            guard.disarm();
+            let status = script::http_status(&serde_json::from_slice(&message).unwrap_or_default());
+            return Ok(json(status, message, None));
+        }
+        Some(Out::Special(answer)) => {
+            guard.disarm();
+            return special(answer);
+        }
+        Some(first) => first,
+        None => return Err(HungUp),
+    };
+    let (writer, chunks) = mpsc::unbounded_channel();
+    core.life().spawn(async move {
+        let mut next = Some(first);
+        while let Some(out) = next {
+            let (data, last) = match out {
+                Out::Message(message) => (message, false),
+                Out::Last(message) => (message, true),
+                Out::CloseStream(_) | Out::Special(Answer::HangUp) => return,
+                _ => (Bytes::new(), false),
+            };
+            if !data.is_empty() && writer.send(sse::encode(None, None, &one_line(&data))).is_err() || last {
+                return;
+            }
+            tokio::select! {
+                out = outs.recv() => next = out,
+                () = writer.closed() => return,
+            }
+        }
+    });
+    Ok(events(Chunks { chunks, guard }, None))
+}
+
+/// `_meta` (−32602), headers against the body (−32020), version (−32022): in this order.
+fn check(call: &Call) -> Result<(), (u16, RpcError)> {
+    let received = &call.received;
+    if call.core.script.overrides.contains_key(&received.method) {
+        return Ok(());
+    }
+    let meta = script::check_modern(call);
+    if let Err(failure) = &meta
+        && failure.code == -32602
+    {
+        return Err((400, failure.clone()));
+    }
+    let version = received.param(&["_meta", crate::revision::META_VERSION]);
+    expect(call, "mcp-protocol-version", version.as_str())?;
+    meta.map_err(|failure| (400, failure))?;
+    expect(call, "mcp-method", Some(&received.method))?;
+    let name = match received.method.as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return Ok(()),
+    };
+    expect(call, "mcp-name", received.param(&[name]).as_str())
+}
+
+fn expect(call: &Call, header: &str, body: Option<&str>) -> Result<(), (u16, RpcError)> {
+    let found = call.received.header(header).map(crate::client::decode_header);
+    if found.as_deref() == body {
+        return Ok(());
+    }
+    let text = format!("header {header} is {found:?}, the body says {body:?}");
+    call.core.fault(format!("{}: {text}", call.received.method));
+    Err((400, RpcError::new(-32020, text)))
+}
+
+/// Records a client that goes away before its response is complete.
+fn watch(core: &Arc<Core>, received: &Received, id: &RawId, cancel: Option<CancellationToken>) -> Guard {
+    let lost = Received {
+        method: DISCONNECTED.to_owned(),
+        id: Some(id.clone()),
+        connection: received.connection,
+        ..Received::default()
+    };
+    let core = core.clone();
+    Guard(Some(Box::new(move || {
+        core.received.push(lost);
+        if let Some(token) = cancel {
+            token.cancel();
+        }
+    })))
+}

@@ -1,0 +1,172 @@
+//! A server on stdio: the script runs here, the process is a relay to a Unix socket.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::Value;
+use tidings_wire::{RawId, one_line};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::call::Call;
+use super::conn::{Conn, Out, Outlet, Standalone};
+use super::core::Core;
+use super::script;
+use crate::received::Received;
+
+/// A process that was started to reach a server.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The number of its connection.
+    pub connection: usize,
+    /// Its process id.
+    pub pid: u32,
+    /// Its arguments behind the socket's path.
+    pub args: Vec<String>,
+    /// Its working directory.
+    pub cwd: String,
+    /// Its environment.
+    pub env: Value,
+    /// Whether it is still there.
+    pub alive: bool,
+}
+
+/// Waits for processes, now.
+pub(crate) fn listen(core: &Arc<Core>, socket: &Path) {
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).unwrap_or_else(|e| panic!("listening at {}: {e}", socket.display()));
+    let life = core.life();
+    let core = core.clone();
+    life.clone().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            life.spawn(serve(core.clone(), stream));
+        }
+    });
+}
+
+async fn serve(core: Arc<Core>, stream: UnixStream) {
+    let (reader, writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut hello = String::new();
+    if reader.read_line(&mut hello).await.is_err() {
+        return;
+    }
+    let number = core.next_connection();
+    core.processes.send_modify(|all| all.push(Process::from_hello(number, &hello)));
+    let (outlet, outs) = mpsc::unbounded_channel();
+    let conn = Conn::new(number, None, Standalone::Stdio(outlet.clone()));
+    core.add_connection(conn.clone());
+    let gone = CancellationToken::new();
+    tokio::select! {
+        () = read(&core, &conn, &outlet, &gone, reader) => {}
+        () = write(writer, outs) => {}
+    }
+    gone.cancel();
+    core.remove_connection(number);
+    core.processes.send_modify(|all| all.iter_mut().filter(|p| p.connection == number).for_each(|p| p.alive = false));
+}
+
+async fn read(
+    core: &Arc<Core>,
+    conn: &Arc<Conn>,
+    outlet: &Outlet,
+    gone: &CancellationToken,
+    mut reader: BufReader<OwnedReadHalf>,
+) {
+    let mut line = Vec::new();
+    loop {
+        core.wait_thawed().await;
+        line.clear();
+        if reader.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
+            break;
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        handle(core, conn, outlet, gone, Bytes::copy_from_slice(&line));
+    }
+    if core.script.ignore_eof {
+        std::future::pending().await
+    }
+}
+
+fn handle(core: &Arc<Core>, conn: &Arc<Conn>, outlet: &Outlet, gone: &CancellationToken, line: Bytes) {
+    let received = Received { connection: conn.number, ..Received::parse(line) };
+    core.received.push(received.clone());
+    let Some(_) = received.kind else {
+        core.fault(format!("no message: {}", received.text()));
+        return;
+    };
+    let Some(id) = received.id.clone().filter(|_| received.is_request()) else {
+        script::take(core, conn, &received);
+        return;
+    };
+    script::start(call(core, conn, outlet, gone, received, id));
+}
+
+fn call(
+    core: &Arc<Core>,
+    conn: &Arc<Conn>,
+    outlet: &Outlet,
+    gone: &CancellationToken,
+    received: Received,
+    id: RawId,
+) -> Call {
+    let modern = core.script.modern && script::claims_modern(&received);
+    Call {
+        core: core.clone(),
+        conn: Some(conn.clone()),
+        outlet: outlet.clone(),
+        cancelled: gone.child_token(),
+        modern,
+        received,
+        id,
+    }
+}
+
+async fn write(mut writer: OwnedWriteHalf, mut outs: mpsc::UnboundedReceiver<Out>) {
+    while let Some(out) = outs.recv().await {
+        let frame = match &out {
+            Out::Message(message) | Out::Last(message) => relay_frame(b'o', &one_line(message), b"\n"),
+            Out::Stdout(bytes) => relay_frame(b'o', bytes, b""),
+            Out::Stderr(bytes) => relay_frame(b'e', bytes, b""),
+            Out::Exit(code) => relay_frame(b'x', &[*code], b""),
+            Out::OpenStream | Out::CloseStream(_) | Out::Special(_) => continue,
+        };
+        if writer.write_all(&frame).await.is_err() {
+            return;
+        }
+        if matches!(out, Out::Exit(_)) {
+            return;
+        }
+    }
+}
+
+fn relay_frame(kind: u8, payload: &[u8], end: &[u8]) -> Bytes {
+    let length = u32::try_from(payload.len() + end.len()).expect("a message of less than 4 GB");
+    let mut frame = BytesMut::with_capacity(payload.len() + end.len() + 5);
+    frame.put_u8(kind);
+    frame.put_u32(length);
+    frame.put_slice(payload);
+    frame.put_slice(end);
+    frame.freeze()
+}
+
+impl Process {
+    fn from_hello(connection: usize, hello: &str) -> Self {
+        let hello: Value = serde_json::from_str(hello).unwrap_or_default();
+        let args = hello["args"].as_array().cloned().unwrap_or_default();
+        Self {
+            connection,
+            pid: hello["pid"].as_u64().and_then(|pid| pid.try_into().ok()).unwrap_or_default(),
+            args: args.iter().map(|arg| arg.as_str().unwrap_or_default().to_owned()).collect(),
+            cwd: hello["cwd"].as_str().unwrap_or_default().to_owned(),
+            env: hello["env"].clone(),
+            alive: true,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Making a link: transport, era, introduction.
+
+use std::sync::Arc;
+
+use tidings_proto::Era;
+
+use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
+use crate::http::HttpLink;
+use crate::link::{SharedLink, Sink};
+use crate::spec::{ServerSpec, Transport};
+use crate::stdio::StdioLink;
+use crate::stdio::process::Launcher;
+use crate::{Hello, LinkError};
+
+/// A link that is ready for calls.
+pub struct Connected {
+    /// The link.
+    pub link: SharedLink,
+    /// What the server said of itself.
+    pub hello: Hello,
+}
+
+/// Makes links.
+#[derive(Clone)]
+pub struct Connector {
+    launcher: Arc<Launcher>,
+    client: reqwest::Client,
+}
+
+impl Connector {
+    /// A connector that starts processes through `launcher`.
+    pub fn new(launcher: Arc<Launcher>) -> Result<Self, LinkError> {
+        Ok(Self { launcher, client: crate::http::client()? })
+    }
+
+    /// Connects in the era that is configured, else in the one that is `known` from before, else in the one it finds.
+    /// `sink` is asked for once per attempt: each link has its own.
+    pub async fn connect(
+        &self,
+        spec: &ServerSpec,
+        known: Option<Era>,
+        introduction: &Introduction,
+        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
+    ) -> Result<Connected, LinkError> {
+        let first = first_try(spec.era, known);
+        let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
+        let outcome = match first {
+            Some(Era::Modern) => introduce_modern(open.link(), introduction).await.map(Box::new),
+            Some(Era::Legacy) => legacy(&open, introduction).await,
+            None => match probe(open.link(), introduction).await {
+                Ok(Probed::Modern(hello)) => Ok(hello),
+                Ok(Probed::Legacy) => legacy(&open, introduction).await,
+                Ok(Probed::Died) => {
+                    open.link().close().await;
+                    return Box::pin(self.connect_again(spec, introduction, sink)).await;
+                }
+                Err(error) => Err(error),
+            },
+        };
+        match outcome {
+            Ok(hello) => {
+                open.settle(&hello);
+                Ok(Connected { link: open.into_link(), hello: *hello })
+            }
+            Err(error) => {
+                open.link().close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The process ended on the probe: start it again, straight into `initialize`.
+    async fn connect_again(
+        &self,
+        spec: &ServerSpec,
+        introduction: &Introduction,
+        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
+    ) -> Result<Connected, LinkError> {
+        self.connect(spec, Some(Era::Legacy), introduction, sink).await
+    }
+
+    async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn Sink>) -> Result<Open, LinkError> {
+        Ok(match &spec.transport {
+            Transport::Stdio(stdio) => Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, sink).await?),
+            Transport::Http(http) => Open::Http(HttpLink::open(self.client.clone(), http, era, sink)?),
+        })
+    }
+}
+
+async fn legacy(open: &Open, introduction: &Introduction) -> Result<Box<Hello>, LinkError> {
+    open.expect_era(Era::Legacy);
+    match introduce_legacy(open.link(), introduction).await? {
+        Initialized::Hello(hello) => Ok(hello),
+        Initialized::IsModern => {
+            open.expect_era(Era::Modern);
+            introduce_modern(open.link(), introduction).await.map(Box::new)
+        }
+    }
+}
+
+enum Open {
+    Stdio(Arc<StdioLink>),
+    Http(Arc<HttpLink>),
+}
+
+impl Open {
+    fn link(&self) -> &dyn crate::Link {
+        match self {
+            Self::Stdio(link) => &**link,
+            Self::Http(link) => &**link,
+        }
+    }
+
+    fn into_link(self) -> SharedLink {
+        match self {
+            Self::Stdio(link) => link,
+            Self::Http(link) => link,
+        }
+    }
+
+    /// HTTP says the era in headers too; on stdio only the messages do.
+    fn expect_era(&self, era: Era) {
+        if let Self::Http(link) = self {
+            link.speak(era);
+        }
+    }
+
+    fn settle(&self, hello: &Hello) {
+        if let Self::Http(link) = self {
+            link.settle(hello.revision);
+        }
+    }
+}

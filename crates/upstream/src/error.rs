@@ -1,0 +1,72 @@
+//! What can go wrong between us and a server.
+
+/// Why a link, or a call on it, failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The command could not be started.
+    #[error("could not be started: {program}: {reason}")]
+    Spawn {
+        /// The command.
+        program: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// The process ended.
+    #[error("exited{}{}", fmt_status(.status), fmt_words(.last_words))]
+    Exited {
+        /// Its exit status, if known.
+        status: Option<String>,
+        /// The end of its standard error.
+        last_words: Option<String>,
+    },
+    /// No connection, or it broke.
+    #[error("can not be reached: {0}")]
+    Unreachable(String),
+    /// An HTTP status that is no answer.
+    #[error("answered with HTTP status {status}{}", fmt_words(.body))]
+    Status {
+        /// The status.
+        status: u16,
+        /// The beginning of the body.
+        body: Option<String>,
+    },
+    /// Credentials are missing or wrong.
+    #[error("wants authentication (HTTP status {0}); set `headers` for it in the configuration")]
+    Unauthorized(u16),
+    /// The server forgot our session.
+    #[error("ended the session")]
+    SessionExpired,
+    /// The stream of a call ended before its answer.
+    #[error("closed the connection before it answered")]
+    Lost,
+    /// It did not speak the protocol.
+    #[error("broke the protocol: {0}")]
+    Protocol(String),
+    /// The handshake was refused.
+    #[error("refused the handshake: {0}")]
+    Refused(String),
+    /// The handshake took too long.
+    #[error("did not finish the handshake within {0} s")]
+    HandshakeTimeout(u64),
+    /// It does not read what we write.
+    #[error("does not read its input")]
+    Stalled,
+    /// We closed it.
+    #[error("was stopped")]
+    Stopped,
+}
+
+impl LinkError {
+    /// Whether the request certainly did not reach the server, so that sending it again repeats nothing.
+    pub fn never_arrived(&self) -> bool {
+        matches!(self, Self::Spawn { .. } | Self::SessionExpired | Self::Stalled | Self::Stopped)
+    }
+}
+
+fn fmt_status(status: &Option<String>) -> String {
+    status.as_ref().map(|s| format!(" ({s})")).unwrap_or_default()
+}
+
+fn fmt_words(words: &Option<String>) -> String {
+    words.as_ref().filter(|w| !w.is_empty()).map(|w| format!(": {w}")).unwrap_or_default()
+}

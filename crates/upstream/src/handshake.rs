@@ -1,0 +1,199 @@
+//! Finding out which era a server speaks, and introducing ourselves in it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tidings_proto::{Era, Method, Revision, capabilities, code, meta};
+use tidings_wire::{Frame, Kind, RawId, notification, request};
+
+use crate::link::{Link, Outgoing};
+use crate::{EraChoice, LinkError};
+
+/// How long a server may stay silent on the probe before it is taken for a legacy one.
+const PROBE: Duration = Duration::from_secs(2);
+/// How long the whole introduction may take. Package runners may download first.
+const INTRODUCTION: Duration = Duration::from_secs(60);
+
+const PROBE_ID: u64 = 1;
+const INITIALIZE_ID: u64 = 2;
+const SECOND_PROBE_ID: u64 = 3;
+
+/// How we introduce ourselves to a legacy server.
+#[derive(Clone, Debug)]
+pub struct Introduction {
+    /// Our `clientInfo`.
+    pub client_info: Value,
+    /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
+    pub only_client: Option<(Value, Era)>,
+}
+
+/// What a server said of itself.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// The revision that is spoken.
+    pub revision: Revision,
+    /// Its capabilities.
+    pub capabilities: Value,
+    /// Its `serverInfo`.
+    pub info: Value,
+    /// Its instructions.
+    pub instructions: Option<String>,
+}
+
+/// How the probe ended.
+pub(crate) enum Probed {
+    Modern(Box<Hello>),
+    Legacy,
+    /// The server ended itself on the probe: it is legacy, but a new link is needed.
+    Died,
+}
+
+/// The `_meta` of requests that the gateway itself makes of a modern server.
+pub(crate) fn own_meta(introduction: &Introduction) -> Value {
+    json!({
+        meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+        meta::CLIENT_INFO: introduction.client_info,
+        meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
+    })
+}
+
+fn discover(id: u64, introduction: &Introduction) -> Outgoing {
+    let params = json!({ "_meta": own_meta(introduction) }).to_string();
+    let bytes = request(&RawId::from(id), Method::Discover.as_str(), Some(params.as_bytes()));
+    Outgoing { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
+}
+
+/// Asks whether the server is modern. Only an answer that no legacy server gives counts as yes.
+pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Result<Probed, LinkError> {
+    let call = link.call(discover(PROBE_ID, introduction));
+    match tokio::time::timeout(PROBE, call.answer()).await {
+        Err(_) => Ok(Probed::Legacy),
+        Ok(Ok(frame)) => match read_discover(&frame) {
+            Discovered::Hello(hello) => Ok(Probed::Modern(hello)),
+            Discovered::OtherModern(reason) => Err(LinkError::Refused(reason)),
+            Discovered::NotModern => Ok(Probed::Legacy),
+        },
+        Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(Probed::Died),
+        Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(Probed::Legacy),
+        Ok(Err(LinkError::Protocol(_) | LinkError::SessionExpired)) => Ok(Probed::Legacy),
+        Ok(Err(error)) => Err(error),
+    }
+}
+
+/// The modern introduction, when the era is known.
+pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introduction) -> Result<Hello, LinkError> {
+    let call = link.call(discover(SECOND_PROBE_ID, introduction));
+    let frame = within_introduction(call.answer()).await?;
+    match read_discover(&frame) {
+        Discovered::Hello(hello) => Ok(*hello),
+        Discovered::OtherModern(reason) => Err(LinkError::Refused(reason)),
+        Discovered::NotModern => Err(LinkError::Refused("it does not answer server/discover".into())),
+    }
+}
+
+/// What became of the legacy introduction.
+pub(crate) enum Initialized {
+    Hello(Box<Hello>),
+    /// It answered `initialize` as only a modern server does: the probe came too late.
+    IsModern,
+}
+
+/// The legacy introduction.
+pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introduction) -> Result<Initialized, LinkError> {
+    let revision = Revision::LATEST_LEGACY;
+    let declared = match &introduction.only_client {
+        Some((own, era)) => capabilities::of_client(own, *era, revision),
+        None => capabilities::towards_legacy_server(revision),
+    };
+    let params = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": declared,
+        "clientInfo": introduction.client_info,
+    })
+    .to_string();
+    let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
+    let outgoing = Outgoing { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
+    let frame = within_introduction(link.call(outgoing).answer()).await?;
+    if frame.kind() == Kind::Error {
+        let (code, message) = read_error(&frame);
+        return if code::is_modern(code) {
+            Ok(Initialized::IsModern)
+        } else {
+            Err(LinkError::Refused(format!("{message} ({code})")))
+        };
+    }
+    let hello = read_initialize(&frame)?;
+    link.send(notification("notifications/initialized", None));
+    Ok(Initialized::Hello(Box::new(hello)))
+}
+
+/// Which era to try first.
+pub(crate) fn first_try(choice: EraChoice, known: Option<Era>) -> Option<Era> {
+    match choice {
+        EraChoice::Auto => known,
+        EraChoice::Modern => Some(Era::Modern),
+        EraChoice::Legacy => Some(Era::Legacy),
+    }
+}
+
+async fn within_introduction<T>(answer: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
+    let late = LinkError::HandshakeTimeout(INTRODUCTION.as_secs());
+    tokio::time::timeout(INTRODUCTION, answer).await.unwrap_or(Err(late))
+}
+
+enum Discovered {
+    Hello(Box<Hello>),
+    OtherModern(String),
+    NotModern,
+}
+
+fn read_discover(frame: &Frame) -> Discovered {
+    if frame.kind() == Kind::Error {
+        let (code, message) = read_error(frame);
+        return if code::is_modern(code) {
+            Discovered::OtherModern(format!("{message} ({code})"))
+        } else {
+            Discovered::NotModern
+        };
+    }
+    let Some(result) = outcome(frame) else { return Discovered::NotModern };
+    let Some(versions) = result.get("supportedVersions").and_then(Value::as_array) else {
+        return Discovered::NotModern;
+    };
+    if !versions.iter().any(|v| v.as_str() == Some(Revision::MODERN.as_str())) {
+        return Discovered::OtherModern(format!("it speaks only {}", result["supportedVersions"]));
+    }
+    let info = result.get("_meta").and_then(|m| m.get(meta::SERVER_INFO)).cloned().unwrap_or_else(|| json!({}));
+    Discovered::Hello(Box::new(Hello {
+        revision: Revision::MODERN,
+        capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
+        info,
+        instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
+    }))
+}
+
+fn read_initialize(frame: &Frame) -> Result<Hello, LinkError> {
+    let result = outcome(frame).ok_or_else(|| LinkError::Protocol("no result of initialize".into()))?;
+    let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let revision = Revision::parse(version)
+        .filter(|r| r.era() == Era::Legacy)
+        .ok_or_else(|| LinkError::Refused(format!("it offers the unknown protocol version \"{version}\"")))?;
+    Ok(Hello {
+        revision,
+        capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
+        info: result.get("serverInfo").cloned().unwrap_or_else(|| json!({})),
+        instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
+    })
+}
+
+fn outcome(frame: &Frame) -> Option<Value> {
+    let raw: Bytes = frame.slice(frame.outcome()?);
+    serde_json::from_slice(&raw).ok()
+}
+
+fn read_error(frame: &Frame) -> (i64, String) {
+    let error = outcome(frame).unwrap_or_default();
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL_ERROR);
+    (code, error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned())
+}

@@ -1,0 +1,231 @@
+//! A server behind Streamable HTTP, of either era.
+
+mod call;
+mod push;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tidings_proto::{Era, Method, Revision, headers};
+use tidings_wire::{encode_string, notification};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::link::{Link, Outgoing, Sink};
+use crate::spec::HttpSpec;
+use crate::{CallStream, LinkError};
+
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long our own short posts (notifications, answers) may take.
+const POST: Duration = Duration::from_secs(30);
+
+/// One client for all servers; it pools connections per host.
+pub(crate) fn client() -> Result<reqwest::Client, LinkError> {
+    // Fails only when one was installed before, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true)
+        .pool_idle_timeout(Duration::from_secs(60))
+        .user_agent(concat!("tidings/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| LinkError::Unreachable(error.to_string()))
+}
+
+/// A session with a legacy server, or an understanding with a modern one.
+pub(crate) struct HttpLink {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) client: reqwest::Client,
+    pub(crate) url: reqwest::Url,
+    configured: HeaderMap,
+    state: RwLock<State>,
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    reported: Mutex<bool>,
+}
+
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) era: Era,
+    revision: Option<HeaderValue>,
+    session: Option<HeaderValue>,
+}
+
+impl HttpLink {
+    pub(crate) fn open(
+        client: reqwest::Client,
+        spec: &HttpSpec,
+        era: Era,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Arc<Self>, LinkError> {
+        let url = reqwest::Url::parse(&spec.url).map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
+        let mut configured = HeaderMap::new();
+        for (name, value) in &spec.headers {
+            let name = HeaderName::try_from(name).map_err(|e| LinkError::Unreachable(e.to_string()))?;
+            let mut value = HeaderValue::try_from(value).map_err(|e| LinkError::Unreachable(e.to_string()))?;
+            value.set_sensitive(true);
+            configured.insert(name, value);
+        }
+        Ok(Arc::new(Self {
+            shared: Arc::new(Shared {
+                client,
+                url,
+                configured,
+                state: RwLock::new(State { era, revision: None, session: None }),
+                sink,
+                stop: CancellationToken::new(),
+                tasks: TaskTracker::new(),
+                reported: Mutex::new(false),
+            }),
+        }))
+    }
+
+    /// The era of the messages from now on.
+    pub(crate) fn speak(&self, era: Era) {
+        self.shared.update(|state| state.era = era);
+    }
+
+    /// The introduction is over: say the revision in headers, and listen to what the server says by itself.
+    pub(crate) fn settle(&self, revision: Revision) {
+        self.shared.update(|state| state.revision = Some(HeaderValue::from_static(revision.as_str())));
+        if revision.era() == Era::Legacy {
+            self.shared.tasks.spawn(push::listen(Arc::clone(&self.shared)));
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> State {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Remembers the session that the answer to `initialize` opens.
+    pub(crate) fn adopt_session(&self, answer: &HeaderMap) {
+        if let Some(session) = answer.get(SESSION) {
+            let session = session.clone();
+            self.update(|state| state.session = Some(session));
+        }
+    }
+
+    /// Headers that every request carries.
+    pub(crate) fn base_headers(&self, state: &State) -> HeaderMap {
+        let mut headers = self.configured.clone();
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(ACCEPT, BOTH);
+        if let Some(session) = &state.session {
+            headers.insert(SESSION, session.clone());
+        }
+        if let Some(revision) = &state.revision {
+            headers.insert(VERSION, revision.clone());
+        }
+        headers
+    }
+
+    /// Headers of a request, those that mirror its body included.
+    pub(crate) fn call_headers(&self, state: &State, request: &Outgoing) -> HeaderMap {
+        let mut headers = self.base_headers(state);
+        if state.era == Era::Modern {
+            headers.insert(VERSION, HeaderValue::from_static(Revision::MODERN.as_str()));
+            headers.insert(METHOD, HeaderValue::from_static(request.method.as_str()));
+            if let Some(name) = &request.name
+                && let Ok(value) = HeaderValue::try_from(&*headers::encode(name))
+            {
+                headers.insert(NAME, value);
+            }
+            for (name, value) in &request.params {
+                if let (Ok(name), Ok(value)) =
+                    (HeaderName::try_from(format!("mcp-param-{name}")), HeaderValue::try_from(&*headers::encode(value)))
+                {
+                    headers.insert(name, value);
+                }
+            }
+        } else if request.method == Method::Initialize {
+            headers.remove(SESSION);
+        }
+        headers
+    }
+
+    /// The link is of no use any more. Only the first report counts.
+    pub(crate) fn report(&self, error: LinkError) {
+        let first = !std::mem::replace(&mut *self.reported.lock().unwrap_or_else(PoisonError::into_inner), true);
+        if first && !self.stop.is_cancelled() {
+            self.stop.cancel();
+            self.sink.closed(error);
+        }
+    }
+}
+
+impl Link for HttpLink {
+    fn call(&self, request: Outgoing) -> CallStream {
+        call::start(Arc::clone(&self.shared), request)
+    }
+
+    fn cancel(&self, id: u64, reason: Option<&str>) {
+        // A modern server sees the stream close; a legacy one must be told.
+        if self.shared.state().era == Era::Legacy {
+            let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
+            let params = format!("{{\"requestId\":{id}{reason}}}");
+            self.send(notification("notifications/cancelled", Some(params.as_bytes())));
+        }
+    }
+
+    fn send(&self, message: Bytes) {
+        let shared = Arc::clone(&self.shared);
+        let state = shared.state();
+        let post =
+            shared.client.post(shared.url.clone()).headers(shared.base_headers(&state)).body(message).timeout(POST);
+        self.shared.tasks.spawn(async move {
+            match post.send().await {
+                Ok(answer) if answer.status().is_success() => {}
+                Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
+                Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
+            }
+        });
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            // Posts under way, such as `initialized` or a cancellation, come first.
+            shared.tasks.close();
+            shared.stop.cancel();
+            let _ = tokio::time::timeout(Duration::from_secs(2), shared.tasks.wait()).await;
+            let state = shared.state();
+            if state.session.is_some() {
+                let request = shared.client.delete(shared.url.clone()).headers(shared.base_headers(&state));
+                let _ = request.timeout(Duration::from_secs(2)).send().await;
+            }
+        })
+    }
+}
+
+pub(crate) fn unreachable(error: &reqwest::Error) -> LinkError {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = inner.to_string();
+        source = inner.source();
+    }
+    LinkError::Unreachable(text)
+}

@@ -1,0 +1,207 @@
+//! One request over HTTP: a JSON answer, or an event stream that may be cut off and picked up again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures_util::stream;
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::Response;
+use tidings_proto::{Era, Method};
+use tidings_wire::sse::{Decoder, Event};
+use tidings_wire::{Frame, Kind, Message};
+
+use super::{LAST_EVENT, SESSION, Shared, unreachable};
+use crate::link::Outgoing;
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
+
+/// How long to wait before a stream is picked up again when the server does not say.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often in a row picking up may fail.
+const ATTEMPTS: u32 = 5;
+/// How much of an unexpected body is quoted.
+const EXCERPT: usize = 300;
+
+struct Call {
+    shared: Arc<Shared>,
+    id: u64,
+    stage: Stage,
+    resume_from: Option<String>,
+    retry: Duration,
+    attempts: u32,
+}
+
+enum Stage {
+    Start(Box<Outgoing>),
+    Stream(Box<(Response, Decoder)>),
+    Resume,
+    Over,
+}
+
+pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
+    let call = Call {
+        id: request.id,
+        shared,
+        stage: Stage::Start(Box::new(request)),
+        resume_from: None,
+        retry: RETRY,
+        attempts: 0,
+    };
+    CallStream::new(stream::unfold(call, |mut call| async move {
+        let event = call.step().await?;
+        Some((event, call))
+    }))
+}
+
+impl Call {
+    async fn step(&mut self) -> Option<CallEvent> {
+        let event = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Over => return None,
+            Stage::Start(request) => self.post(*request).await,
+            Stage::Stream(stream) => self.read(stream).await,
+            Stage::Resume => self.resume().await,
+        };
+        Some(event.unwrap_or_else(CallEvent::Failed))
+    }
+
+    async fn post(&mut self, request: Outgoing) -> Result<CallEvent, LinkError> {
+        let state = self.shared.state();
+        let headers = self.shared.call_headers(&state, &request);
+        let sent = self.shared.client.post(self.shared.url.clone()).headers(headers).body(request.bytes).send().await;
+        let answer = sent.map_err(|error| {
+            let error = unreachable(&error);
+            self.shared.report(error.clone());
+            error
+        })?;
+        if request.method == Method::Initialize {
+            self.shared.adopt_session(answer.headers());
+        }
+        let had_session = state.session.is_some();
+        self.accept(answer, had_session).await
+    }
+
+    async fn accept(&mut self, mut answer: Response, had_session: bool) -> Result<CallEvent, LinkError> {
+        let status = answer.status();
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(LinkError::Unauthorized(status.as_u16()));
+        }
+        let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        if status.is_success() && kind.starts_with("text/event-stream") {
+            return self.read(Box::new((answer, Decoder::new(MAX_MESSAGE)))).await;
+        }
+        let mut body = BytesMut::with_capacity(answer.content_length().unwrap_or(0).min(1 << 20) as usize);
+        while let Some(chunk) = answer.chunk().await.map_err(|_| LinkError::Lost)? {
+            if body.len() + chunk.len() > MAX_MESSAGE {
+                return Err(LinkError::Protocol(format!("the answer exceeds {MAX_MESSAGE} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let body = body.freeze();
+        match Message::parse(body.clone(), &LIMITS) {
+            Ok(message) if status.is_success() => self.pick_answer(message).map(CallEvent::Response),
+            // Errors come with a status of their own in the modern era; the body says more.
+            Ok(Message::Single(frame)) if frame.kind() == Kind::Error && !(had_session && status == 404) => {
+                Ok(CallEvent::Response(frame))
+            }
+            _ if had_session && status == StatusCode::NOT_FOUND => {
+                self.shared.report(LinkError::SessionExpired);
+                Err(LinkError::SessionExpired)
+            }
+            Err(error) if status.is_success() => Err(LinkError::Protocol(error.to_string())),
+            _ => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT)]).trim().to_owned();
+                Err(LinkError::Status { status: status.as_u16(), body: (!text.is_empty()).then_some(text) })
+            }
+        }
+    }
+
+    fn pick_answer(&self, message: Message) -> Result<Frame, LinkError> {
+        let mine = |frame: &Frame| {
+            matches!(frame.kind(), Kind::Response | Kind::Error)
+                && frame.id().is_none_or(|id| id.as_u64() == Some(self.id))
+        };
+        let found = match message {
+            Message::Single(frame) => Some(frame).filter(mine),
+            Message::Batch(parts) => parts.into_iter().flatten().find(mine),
+        };
+        found.ok_or_else(|| LinkError::Protocol("the body holds no answer to the request".into()))
+    }
+
+    async fn read(&mut self, mut stream: Box<(Response, Decoder)>) -> Result<CallEvent, LinkError> {
+        loop {
+            let (answer, decoder) = &mut *stream;
+            match decoder.next_event() {
+                Err(error) => return Err(LinkError::Protocol(error.to_string())),
+                Ok(Some(event)) => {
+                    if let Some(call_event) = self.event(event)? {
+                        if !matches!(call_event, CallEvent::Response(_)) {
+                            self.stage = Stage::Stream(stream);
+                        }
+                        return Ok(call_event);
+                    }
+                }
+                Ok(None) => match answer.chunk().await {
+                    Ok(Some(chunk)) => decoder.push(&chunk),
+                    Ok(None) | Err(_) => return self.interrupted(),
+                },
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<Option<CallEvent>, LinkError> {
+        if let Some(id) = event.id.filter(|id| !id.is_empty()) {
+            self.resume_from = Some(id);
+            self.attempts = 0;
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Duration::from_millis(retry.min(60_000));
+        }
+        if event.data.is_empty() {
+            return Ok(Some(CallEvent::Opened));
+        }
+        let frame = match Message::parse(event.data, &LIMITS) {
+            Ok(Message::Single(frame)) => frame,
+            Ok(Message::Batch(_)) => return Ok(None),
+            Err(error) => return Err(LinkError::Protocol(error.to_string())),
+        };
+        Ok(match frame.kind() {
+            Kind::Request | Kind::Notification => Some(CallEvent::Message(frame)),
+            _ if frame.id().is_none_or(|id| id.as_u64() == Some(self.id)) => Some(CallEvent::Response(frame)),
+            _ => None,
+        })
+    }
+
+    fn interrupted(&mut self) -> Result<CallEvent, LinkError> {
+        if self.shared.state().era == Era::Modern || self.resume_from.is_none() {
+            return Err(LinkError::Lost);
+        }
+        self.attempts += 1;
+        if self.attempts > ATTEMPTS {
+            return Err(LinkError::Lost);
+        }
+        self.stage = Stage::Resume;
+        Ok(CallEvent::Interrupted(self.retry))
+    }
+
+    async fn resume(&mut self) -> Result<CallEvent, LinkError> {
+        tokio::time::sleep(self.retry).await;
+        let state = self.shared.state();
+        let mut headers = self.shared.base_headers(&state);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
+            headers.insert(LAST_EVENT, last);
+        }
+        let had_session = headers.contains_key(SESSION);
+        match self.shared.client.get(self.shared.url.clone()).headers(headers).send().await {
+            Ok(answer) if answer.status().is_success() => {
+                self.read(Box::new((answer, Decoder::new(MAX_MESSAGE)))).await
+            }
+            Ok(answer) if had_session && answer.status() == StatusCode::NOT_FOUND => {
+                self.shared.report(LinkError::SessionExpired);
+                Err(LinkError::Lost)
+            }
+            Ok(_) | Err(_) => self.interrupted(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The standalone stream on which a legacy server speaks by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{ACCEPT, HeaderValue};
+use tidings_wire::sse::Decoder;
+use tidings_wire::{Frame, Kind};
+
+use super::{LAST_EVENT, SESSION, Shared, unreachable};
+use crate::{LIMITS, LinkError, MAX_MESSAGE};
+
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(10);
+/// How often in a row the stream may fail to open before the server counts as gone.
+const FAILURES: u32 = 3;
+
+struct Push {
+    shared: Arc<Shared>,
+    resume_from: Option<String>,
+    retry: Duration,
+}
+
+/// Keeps the stream open as long as the link lives.
+pub(super) async fn listen(shared: Arc<Shared>) {
+    let stop = shared.stop.clone();
+    let mut push = Push { shared, resume_from: None, retry: RETRY };
+    tokio::select! {
+        () = push.run() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+enum End {
+    /// The server has no such stream.
+    Unsupported,
+    /// It ended; open it again.
+    Closed,
+    /// It could not be opened.
+    Failed(LinkError),
+}
+
+impl Push {
+    async fn run(&mut self) {
+        let mut failures = 0;
+        loop {
+            match self.once().await {
+                End::Unsupported => return,
+                End::Closed => failures = 0,
+                End::Failed(error) => {
+                    failures += 1;
+                    if failures >= FAILURES || error == LinkError::SessionExpired {
+                        return self.shared.report(error);
+                    }
+                }
+            }
+            tokio::time::sleep((self.retry * (failures + 1)).min(LONGEST)).await;
+        }
+    }
+
+    async fn once(&mut self) -> End {
+        let mut headers = self.shared.base_headers(&self.shared.state());
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
+            headers.insert(LAST_EVENT, last);
+        }
+        let had_session = headers.contains_key(SESSION);
+        let mut answer = match self.shared.client.get(self.shared.url.clone()).headers(headers).send().await {
+            Ok(answer) => answer,
+            Err(error) => return End::Failed(unreachable(&error)),
+        };
+        match answer.status() {
+            status if status.is_success() => {}
+            StatusCode::NOT_FOUND if had_session => return End::Failed(LinkError::SessionExpired),
+            status if status.is_client_error() => return End::Unsupported,
+            status => return End::Failed(LinkError::Status { status: status.as_u16(), body: None }),
+        }
+        let mut decoder = Decoder::new(MAX_MESSAGE);
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            decoder.push(&chunk);
+            loop {
+                match decoder.next_event() {
+                    Ok(Some(event)) => self.event(event),
+                    Ok(None) => break,
+                    Err(error) => return End::Failed(LinkError::Protocol(error.to_string())),
+                }
+            }
+        }
+        End::Closed
+    }
+
+    fn event(&mut self, event: tidings_wire::sse::Event) {
+        if let Some(id) = event.id.filter(|id| !id.is_empty()) {
+            self.resume_from = Some(id);
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Duration::from_millis(retry.clamp(10, 60_000));
+        }
+        if event.data.is_empty() {
+            return;
+        }
+        match Frame::parse(event.data, &LIMITS) {
+            Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => self.shared.sink.unowned(frame),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(url = %self.shared.url, %error, "not a message"),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What every link can do.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tidings_proto::Method;
+use tidings_wire::Frame;
+
+use crate::LinkError;
+use crate::call::CallStream;
+
+/// A request, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Its id, as it stands in the bytes.
+    pub id: u64,
+    /// What it asks.
+    pub method: Method,
+    /// The whole message.
+    pub bytes: Bytes,
+    /// The name or URI it is about, for the `Mcp-Name` header.
+    pub name: Option<String>,
+    /// `Mcp-Param-*` headers, names and decoded values.
+    pub params: Vec<(String, String)>,
+}
+
+/// A connection to a server.
+pub trait Link: Send + Sync + 'static {
+    /// Sends a request. Dropping the stream forgets the call: later answers are discarded.
+    fn call(&self, request: Outgoing) -> CallStream;
+
+    /// Tells the server that a call is no longer wanted. The stream must be dropped as well.
+    fn cancel(&self, id: u64, reason: Option<&str>);
+
+    /// Sends a notification, or an answer to a server's request.
+    fn send(&self, message: Bytes);
+
+    /// Ends the connection in good order.
+    fn close(&self) -> BoxFuture<'static, ()>;
+}
+
+/// Where a link delivers what belongs to no stream of its own. Called in the order of arrival, from the one task that
+/// reads the link; it must not block.
+pub trait Sink: Send + Sync + 'static {
+    /// The call a message belongs to, if only the gateway can know (on stdio all calls share one pipe).
+    fn owner(&self, message: &Frame) -> Option<u64>;
+
+    /// A notification or request that belongs to no call.
+    fn unowned(&self, message: Frame);
+
+    /// The link is gone.
+    fn closed(&self, error: LinkError);
+}
+
+/// A link that others may hold.
+pub type SharedLink = Arc<dyn Link>;

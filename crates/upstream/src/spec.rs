@@ -1,0 +1,75 @@
+//! What is to be connected to.
+
+use std::path::PathBuf;
+
+/// A server, as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// Its configured name, for logs and errors.
+    pub name: String,
+    /// How to reach it.
+    pub transport: Transport,
+    /// Which era to speak.
+    pub era: EraChoice,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process.
+    Stdio(StdioSpec),
+    /// Streamable HTTP.
+    Http(HttpSpec),
+}
+
+/// A child process.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StdioSpec {
+    /// The command.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Added to the environment.
+    pub env: Vec<(String, String)>,
+    /// Where it runs.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A URL.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpSpec {
+    /// The endpoint.
+    pub url: String,
+    /// Added to every request.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Which era to speak with a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EraChoice {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Only modern.
+    Modern,
+    /// Only legacy.
+    Legacy,
+}
+
+impl std::fmt::Debug for StdioSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("StdioSpec")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("env", &names)
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for HttpSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("HttpSpec").field("url", &self.url).field("headers", &names).finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! A server as a child process, one message per line.
+
+mod outbox;
+pub(crate) mod process;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use tidings_proto::code;
+use tidings_wire::{Frame, Kind, Message, RawId, encode_string, error_response, notification, one_line};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{CallQueue, call_channel};
+use crate::link::{Link, Outgoing, Sink};
+use crate::spec::StdioSpec;
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
+use outbox::Outbox;
+use process::{Launcher, Process};
+
+/// A running child.
+pub(crate) struct StdioLink {
+    name: String,
+    outbox: Arc<Outbox>,
+    calls: Mutex<Calls>,
+    stop: CancellationToken,
+    done: CancellationToken,
+    sink: Arc<dyn Sink>,
+}
+
+#[derive(Default)]
+struct Calls {
+    open: HashMap<u64, CallQueue>,
+    closed: Option<LinkError>,
+}
+
+impl StdioLink {
+    pub(crate) async fn spawn(
+        launcher: &Arc<Launcher>,
+        name: &str,
+        spec: &StdioSpec,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Arc<Self>, LinkError> {
+        let mut process = launcher.spawn(name, spec).await?;
+        let link = Arc::new(Self {
+            name: name.to_owned(),
+            outbox: Arc::default(),
+            calls: Mutex::default(),
+            stop: CancellationToken::new(),
+            done: CancellationToken::new(),
+            sink,
+        });
+        let stdin = process.take_stdin();
+        let stdout = process.take_stdout();
+        // Owned by the link: each of them ends when the process or the link does.
+        tokio::spawn(write(Arc::clone(&link.outbox), stdin, link.stop.clone()));
+        tokio::spawn(Arc::clone(&link).run(process, stdout));
+        Ok(link)
+    }
+
+    async fn run(self: Arc<Self>, mut process: Process, mut stdout: tokio::process::ChildStdout) {
+        let mut buffer = BytesMut::with_capacity(16 << 10);
+        let error = tokio::select! {
+            error = self.read(&mut stdout, &mut buffer) => error,
+            () = self.stop.cancelled() => LinkError::Stopped,
+        };
+        // Whoever calls from now on must fail at once.
+        self.stop.cancel();
+        self.outbox.close();
+        let error = match error {
+            LinkError::Lost => process.end().await,
+            other => {
+                process.end().await;
+                other
+            }
+        };
+        self.fail(&error);
+        self.sink.closed(error);
+        self.done.cancel();
+    }
+
+    async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
+        let mut searched = 0;
+        loop {
+            while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
+                let line = buffer.split_to(searched + at + 1).freeze();
+                searched = 0;
+                self.line(&line);
+            }
+            searched = buffer.len();
+            if buffer.len() > MAX_MESSAGE {
+                return LinkError::Protocol(format!("a message exceeds {MAX_MESSAGE} bytes"));
+            }
+            match stdout.read_buf(buffer).await {
+                Ok(0) | Err(_) => return LinkError::Lost,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn line(&self, line: &Bytes) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        match Message::parse(line.clone(), &LIMITS) {
+            Ok(Message::Single(frame)) => self.route(frame),
+            Ok(Message::Batch(parts)) => parts.into_iter().flatten().for_each(|frame| self.route(frame)),
+            // Many servers print to standard output what belongs on standard error.
+            Err(error) => {
+                let text = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
+                tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+            }
+        }
+    }
+
+    fn route(&self, frame: Frame) {
+        if matches!(frame.kind(), Kind::Response | Kind::Error) {
+            let queue = frame.id().and_then(|id| id.as_u64()).and_then(|id| self.lock().open.remove(&id));
+            match queue {
+                Some(queue) => queue.answer(frame),
+                None => tracing::debug!(server = %self.name, id = ?frame.id(), "late or unknown answer dropped"),
+            }
+            return;
+        }
+        let owner = progress_owner(&frame).or_else(|| self.sink.owner(&frame));
+        let refused = match owner {
+            None => return self.sink.unowned(frame),
+            Some(id) => match self.lock().open.get(&id) {
+                Some(queue) => queue.push(frame),
+                // Progress after the answer, or of a call that was cancelled.
+                None => Some(frame),
+            },
+        };
+        if let Some(frame) = refused
+            && frame.kind() == Kind::Request
+        {
+            let text = "the client does not keep up";
+            self.send(error_response(frame.id().as_ref(), code::INTERNAL_ERROR, text, None));
+        }
+    }
+
+    fn fail(&self, error: &LinkError) {
+        let open = {
+            let mut calls = self.lock();
+            calls.closed = Some(error.clone());
+            std::mem::take(&mut calls.open)
+        };
+        for queue in open.into_values() {
+            queue.finish(CallEvent::Failed(error.clone()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, id: u64) {
+        self.lock().open.remove(&id);
+    }
+}
+
+/// Progress names its call by the token, which is the call's id.
+fn progress_owner(frame: &Frame) -> Option<u64> {
+    if frame.method() != "notifications/progress" {
+        return None;
+    }
+    RawId::from_raw(frame.raw(frame.param(&["progressToken"])?))?.as_u64()
+}
+
+impl Link for StdioLink {
+    fn call(&self, request: Outgoing) -> CallStream {
+        let (queue, stream) = call_channel();
+        {
+            let mut calls = self.lock();
+            if let Some(error) = &calls.closed {
+                return CallStream::failed(error.clone());
+            }
+            calls.open.insert(request.id, queue);
+        }
+        if let Err(error) = self.outbox.push(&one_line(&request.bytes)) {
+            self.forget(request.id);
+            return CallStream::failed(error);
+        }
+        stream
+    }
+
+    fn cancel(&self, id: u64, reason: Option<&str>) {
+        self.forget(id);
+        let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
+        let params = format!("{{\"requestId\":{id}{reason}}}");
+        self.send(notification("notifications/cancelled", Some(params.as_bytes())));
+    }
+
+    fn send(&self, message: Bytes) {
+        if let Err(error) = self.outbox.push(&one_line(&message)) {
+            tracing::warn!(server = %self.name, %error, "message dropped");
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.stop.cancel();
+        let done = self.done.clone();
+        Box::pin(async move { done.cancelled().await })
+    }
+}
+
+async fn write(outbox: Arc<Outbox>, mut stdin: tokio::process::ChildStdin, stop: CancellationToken) {
+    let work = async {
+        while let Some(bytes) = outbox.take().await {
+            if stdin.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    };
+    // Dropping the pipe is the server's signal to end.
+    tokio::select! {
+        () = work => {}
+        () = stop.cancelled() => {}
+    }
+}

@@ -1,0 +1,63 @@
+//! Bytes on their way into a pipe: writers never wait, and everything that gathered goes out in one write.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::Notify;
+
+use crate::LinkError;
+
+/// How much may wait for a server that does not read; more is refused.
+const LIMIT: usize = 64 << 20;
+
+#[derive(Default)]
+pub(super) struct Outbox {
+    state: Mutex<State>,
+    filled: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: BytesMut,
+    closed: bool,
+}
+
+impl Outbox {
+    /// Adds one line.
+    pub(super) fn push(&self, line: &[u8]) -> Result<(), LinkError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return Err(LinkError::Stopped);
+        }
+        if state.waiting.len() + line.len() > LIMIT {
+            return Err(LinkError::Stalled);
+        }
+        state.waiting.extend_from_slice(line);
+        state.waiting.extend_from_slice(b"\n");
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Waits for bytes; `None` after the end.
+    pub(super) async fn take(&self) -> Option<Bytes> {
+        loop {
+            {
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                if !state.waiting.is_empty() {
+                    return Some(state.waiting.split().freeze());
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// Nothing more is accepted.
+    pub(super) fn close(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.filled.notify_one();
+    }
+}

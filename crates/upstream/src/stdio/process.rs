@@ -1,0 +1,258 @@
+//! Child processes that never outlive the gateway.
+//!
+//! Each child leads its own process group, which is ended as a whole. Two things hold even when the gateway is killed
+//! without warning: the child starts through a re-execution of this program that asks the kernel to kill it when its
+//! parent dies, and a watchdog process, whose input closes when the gateway is gone, kills every group that is left.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+
+use crate::LinkError;
+use crate::spec::StdioSpec;
+
+/// How long a server may take to end after its input closed, and again after SIGTERM.
+const GRACE: Duration = Duration::from_millis(1_500);
+/// How many lines of standard error are kept for error messages, and how long each may be.
+const LAST_WORDS: usize = 8;
+const LINE: usize = 2_000;
+/// Counts how deep gateways are nested.
+const DEPTH: &str = "TIDINGS_DEPTH";
+
+type Spawned = oneshot::Sender<std::io::Result<Child>>;
+
+/// Starts processes.
+pub struct Launcher {
+    helper: Option<PathBuf>,
+    jobs: mpsc::Sender<(Command, Spawned)>,
+    watchdog: Mutex<Option<std::process::ChildStdin>>,
+}
+
+impl Launcher {
+    /// `helper` is this program, which must route its hidden subcommands to [`exec_helper`] and [`watchdog_helper`].
+    /// Without it (in tests of parts) children only get their process group. Must be called inside a runtime.
+    pub fn new(helper: Option<PathBuf>) -> Arc<Self> {
+        let (jobs, inbox) = mpsc::channel::<(Command, Spawned)>();
+        let runtime = tokio::runtime::Handle::current();
+        // The kernel's parent-death signal follows the *thread* that forked, so one thread that lives as long as the
+        // process does all the forking.
+        std::thread::Builder::new()
+            .name("spawner".into())
+            .spawn(move || {
+                let _context = runtime.enter();
+                for (mut command, reply) in inbox {
+                    let _ = reply.send(command.spawn());
+                }
+            })
+            .map_or_else(|error| tracing::error!(%error, "no thread to start servers from"), drop);
+        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None) })
+    }
+
+    pub(crate) async fn spawn(self: &Arc<Self>, name: &str, spec: &StdioSpec) -> Result<Process, LinkError> {
+        let fail = |reason: String| LinkError::Spawn { program: spec.program.clone(), reason };
+        if which(&spec.program, spec.cwd.as_deref()).is_none() {
+            return Err(fail("command not found".into()));
+        }
+        let (reply, spawned) = oneshot::channel();
+        self.jobs.send((self.command(spec), reply)).map_err(|_| fail("the spawner has ended".into()))?;
+        let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(group) = group {
+            self.tell_watchdog('+', group);
+        }
+        let words = Arc::new(Mutex::new(VecDeque::new()));
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log_lines(name.to_owned(), stderr, Arc::clone(&words)));
+        }
+        Ok(Process { child, group, words, launcher: Arc::clone(self) })
+    }
+
+    fn command(&self, spec: &StdioSpec) -> Command {
+        let mut command = match &self.helper {
+            Some(helper) => {
+                let mut command = Command::new(helper);
+                command.arg("__exec").arg(std::process::id().to_string()).arg(&spec.program);
+                command
+            }
+            None => Command::new(&spec.program),
+        };
+        let depth: u32 = std::env::var(DEPTH).ok().and_then(|d| d.parse().ok()).unwrap_or(0);
+        command
+            .args(&spec.args)
+            .envs(spec.env.iter().map(|(k, v)| (k, v)))
+            .env(DEPTH, (depth + 1).to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(cwd) = &spec.cwd {
+            command.current_dir(cwd);
+        }
+        command
+    }
+
+    fn tell_watchdog(&self, sign: char, group: Pid) {
+        let Some(helper) = &self.helper else { return };
+        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        if watchdog.is_none() {
+            *watchdog = start_watchdog(helper);
+        }
+        if let Some(pipe) = watchdog.as_mut()
+            && writeln!(pipe, "{sign}{}", group.as_raw_nonzero()).is_err()
+        {
+            tracing::warn!("the watchdog has ended; it is started again with the next server");
+            *watchdog = None;
+        }
+    }
+}
+
+fn start_watchdog(helper: &Path) -> Option<std::process::ChildStdin> {
+    use std::os::unix::process::CommandExt as _;
+    let started = std::process::Command::new(helper)
+        .arg("__watchdog")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    match started {
+        Ok(mut child) => {
+            let pipe = child.stdin.take();
+            // It ends by itself when the pipe closes; waiting only collects its status.
+            std::thread::spawn(move || child.wait());
+            pipe
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no watchdog: servers that ignore the end of their input may outlive a kill");
+            None
+        }
+    }
+}
+
+/// The hidden subcommand `__exec PARENT PROGRAM ARGS…`: asks to die with the parent, then becomes the program.
+pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::io::Error {
+    use std::os::unix::process::CommandExt as _;
+    let invalid = |text: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+    let Some(parent) = args.next().and_then(|a| a.to_str()?.parse::<i32>().ok()) else {
+        return invalid("no parent");
+    };
+    let Some(program) = args.next() else { return invalid("no program") };
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // The parent may have died before the signal was asked for.
+    if rustix::process::getppid().map(|p| p.as_raw_nonzero().get()) != Some(parent) {
+        return invalid("the parent has ended");
+    }
+    std::process::Command::new(program).args(args).exec()
+}
+
+/// The hidden subcommand `__watchdog`: when its input ends, kills every process group that was announced and not
+/// withdrawn.
+pub fn watchdog_helper() {
+    let mut groups = std::collections::HashSet::new();
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        if let Some(group) = line.strip_prefix('+').and_then(|g| g.parse::<i32>().ok()) {
+            groups.insert(group);
+        } else if let Some(group) = line.strip_prefix('-').and_then(|g| g.parse::<i32>().ok()) {
+            groups.remove(&group);
+        }
+    }
+    for group in groups {
+        if let Some(pid) = Pid::from_raw(group) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A running child with its whole process group.
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    words: Arc<Mutex<VecDeque<String>>>,
+    launcher: Arc<Launcher>,
+}
+
+impl Process {
+    pub(crate) fn take_stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("standard input is piped and taken once")
+    }
+
+    pub(crate) fn take_stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("standard output is piped and taken once")
+    }
+
+    /// Ends it: its input is closed already; then SIGTERM, then SIGKILL, to the whole group. Says how it ended.
+    pub(crate) async fn end(&mut self) -> LinkError {
+        let mut status = tokio::time::timeout(GRACE, self.child.wait()).await.ok();
+        if status.is_none() {
+            self.signal(Signal::TERM);
+            status = tokio::time::timeout(GRACE, self.child.wait()).await.ok();
+        }
+        // Also after a normal end: grandchildren may be left.
+        self.signal(Signal::KILL);
+        if status.is_none() {
+            status = Some(self.child.wait().await);
+        }
+        if let Some(group) = self.group.take() {
+            self.launcher.tell_watchdog('-', group);
+        }
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        LinkError::Exited {
+            status: status.and_then(Result::ok).map(|s| s.to_string()),
+            last_words: (!words.is_empty()).then(|| words.iter().cloned().collect::<Vec<_>>().join("\n")),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            let _ = kill_process_group(group, Signal::KILL);
+            self.launcher.tell_watchdog('-', group);
+        }
+    }
+}
+
+async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Arc<Mutex<VecDeque<String>>>) {
+    let mut lines = BufReader::new(stderr).split(b'\n');
+    while let Ok(Some(mut line)) = lines.next_segment().await {
+        line.truncate(LINE);
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if text.is_empty() {
+            continue;
+        }
+        tracing::info!(target: "tidings::server", server = %name, "{text}");
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        if words.len() == LAST_WORDS {
+            words.pop_front();
+        }
+        words.push_back(text);
+    }
+}
+
+/// The file a command means, so that a missing one is told apart from one that fails.
+fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
+    if program.contains('/') {
+        let path = cwd.map_or_else(|| PathBuf::from(program), |dir| dir.join(program));
+        return path.exists().then_some(path);
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
