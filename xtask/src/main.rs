@@ -1,2 +1,92 @@
-//! Placeholder.
-fn main() {}
+//! Project tasks, run as `cargo xtask TASK`. What each step does lives in the module of its name;
+//! here they are only chosen and their result is turned into an exit code.
+
+mod children;
+mod command_line;
+mod conformance;
+mod failure;
+mod gateway;
+mod invocation;
+mod peers;
+mod real_peers;
+mod suite;
+mod tally;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use children::Children;
+use command_line::Task;
+use failure::Failure;
+use tally::Tally;
+use workspace::Workspace;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == children::REAPER_ARGUMENT) {
+        return children::reap_until_parent_ends();
+    }
+    match command_line::parse(&arguments) {
+        Ok(Task::Help) => {
+            println!("{}", command_line::USAGE);
+            ExitCode::SUCCESS
+        }
+        Ok(task) => finish(run(&task)),
+        Err(wrong) => {
+            eprintln!("xtask: {wrong}\n\n{}", command_line::USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn finish(result: Result<Option<Tally>, Failure>) -> ExitCode {
+    match result {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(tally)) => {
+            println!("{tally}");
+            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A task that counts checks gives a tally; its failures are in the tally, not in the error.
+fn run(task: &Task) -> Result<Option<Tally>, Failure> {
+    let children = Children::new()?;
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Help => Ok(None),
+        Task::Test { quick } => Ok(Some(test::run(&children, &workspace, *quick))),
+        Task::Conformance { selection, gateway } => {
+            let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            conformance::run(&children, &workspace, &peers, &gateway, selection).map(Some)
+        }
+        Task::RealPeers { gateway } => {
+            let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            real_peers::run(&children, &workspace, &peers, &gateway).map(Some)
+        }
+        Task::Peers => peers::install(&children, &workspace).map(|_| None),
+        Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
+        Task::Deny => deny(&children, &workspace).map(|()| None),
+    }
+}
+
+fn bench(children: &Children, workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
+    children.run(&workspace.cargo(["build", "--release", "-p", "tidings", "--bins"]))?;
+    let harness = workspace.cargo(["run", "--release", "-p", "tidings-bench", "--"]);
+    children.run(&harness.args(arguments))
+}
+
+/// Licences, bans and sources. Advisories are left out: they need a database from the internet.
+fn deny(children: &Children, workspace: &Workspace) -> Result<(), Failure> {
+    if !children.succeeds(&workspace.cargo(["deny", "--version"])) {
+        children.run(&workspace.cargo(["install", "cargo-deny", "--locked"]))?;
+    }
+    children.run(&workspace.cargo(["deny", "check", "licenses", "bans", "sources"]))
+}

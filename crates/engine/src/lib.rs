@@ -1,1 +1,28 @@
-//! Placeholder.
+//! Drives the hub: turns what arrives into its events, and what it decides into I/O.
+//!
+//! - [`Gateway`] is the whole engine; transports for clients hold it and nothing else.
+//! - A client is a [`Session`] (legacy) or a [`ModernCaller`]; each of its requests becomes an [`Exchange`], which yields
+//!   everything that goes back to the client for it, in order.
+//! - Each server has one task that connects it, lists it and connects it again.
+
+mod answers;
+mod core;
+mod discovery;
+mod exchange;
+mod gateway;
+mod links;
+mod plan;
+mod questions;
+mod relay;
+mod routing;
+mod seal;
+mod server;
+mod session;
+mod status;
+
+pub use exchange::{Exchange, Reply};
+pub use gateway::Gateway;
+pub use plan::{Isolation, LocalServer, Names, Origin, ServerPlan, Settings, Source};
+pub use session::{Caller, ClientSink, ModernCaller, Session};
+pub use status::{Catalogue, ServerState, ServerStatus};
+pub use tidings_proto::outcome::Answer;

@@ -25,6 +25,7 @@ pub use request::RequestBuilder;
 use crate::received::Received;
 use crate::record::{Record, lock};
 use crate::revision::{LATEST_LEGACY, is_modern};
+use crate::tempdir::TempDir;
 
 /// How a client answers a request of the server.
 #[derive(Clone, Debug)]
@@ -45,6 +46,7 @@ type RequestHandler = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
 pub struct Client {
     shared: Arc<Shared>,
     transport: Transport,
+    _keep: Option<TempDir>,
 }
 
 enum Transport {

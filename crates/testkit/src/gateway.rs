@@ -123,8 +123,8 @@ impl GatewayBuilder {
         gateway
     }
 
-    /// Describes a client on `tidings stdio`. The directory must live as long as the client.
-    pub fn stdio(self) -> (ClientBuilder, TempDir) {
+    /// Describes a client on `tidings stdio`.
+    pub fn stdio(self) -> ClientBuilder {
         let files = self.files();
         let mut args = vec!["stdio".to_owned()];
         args.extend(files.args());
@@ -133,7 +133,7 @@ impl GatewayBuilder {
         for (name, value) in &self.env {
             client = client.env(name, value);
         }
-        (client, files.directory)
+        client.keep(files.directory)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Received {
     pub id: Option<RawId>,
     /// The HTTP verb; empty on stdio.
     pub verb: String,
+    /// The HTTP path; empty on stdio.
+    pub path: String,
     /// HTTP headers, names in lower case.
     pub headers: Vec<(String, String)>,
     /// On which connection (process, session) of a server, or `0`.
@@ -73,7 +75,7 @@ impl Received {
 
     /// The value at a path inside the params; null when there is none.
     pub fn param(&self, path: &[&str]) -> Value {
-        path.iter().fold(self.params(), |value, key| value.get(key).cloned().unwrap_or_default())
+        serde_json::from_str(&self.param_raw(path)).unwrap_or_default()
     }
 
     /// The raw text of the value at a path inside the params; empty when there is none.
@@ -88,12 +90,20 @@ impl Received {
 
     /// The result; null when there is none.
     pub fn result(&self) -> Value {
-        self.value().get("result").cloned().unwrap_or_default()
+        self.outcome(Kind::Response)
     }
 
     /// The error; null when there is none.
     pub fn error(&self) -> Value {
-        self.value().get("error").cloned().unwrap_or_default()
+        self.outcome(Kind::Error)
+    }
+
+    fn outcome(&self, kind: Kind) -> Value {
+        if self.kind == Some(kind) {
+            serde_json::from_str(&self.outcome_raw()).unwrap_or_default()
+        } else {
+            Value::Null
+        }
     }
 
     /// An HTTP header.

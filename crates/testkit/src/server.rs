@@ -133,8 +133,8 @@ impl Server {
 
     /// Sends a notification outside of any call: to every legacy connection (on HTTP its GET stream, now or when it is
     /// opened) and to every modern subscription that asked for it. Tells how many that were.
-    pub fn notify(&self, method: &str, params: &Value) -> usize {
-        self.core.notify(method, params)
+    pub fn notify(&self, method: &str, params: impl Into<Value>) -> usize {
+        self.core.notify(method, &params.into())
     }
 
     /// Sends exact bytes the same way, to everyone.
@@ -144,12 +144,12 @@ impl Server {
 
     /// Says that a list changed: `tools`, `prompts` or `resources`.
     pub fn list_changed(&self, kind: &str) -> usize {
-        self.notify(&format!("notifications/{kind}/list_changed"), &json!({}))
+        self.notify(&format!("notifications/{kind}/list_changed"), json!({}))
     }
 
     /// Says that a resource changed, to those who subscribed to it.
     pub fn resource_updated(&self, uri: &str) -> usize {
-        self.notify("notifications/resources/updated", &json!({ "uri": uri }))
+        self.notify("notifications/resources/updated", json!({ "uri": uri }))
     }
 
     /// Sends a request outside of any call to every legacy connection; the responses show up in [`Server::received`].

@@ -11,6 +11,7 @@ use super::{Client, Shared, Transport, http, stdio};
 use crate::record::Record;
 use crate::revision::{LATEST_LEGACY, MODERN, is_modern};
 use crate::server::Server;
+use crate::tempdir::TempDir;
 
 enum Target {
     Http { url: String, headers: Vec<(String, String)> },
@@ -24,11 +25,19 @@ pub struct ClientBuilder {
     capabilities: Value,
     log_level: Option<String>,
     raw: bool,
+    keep: Option<TempDir>,
 }
 
 impl ClientBuilder {
     fn new(target: Target) -> Self {
-        Self { target, revision: LATEST_LEGACY.to_owned(), capabilities: json!({}), log_level: None, raw: false }
+        Self {
+            target,
+            revision: LATEST_LEGACY.to_owned(),
+            capabilities: json!({}),
+            log_level: None,
+            raw: false,
+            keep: None,
+        }
     }
 
     pub(crate) fn http(url: String) -> Self {
@@ -104,6 +113,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Keeps a directory as long as the client lives.
+    pub fn keep(mut self, directory: TempDir) -> Self {
+        self.keep = Some(directory);
+        self
+    }
+
     /// Connects; a legacy client does its handshake.
     pub async fn connect(self) -> Client {
         let shared = Arc::new(Shared {
@@ -123,7 +138,7 @@ impl ClientBuilder {
                 Transport::Stdio(stdio::Stdio::spawn(&shared, &program, &args, &env, cwd.as_deref(), self.raw))
             }
         };
-        let client = Client { shared, transport };
+        let client = Client { shared, transport, _keep: self.keep };
         if !self.raw && !is_modern(&self.revision) {
             client.handshake(&self.revision).await;
         }

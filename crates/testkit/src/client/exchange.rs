@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use tidings_wire::RawId;
+use tidings_wire::{Kind, RawId};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -174,20 +174,21 @@ impl Exchange {
 
     /// The result; fails on an error.
     pub fn result(&self) -> Value {
-        let value = self.response().value();
-        value.get("result").cloned().unwrap_or_else(|| panic!("no result: {self:?}"))
+        serde_json::from_str(&self.result_raw()).unwrap_or_else(|e| panic!("{e}; try result_raw: {self:?}"))
     }
 
     /// The raw text of the result; fails on an error.
     pub fn result_raw(&self) -> String {
-        let _ = self.result();
-        self.response().outcome_raw()
+        let response = self.response();
+        assert_eq!(response.kind, Some(Kind::Response), "no result: {self:?}");
+        response.outcome_raw()
     }
 
     /// The error; fails on a result.
     pub fn error(&self) -> Value {
-        let value = self.response().value();
-        value.get("error").cloned().unwrap_or_else(|| panic!("no error: {self:?}"))
+        let response = self.response();
+        assert_eq!(response.kind, Some(Kind::Error), "no error: {self:?}");
+        response.error()
     }
 
     /// The code of the error.

@@ -31,8 +31,8 @@ impl<'a> RequestBuilder<'a> {
     }
 
     /// The params.
-    pub fn params(self, params: Value) -> Self {
-        let text = params.to_string();
+    pub fn params(self, params: impl Into<Value>) -> Self {
+        let text = params.into().to_string();
         self.params_raw(text)
     }
 

@@ -53,7 +53,7 @@ impl Stdio {
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         {
             shared.spawn(&shared.life, write(stdin, lines));
-            shared.spawn(&shared.life, read(shared.clone(), stdout, input.clone().downgrade(), pending.clone()));
+            shared.spawn(&shared.life, read(shared.clone(), stdout, input.downgrade(), pending.clone()));
             shared.spawn(&shared.life, read_errors(errors, stderr.clone()));
         }
         shared.spawn(&shared.life, reap(child, exit_sender));

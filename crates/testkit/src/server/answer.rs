@@ -73,8 +73,8 @@ impl From<RpcError> for Answer {
 
 impl Answer {
     /// A result.
-    pub fn result(value: &Value) -> Self {
-        Self::Result(value.to_string().into())
+    pub fn result(value: impl Into<Value>) -> Self {
+        Self::Result(value.into().to_string().into())
     }
 
     /// An error.

@@ -70,12 +70,12 @@ impl ServerBuilder {
     }
 
     /// A tool with its full definition.
-    pub fn tool_def<F, Fut>(self, definition: &Value, function: F) -> Self
+    pub fn tool_def<F, Fut>(self, definition: impl Into<Value>, function: F) -> Self
     where
         F: Fn(Call) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answer> + Send + 'static,
     {
-        self.tool_raw(&definition.to_string(), function)
+        self.tool_raw(&definition.into().to_string(), function)
     }
 
     /// A tool whose definition is listed byte for byte.

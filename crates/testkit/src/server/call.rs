@@ -94,8 +94,8 @@ impl Call {
     }
 
     /// Sends a notification on this call's own stream.
-    pub fn notify(&self, method: &str, params: &Value) {
-        self.notify_raw(notification(method, Some(params.to_string().as_bytes())));
+    pub fn notify(&self, method: &str, params: impl Into<Value>) {
+        self.notify_raw(notification(method, Some(params.into().to_string().as_bytes())));
     }
 
     /// Reports progress, if the client gave a token: a number, or an object with `progress`, `total`, `message`. Tells
@@ -126,28 +126,28 @@ impl Call {
         if wanted.is_none_or(|wanted| rank(level) < rank(&wanted)) {
             return false;
         }
-        self.notify("notifications/message", &json!({"level": level, "logger": self.core.name, "data": data.into()}));
+        self.notify("notifications/message", json!({"level": level, "logger": self.core.name, "data": data.into()}));
         true
     }
 
     /// Asks the user for input (legacy).
     pub async fn elicit(&self, params: Value) -> Result<Value, RpcError> {
-        self.ask("elicitation/create", &params).await
+        self.ask("elicitation/create", params).await
     }
 
     /// Asks the client's model (legacy).
     pub async fn sample(&self, params: Value) -> Result<Value, RpcError> {
-        self.ask("sampling/createMessage", &params).await
+        self.ask("sampling/createMessage", params).await
     }
 
     /// Asks for the client's roots (legacy).
     pub async fn roots(&self) -> Result<Value, RpcError> {
-        self.ask("roots/list", &json!({})).await
+        self.ask("roots/list", json!({})).await
     }
 
     /// Sends a request to the client on this call's own stream and waits for its response (legacy).
-    pub async fn ask(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
-        let (_, response) = self.ask_raw(method, params.to_string().as_bytes());
+    pub async fn ask(&self, method: &str, params: impl Into<Value>) -> Result<Value, RpcError> {
+        let (_, response) = self.ask_raw(method, params.into().to_string().as_bytes());
         let Ok(response) = response.await else {
             return Err(RpcError::new(-32000, "the connection ended"));
         };
@@ -194,7 +194,7 @@ impl Call {
                 meta.insert(META_SERVER.to_owned(), self.core.server_info());
             }
         }
-        Answer::result(&result)
+        Answer::result(result)
     }
 
     /// A tool result with one text.

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
+use tidings_wire::{get, string_at, validate};
 
 use super::answer::{Answer, RpcError};
 use super::call::Call;
@@ -43,10 +44,11 @@ impl Entry {
         F: Fn(Call) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answer> + Send + 'static,
     {
-        let value: Value = serde_json::from_str(definition).expect("a definition is JSON");
-        let key = ["uriTemplate", "uri", "name"].iter().find_map(|member| value[member].as_str());
+        let bytes = definition.as_bytes();
+        let whole = validate(bytes, 256).unwrap_or_else(|e| panic!("{e} in {definition}"));
+        let key = ["uriTemplate", "uri", "name"].iter().find_map(|member| string_at(bytes, get(bytes, whole, member)?));
         Self {
-            key: key.expect("a definition has a name or a URI").to_owned(),
+            key: key.expect("a definition has a name or a URI").into_owned(),
             definition: definition.to_owned(),
             handler: handler(function),
         }

@@ -6,6 +6,7 @@ mod stream;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -24,7 +25,7 @@ use super::conn::{Conn, Standalone};
 use super::core::Core;
 use super::script;
 use crate::received::Received;
-use crate::record::lock;
+use crate::record::{lock, within};
 use crate::revision::is_modern;
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -44,7 +45,18 @@ impl std::error::Error for HungUp {}
 /// Listens at a free port, or at the one it had.
 pub(crate) async fn listen(core: &Arc<Core>, address: Option<SocketAddr>) -> SocketAddr {
     let wanted = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-    let listener = TcpListener::bind(wanted).await.unwrap_or_else(|e| panic!("listening at {wanted}: {e}"));
+    // Once more and again: a process that is just being forked elsewhere in the test still holds the old socket.
+    let listener = within(&format!("address {wanted} to be free"), async {
+        loop {
+            match TcpListener::bind(wanted).await {
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                other => return other.unwrap_or_else(|e| panic!("listening at {wanted}: {e}")),
+            }
+        }
+    })
+    .await;
     let address = listener.local_addr().expect("a listener has an address");
     let life = core.life();
     let core = core.clone();
@@ -68,6 +80,7 @@ async fn handle(core: Arc<Core>, request: Request<Incoming>) -> Result<Response<
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let mut received = Received {
         verb: head.method.to_string(),
+        path: head.uri.path().to_owned(),
         headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         ..Received::parse(body.to_bytes())
     };

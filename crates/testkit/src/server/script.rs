@@ -102,7 +102,7 @@ async fn answer(call: &Call) -> Answer {
     }
     match method {
         "initialize" if !call.modern => initialize(call),
-        "ping" if !call.modern => Answer::result(&json!({})),
+        "ping" if !call.modern => Answer::result(json!({})),
         "logging/setLevel" if !call.modern && has(&call.core, "logging") => set_level(call),
         "resources/subscribe" if !call.modern && has(&call.core, "resources") => subscribe(call, true),
         "resources/unsubscribe" if !call.modern && has(&call.core, "resources") => subscribe(call, false),
@@ -171,7 +171,7 @@ fn initialize(call: &Call) -> Answer {
         state.client = call.params();
     }
     call.core.count_initialize();
-    Answer::result(&result)
+    Answer::result(result)
 }
 
 fn discover(call: &Call) -> Answer {
@@ -192,7 +192,7 @@ fn set_level(call: &Call) -> Answer {
     if let Some(conn) = &call.conn {
         lock(&conn.state).log_level = Some(call.param_str("level"));
     }
-    Answer::result(&json!({}))
+    Answer::result(json!({}))
 }
 
 fn subscribe(call: &Call, on: bool) -> Answer {
@@ -208,7 +208,7 @@ fn subscribe(call: &Call, on: bool) -> Answer {
             call.core.fault(format!("unsubscribe from {uri}, which was not subscribed"));
         }
     }
-    Answer::result(&json!({}))
+    Answer::result(json!({}))
 }
 
 /// Acknowledges what the capabilities allow, then stays open until either side ends it.

@@ -87,6 +87,8 @@ async fn read(
         if line.last() == Some(&b'\n') {
             line.pop();
         }
+        // Frozen while it waited for this line.
+        core.wait_thawed().await;
         handle(core, conn, outlet, gone, Bytes::copy_from_slice(&line));
     }
     if core.script.ignore_eof {

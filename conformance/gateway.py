@@ -1,0 +1,80 @@
+"""Runs `tidings serve` for the length of a `with` block. Nothing here knows about MCP."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+READY_SECONDS = 20.0
+STOP_SECONDS = 5.0
+PR_SET_PDEATHSIG = 1
+
+
+class GatewayFailed(RuntimeError):
+    """The gateway did not become ready; the message ends with its log."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _die_with_parent() -> None:
+    # The suite kills a client that takes too long; the gateway must not outlive it.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise GatewayFailed(f"tidings exited with {process.returncode}\n{log.read_text(errors='replace')}")
+        try:
+            with urllib.request.urlopen(f"http://{address}/readyz", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        time.sleep(0.05)
+    raise GatewayFailed(f"/readyz was not 200 within {READY_SECONDS:g} s\n{log.read_text(errors='replace')}")
+
+
+@contextlib.contextmanager
+def in_front_of(upstream_url: str, binary: str, directory: Path) -> Iterator[str]:
+    """Yields the MCP URL of a gateway with `upstream_url` as its only server."""
+    directory.mkdir(parents=True, exist_ok=True)
+    config = directory / "tidings.toml"
+    config.write_text(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n")
+    log = directory / "tidings.log"
+    address = f"127.0.0.1:{free_port()}"
+    command = [binary, "serve", "--config", str(config), "--listen", address, "--data", str(directory / "data")]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env={**os.environ, "NO_COLOR": "1"},
+            preexec_fn=_die_with_parent,
+        )
+    try:
+        _wait_until_ready(process, address, log)
+        yield f"http://{address}/mcp"
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,168 @@
+//! What the gateway answers by itself: introductions, lists, levels.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Value, json};
+use tidings_proto::outcome::Answer;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
+use tidings_wire::{Frame, RawId, encode_string};
+
+use crate::gateway::{Gateway, Inner};
+use crate::session::{Caller, ClientSink, Session};
+use crate::status::{Catalogue, ServerStatus};
+
+impl Gateway {
+    /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
+    pub async fn initialize(
+        &self,
+        frame: &Frame,
+        id: &RawId,
+        principal: &str,
+        sink: Arc<dyn ClientSink>,
+    ) -> Result<(Arc<Session>, Answer), Refusal> {
+        let wanted = frame
+            .param_str(&["protocolVersion"])
+            .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?;
+        let revision = Revision::negotiate(&wanted);
+        let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
+        let session = Arc::new(Session {
+            key: self.0.new_client(),
+            revision,
+            principal: principal.to_owned(),
+            info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
+            level: Mutex::default(),
+            sink,
+            own_links: tokio::sync::Mutex::default(),
+        });
+        // A server that is alone speaks for itself, so it must have spoken.
+        if self.0.passthrough.is_some() {
+            self.0.wait_settled().await;
+        }
+        let result = self.0.introduction_for(revision);
+        self.0.sessions().insert(session.key, Arc::clone(&session));
+        Ok((session, Answer::result(id, result.to_string().as_bytes())))
+    }
+}
+
+impl Inner {
+    fn alone<'c>(&self, catalogue: &'c Catalogue) -> Option<&'c ServerStatus> {
+        self.passthrough.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
+    }
+
+    fn introduction_for(&self, revision: Revision) -> Value {
+        let catalogue = self.current();
+        let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
+            Some(hello) => capabilities::for_client([&hello.capabilities], revision),
+            None => capabilities::frozen(revision),
+        };
+        let mut result = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": declared,
+            "serverInfo": self.server_info(&catalogue, revision),
+        });
+        if let Some(text) = self.instructions(&catalogue) {
+            result["instructions"] = text.into();
+        }
+        result
+    }
+
+    /// Answers `server/discover`.
+    pub(crate) fn discover(&self, id: &RawId) -> Answer {
+        let catalogue = self.current();
+        let revision = Revision::MODERN;
+        let hellos = catalogue.servers.iter().filter_map(|server| server.hello.as_ref());
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": [revision.as_str()],
+            "capabilities": capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, revision) },
+        });
+        if let Some(text) = self.instructions(&catalogue) {
+            result["instructions"] = text.into();
+        }
+        Answer::result(id, result.to_string().as_bytes())
+    }
+
+    pub(crate) fn server_info(&self, catalogue: &Catalogue, revision: Revision) -> Value {
+        match self.alone(catalogue).and_then(|server| server.hello.as_ref()) {
+            Some(hello) if hello.info.get("name").is_some() => identity::server_info(&hello.info, revision),
+            _ => identity::gateway_info(self.settings.version, revision),
+        }
+    }
+
+    fn instructions(&self, catalogue: &Catalogue) -> Option<String> {
+        if let Some(server) = self.alone(catalogue) {
+            return server.hello.as_ref().and_then(|hello| hello.instructions.clone());
+        }
+        let parts: Vec<(&str, &str, &str)> = catalogue
+            .servers
+            .iter()
+            .filter_map(|status| {
+                let text = status.hello.as_ref()?.instructions.as_deref()?;
+                let server = self.server(status.id)?;
+                Some((&*server.plan.name, &*server.plan.name_prefix, text))
+            })
+            .collect();
+        identity::merge_instructions(parts)
+    }
+
+    /// Answers a list, from the catalogue.
+    pub(crate) async fn list(
+        self: &Arc<Self>,
+        caller: &Caller,
+        frame: &Frame,
+        kind: ListKind,
+        id: &RawId,
+    ) -> Result<Answer, Refusal> {
+        if self.starting() {
+            self.wait_settled().await;
+        }
+        let revision = caller.revision();
+        let after = match frame.param(&["cursor"]) {
+            None => None,
+            Some(at) => Some(
+                tidings_wire::string_at(frame.bytes(), at)
+                    .and_then(|cursor| self.sealer.open_cursor(kind, revision, &cursor))
+                    .ok_or(Refusal::InvalidCursor)?,
+            ),
+        };
+        let snapshot = self.snapshot_for(caller).await;
+        let listing = snapshot.listing(kind, revision);
+        let page = listing.page(after.as_ref(), self.settings.page_size);
+        let mut out = BytesMut::with_capacity(page.items.len() + 256);
+        out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.put_slice(id.as_str().as_bytes());
+        out.put_slice(br#","result":{""#);
+        out.put_slice(kind.member().as_bytes());
+        out.put_slice(br#"":["#);
+        out.put_slice(&page.items);
+        out.put_u8(b']');
+        if let Some(next) = &page.next {
+            out.put_slice(br#","nextCursor":"#);
+            out.put_slice(encode_string(&self.sealer.seal_cursor(kind, revision, next)).as_bytes());
+        }
+        if revision.era() == Era::Modern {
+            let scope = if listing.public { "public" } else { "private" };
+            let hints = format!(r#","resultType":"complete","ttlMs":{},"cacheScope":"{scope}""#, listing.ttl_ms);
+            out.put_slice(hints.as_bytes());
+        }
+        out.put_slice(b"}}");
+        Ok(Answer { bytes: out.freeze(), error: None })
+    }
+
+    /// Answers `logging/setLevel`.
+    pub(crate) fn set_level(self: &Arc<Self>, session: &Session, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+        let level = frame
+            .param_str(&["level"])
+            .and_then(|level| LogLevel::parse(&level))
+            .ok_or_else(|| Refusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
+        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        self.update_level();
+        Ok(Answer::result(id, b"{}"))
+    }
+}

@@ -1,0 +1,92 @@
+//! The hub behind one lock, with what is needed to wake whoever waits for a call.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidings_hub::asks::{Ask, Asks};
+use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
+use tidings_hub::{ClientKey, LinkKey};
+use tidings_upstream::FIRST_CALL_ID;
+use tidings_wire::RawId;
+use tokio::sync::Notify;
+
+/// Never held across an await.
+pub(crate) struct Core(Mutex<State>);
+
+pub(crate) struct State {
+    pub(crate) calls: Calls,
+    pub(crate) asks: Asks,
+    waiting: HashMap<CallId, Arc<Notify>>,
+}
+
+/// A call that was taken out of the table, with the questions that are moot now.
+pub(crate) struct Ended {
+    pub(crate) call: Call,
+    pub(crate) moot: Vec<(u64, Ask)>,
+}
+
+impl Core {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Mutex::new(State {
+            calls: Calls::new(limits, FIRST_CALL_ID),
+            asks: Asks::default(),
+            waiting: HashMap::new(),
+        }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mint(&self) -> u64 {
+        self.lock().calls.mint().0
+    }
+
+    /// Registers a call; the notifier rings when somebody else ends it.
+    pub(crate) fn begin(&self, call: NewCall, now: Instant) -> Result<(CallId, Arc<Notify>, Instant), BeginError> {
+        let mut state = self.lock();
+        let id = state.calls.begin(call, now)?;
+        let bell = Arc::new(Notify::new());
+        state.waiting.insert(id, Arc::clone(&bell));
+        let deadline = state.calls.get(id).map_or(now, |call| call.deadline);
+        Ok((id, bell, deadline))
+    }
+
+    /// Takes a call out; `None` when somebody else was first.
+    pub(crate) fn finish(&self, id: CallId) -> Option<Ended> {
+        let mut state = self.lock();
+        let call = state.calls.finish(id)?;
+        state.waiting.remove(&id);
+        let moot = state.asks.call_over(id);
+        Some(Ended { call, moot })
+    }
+
+    /// A client cancels one of its calls.
+    pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Option<(CallId, Ended)> {
+        let mut state = self.lock();
+        let (call_id, call) = state.calls.cancel(client, id)?;
+        Some((call_id, state.ended(call_id, call)))
+    }
+
+    /// A client is gone: everything it had in flight, and every question it will not answer.
+    pub(crate) fn client_gone(&self, client: ClientKey) -> (Vec<(CallId, Ended)>, Vec<(u64, Ask)>) {
+        let mut state = self.lock();
+        let calls = state.calls.client_gone(client);
+        let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
+        (ended, state.asks.client_gone(client))
+    }
+
+    pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, Ask)> {
+        self.lock().asks.link_gone(link)
+    }
+}
+
+impl State {
+    fn ended(&mut self, id: CallId, call: Call) -> Ended {
+        if let Some(bell) = self.waiting.remove(&id) {
+            bell.notify_one();
+        }
+        Ended { call, moot: self.asks.call_over(id) }
+    }
+}

@@ -1,0 +1,385 @@
+//! One request of a client, from its arrival to its answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::calls::{BeginError, CallId, NewCall};
+use tidings_proto::content::ContentView;
+use tidings_proto::outbound::{self, Destination, Requester};
+use tidings_proto::outcome::{self, Answer, Reader};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, ListKind, Method, Revision, UriMap, capabilities, code, meta};
+use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
+use tidings_wire::{Frame, Kind, RawId, get, notification};
+use tokio::sync::Notify;
+
+use crate::gateway::Inner;
+use crate::relay::Relay;
+use crate::routing::Routed;
+use crate::seal::Binding;
+use crate::server::LiveLink;
+use crate::session::Caller;
+
+/// Something to send to the client.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The server opened a stream that can be resumed, and has said nothing yet.
+    Opened,
+    /// A notification, or a question of the server.
+    Message(Bytes),
+    /// The server closed its stream for a while.
+    Interrupted(Duration),
+    /// The answer; the exchange is over.
+    Answer(Answer),
+    /// The client cancelled: there is no answer.
+    Cancelled,
+}
+
+/// A request under way. Dropping it cancels it.
+pub struct Exchange {
+    gateway: Arc<Inner>,
+    caller: Caller,
+    frame: Frame,
+    method: Method,
+    id: RawId,
+    stage: Stage,
+}
+
+enum Stage {
+    Start,
+    Calling(Box<Calling>),
+    Listening,
+    Over,
+}
+
+struct Calling {
+    routed: Routed,
+    live: LiveLink,
+    call: CallId,
+    bell: Arc<Notify>,
+    deadline: Instant,
+    silent_for: Duration,
+    events: CallStream,
+    /// Whether the one repetition after a header mismatch has been used.
+    repeated: bool,
+}
+
+impl Exchange {
+    pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
+        Self { gateway, caller, frame, method, id, stage: Stage::Start }
+    }
+
+    /// The next thing to send. After an answer or a cancellation there is nothing more.
+    pub async fn next(&mut self) -> Reply {
+        loop {
+            let reply = match &mut self.stage {
+                Stage::Start => self.start().await,
+                Stage::Calling(_) => self.advance().await,
+                Stage::Listening => self.end_of_listening().await,
+                Stage::Over => return Reply::Cancelled,
+            };
+            match reply {
+                Ok(Some(reply)) => {
+                    if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
+                        self.stage = Stage::Over;
+                    }
+                    return reply;
+                }
+                Ok(None) => {}
+                Err(refusal) => {
+                    self.stage = Stage::Over;
+                    return Reply::Answer(self.refuse(&refusal));
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Answer {
+        let era = self.caller.era();
+        Answer { bytes: refusal.respond(&self.id, era), error: Some(refusal.code(era)) }
+    }
+
+    async fn start(&mut self) -> Result<Option<Reply>, Refusal> {
+        let gateway = Arc::clone(&self.gateway);
+        let answer = match (self.method, &self.caller) {
+            (Method::Ping, Caller::Legacy(_)) => Answer::result(&self.id, b"{}"),
+            (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
+            (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
+            (Method::Discover, Caller::Modern(_)) => {
+                gateway.wait_settled().await;
+                gateway.discover(&self.id)
+            }
+            (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge()?)),
+            (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete, _) => {
+                return self.call().await;
+            }
+            (method, _) => return Err(Refusal::UnknownMethod(method.as_str().to_owned())),
+        };
+        Ok(Some(Reply::Answer(answer)))
+    }
+
+    /// Nothing can be followed yet, which the acknowledgement says by being empty.
+    fn acknowledge(&mut self) -> Result<Reply, Refusal> {
+        if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
+            return Err(Refusal::InvalidParams("params.notifications must be an object".into()));
+        }
+        self.stage = Stage::Listening;
+        let params = format!(r#"{{"_meta":{{"{}":{}}},"notifications":{{}}}}"#, meta::SUBSCRIPTION_ID, self.id);
+        Ok(Reply::Message(notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))))
+    }
+
+    async fn end_of_listening(&mut self) -> Result<Option<Reply>, Refusal> {
+        self.gateway.stop.cancelled().await;
+        let result = format!(r#"{{"resultType":"complete","_meta":{{"{}":{}}}}}"#, meta::SUBSCRIPTION_ID, self.id);
+        Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))))
+    }
+
+    /// Routes the request and sends it.
+    async fn call(&mut self) -> Result<Option<Reply>, Refusal> {
+        let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
+        let live = self.gateway.link_for(&self.caller, &routed.server).await?;
+        if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
+            return Ok(Some(Reply::Answer(self.no_completions())));
+        }
+        let calling = self.send(routed, live, false)?;
+        self.stage = Stage::Calling(Box::new(calling));
+        Ok(None)
+    }
+
+    fn no_completions(&self) -> Answer {
+        let marker = if self.caller.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
+        let result = format!(r#"{{{marker}"completion":{{"values":[],"total":0,"hasMore":false}}}}"#);
+        Answer::result(&self.id, result.as_bytes())
+    }
+
+    fn send(&self, routed: Routed, live: LiveLink, repeated: bool) -> Result<Calling, Refusal> {
+        let state = self.open_state(&routed)?;
+        let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
+        let new = NewCall {
+            client: self.caller.key(),
+            id: self.id.clone(),
+            link: live.key,
+            token: meta::progress_token(&self.frame),
+            timeout,
+            max_timeout,
+        };
+        let (call, bell, deadline) = self.gateway.core.begin(new, Instant::now()).map_err(|error| match error {
+            BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
+            BeginError::TooMany { limit } => Refusal::TooMany { limit },
+        })?;
+        let revision = live.hello.revision;
+        let (info, level) = match &self.caller {
+            Caller::Legacy(session) => (session.info.as_deref(), session.level()),
+            Caller::Modern(caller) => {
+                if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
+                    self.gateway.want_level(level);
+                }
+                (None, None)
+            }
+        };
+        // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
+        let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level };
+        let destination = Destination { revision, id: call.0 };
+        let state = state.as_ref().map(|inner| Some(inner.as_str()));
+        let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
+        let outgoing = Outgoing {
+            id: call.0,
+            method: self.method,
+            bytes,
+            name: self.method.name_param().map(|_| routed.target.local.clone()),
+            params: self.mirrored(&routed, revision.era()),
+        };
+        let events = live.link.call(outgoing);
+        Ok(Calling { routed, live, call, bell, deadline, silent_for: timeout, events, repeated })
+    }
+
+    /// Tool parameters that a modern server wants in headers.
+    fn mirrored(&self, routed: &Routed, era: Era) -> Vec<(String, String)> {
+        if self.method != Method::ToolsCall || era == Era::Legacy {
+            return Vec::new();
+        }
+        let catalogue = self.gateway.current();
+        let tool = catalogue
+            .snapshot
+            .offer(routed.server.id)
+            .and_then(|offer| offer.list(ListKind::Tools).get(&routed.target.local));
+        let (Some(tool), Some(arguments)) = (tool, self.frame.param(&["arguments"])) else { return Vec::new() };
+        tool.headers
+            .iter()
+            .filter_map(|header| Some((header.name.clone(), header.value(self.frame.bytes(), arguments)?)))
+            .collect()
+    }
+
+    /// What a multi-round request is bound to.
+    fn binding<'a>(&'a self, exposed: &'a str) -> Binding<'a> {
+        let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.raw(at)).unwrap_or_default();
+        Binding { principal: self.caller.principal(), method: self.method.as_str(), name: exposed, arguments }
+    }
+
+    /// The server's own state inside the one that a retry carries.
+    fn open_state(&self, routed: &Routed) -> Result<Option<String>, Refusal> {
+        let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
+            return Ok(None);
+        };
+        let sealed = tidings_wire::string_at(self.frame.bytes(), at)
+            .ok_or_else(|| Refusal::InvalidParams("params.requestState must be a string".into()))?;
+        let opened =
+            self.gateway.sealer.open_state(&sealed, &self.binding(&routed.exposed)).map_err(Refusal::InvalidState)?;
+        if opened.server != routed.server.plan.name {
+            return Err(Refusal::InvalidState("it belongs to another server"));
+        }
+        Ok(Some(opened.inner))
+    }
+
+    /// Waits for the next event of the running call.
+    async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        let deadline = calling.deadline;
+        let event = tokio::select! {
+            biased;
+            () = calling.bell.notified() => return Ok(Some(Reply::Cancelled)),
+            event = calling.events.next() => event,
+            () = tokio::time::sleep_until(deadline.into()) => return self.timed_out(),
+        };
+        match event {
+            CallEvent::Opened => Ok(Some(Reply::Opened)),
+            CallEvent::Interrupted(pause) => Ok(Some(Reply::Interrupted(pause))),
+            CallEvent::Message(frame) => Ok(self.relay(frame).map(Reply::Message)),
+            CallEvent::Response(frame) => self.answered(&frame).await,
+            CallEvent::Failed(error) => self.failed(&error),
+        }
+    }
+
+    fn relay(&mut self, frame: Frame) -> Option<Bytes> {
+        let Stage::Calling(calling) = &mut self.stage else { return None };
+        let relay = Relay {
+            gateway: &self.gateway,
+            caller: &self.caller,
+            server: &calling.routed.server,
+            link: &calling.live.link,
+            key: calling.live.key,
+            call: calling.call,
+        };
+        let out = relay.message(frame);
+        if let Some(call) = self.gateway.core.lock().calls.get(calling.call) {
+            calling.deadline = call.deadline;
+        }
+        out
+    }
+
+    /// A call that was not awaited long enough, whatever its server does later.
+    fn timed_out(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
+        let server = calling.routed.server.plan.name.clone();
+        Err(Refusal::TimedOut { server, seconds: calling.silent_for.as_secs() })
+    }
+
+    fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        // Taken out by somebody else: it was cancelled, and the failure is only the echo.
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        for (shown, ask) in &ended.moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        Err(Refusal::ServerDown { server: calling.routed.server.plan.name.clone(), reason: error.to_string() })
+    }
+
+    async fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        for (shown, ask) in &ended.moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        if !calling.repeated && self.wants_other_headers(frame) {
+            return self.repeat().await;
+        }
+        Ok(Some(Reply::Answer(self.translate(frame))))
+    }
+
+    /// The server refused the request unread because of its headers: our view of its tools is old.
+    fn wants_other_headers(&self, frame: &Frame) -> bool {
+        self.method == Method::ToolsCall
+            && frame.kind() == Kind::Error
+            && frame
+                .outcome()
+                .and_then(|error| get(frame.bytes(), error, "code"))
+                .is_some_and(|at| frame.raw(at) == code::HEADER_MISMATCH.to_string().as_bytes())
+    }
+
+    /// Lists the server's tools again and sends the request once more. It was rejected before it ran.
+    async fn repeat(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        let mut catalogue = self.gateway.catalogue.subscribe();
+        catalogue.mark_unchanged();
+        calling.routed.server.mark_dirty(&[ListKind::Tools]);
+        let _ = tokio::time::timeout(Duration::from_secs(10), catalogue.changed()).await;
+        let again = self.send(calling.routed, calling.live, true)?;
+        self.stage = Stage::Calling(Box::new(again));
+        Ok(None)
+    }
+
+    fn translate(&self, frame: &Frame) -> Answer {
+        let Stage::Calling(calling) = &self.stage else {
+            return Answer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
+        };
+        let server = &calling.routed.server;
+        let identity = self.identity();
+        let seal = |inner: &str| {
+            self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&calling.routed.exposed))
+        };
+        let reader = Reader {
+            method: self.method,
+            from: calling.live.hello.revision.era(),
+            content: ContentView {
+                uris: &server.uris,
+                revision: self.caller.revision(),
+                view: self.gateway.settings.view,
+            },
+            identity: identity.as_deref(),
+            url_elicitation: self.handles_urls(),
+            seal: &seal,
+        };
+        outcome::translate(frame, &self.id, &reader)
+    }
+
+    /// Whose name modern results carry, where it is not the server's own.
+    fn identity(&self) -> Option<Vec<u8>> {
+        if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
+            return None;
+        }
+        let info = self.gateway.server_info(&self.gateway.current(), Revision::MODERN);
+        Some(info.to_string().into_bytes())
+    }
+
+    fn handles_urls(&self) -> bool {
+        match &self.caller {
+            Caller::Legacy(session) => {
+                session.revision == Revision::V2025_11_25
+                    && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
+            }
+            Caller::Modern(_) => false,
+        }
+    }
+
+    /// How this exchange maps URIs, for callers that only need names.
+    pub fn uris(&self) -> Option<&UriMap> {
+        match &self.stage {
+            Stage::Calling(calling) => Some(&calling.routed.server.uris),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Stage::Calling(calling) = &self.stage
+            && let Some(ended) = self.gateway.core.finish(calling.call)
+        {
+            self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
+        }
+    }
+}

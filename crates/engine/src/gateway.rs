@@ -1,0 +1,394 @@
+//! The engine as a whole.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tidings_proto::{Era, LogLevel, Method};
+use tidings_upstream::{Connector, Hello, Introduction, Outgoing, SharedLink};
+use tidings_wire::{Frame, RawId, request};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::core::{Core, Ended};
+use crate::exchange::Exchange;
+use crate::plan::{Names, Origin, ServerPlan, Settings};
+use crate::seal::Sealer;
+use crate::server::{LiveLink, Server};
+use crate::session::{Caller, ModernCaller, Session};
+use crate::status::{Catalogue, ServerState, ServerStatus};
+
+/// A running engine. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Gateway(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) connector: Connector,
+    pub(crate) core: Core,
+    pub(crate) sealer: Sealer,
+    pub(crate) servers: Vec<Arc<Server>>,
+    pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
+    pub(crate) passthrough: Option<ServerId>,
+    pub(crate) stop: CancellationToken,
+    only_client: Option<(Value, Era)>,
+    links: Mutex<HashMap<LinkKey, SharedLink>>,
+    sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
+    level: Mutex<Option<LogLevel>>,
+    tasks: TaskTracker,
+    next_link: AtomicU64,
+    next_client: AtomicU64,
+    started: Instant,
+}
+
+impl Gateway {
+    /// Starts the servers. `only_client`: the capabilities and era of the one client there will ever be (stdio).
+    pub fn start(
+        settings: Settings,
+        plans: Vec<ServerPlan>,
+        connector: Connector,
+        only_client: Option<(Value, Era)>,
+    ) -> Self {
+        let external = plans.iter().filter(|plan| plan.origin != Origin::BuiltIn).count();
+        let alone = settings.names == Names::Auto && external == 1;
+        let bare = |plan: &ServerPlan| plan.origin == Origin::BuiltIn || alone || settings.names == Names::None;
+        let servers: Vec<Arc<Server>> = (0..)
+            .zip(plans)
+            .map(|(id, plan)| {
+                let bare = bare(&plan);
+                Arc::new(Server::new(ServerId(id), plan, bare))
+            })
+            .collect();
+        let passthrough = servers.first().filter(|_| alone && servers.len() == 1).map(|server| server.id);
+        let catalogue = Catalogue {
+            snapshot: Arc::new(Snapshot::new(Vec::new(), settings.view)),
+            servers: servers.iter().map(|server| first_status(server)).collect(),
+        };
+        let inner = Arc::new(Inner {
+            core: Core::new(settings.limits),
+            settings,
+            connector,
+            sealer: Sealer::new(),
+            servers,
+            catalogue: watch::Sender::new(Arc::new(catalogue)),
+            passthrough,
+            stop: CancellationToken::new(),
+            only_client,
+            links: Mutex::default(),
+            sessions: Mutex::default(),
+            level: Mutex::default(),
+            tasks: TaskTracker::new(),
+            next_link: AtomicU64::new(1),
+            next_client: AtomicU64::new(1),
+            started: Instant::now(),
+        });
+        for server in &inner.servers {
+            inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner)));
+        }
+        Self(inner)
+    }
+
+    /// What is known about the servers; changes can be awaited.
+    pub fn catalogue(&self) -> watch::Receiver<Arc<Catalogue>> {
+        self.0.catalogue.subscribe()
+    }
+
+    /// Waits until every server has listed or failed, or the time for it is over.
+    pub async fn settled(&self) {
+        self.0.wait_settled().await;
+    }
+
+    /// A key for a client that has no session.
+    pub fn new_client(&self) -> ClientKey {
+        self.0.new_client()
+    }
+
+    /// Begins a request. Dropping the exchange cancels it.
+    pub fn request(&self, caller: Caller, frame: Frame, method: Method, id: RawId) -> Exchange {
+        Exchange::new(Arc::clone(&self.0), caller, frame, method, id)
+    }
+
+    /// A client cancels one of its requests.
+    pub fn cancel(&self, client: ClientKey, id: &RawId, reason: Option<&str>) {
+        match self.0.core.cancel(client, id) {
+            Some((call, ended)) => self.0.abandon(call.0, &ended, reason),
+            None => tracing::warn!(%id, "cancellation of an unknown request"),
+        }
+    }
+
+    /// As [`Self::cancel`], for a session.
+    pub fn cancel_for(&self, session: &Session, id: &RawId, reason: Option<&str>) {
+        self.cancel(session.key, id, reason);
+    }
+
+    /// How many requests are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.0.core.lock().calls.len()
+    }
+
+    /// A session is over: everything of it goes.
+    pub fn end_session(&self, session: &Arc<Session>) {
+        self.0.sessions().remove(&session.key);
+        self.0.client_gone(session.key);
+        self.0.update_level();
+        let gateway = Arc::clone(&self.0);
+        let session = Arc::clone(session);
+        self.0.tasks.spawn(async move {
+            for (_, live) in session.own_links.lock().await.drain(..) {
+                gateway.remove_link(live.key);
+                live.link.close().await;
+            }
+        });
+    }
+
+    /// Ends every server and every task. Exchanges should be over by now.
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    /// Rings when the engine ends.
+    pub fn stopping(&self) -> CancellationToken {
+        self.0.stop.clone()
+    }
+
+    /// A modern caller for one exchange.
+    pub fn modern_caller(
+        &self,
+        principal: &str,
+        log_level: Option<LogLevel>,
+        capabilities: tidings_wire::Span,
+    ) -> Arc<ModernCaller> {
+        Arc::new(ModernCaller { key: self.new_client(), principal: principal.to_owned(), log_level, capabilities })
+    }
+}
+
+fn first_status(server: &Server) -> ServerStatus {
+    ServerStatus {
+        id: server.id,
+        name: server.plan.name.as_str().into(),
+        origin: server.plan.origin,
+        state: ServerState::Connecting,
+        since: SystemTime::now(),
+        error: None,
+        hello: None,
+        connects: 0,
+        settled: false,
+    }
+}
+
+impl Inner {
+    pub(crate) fn new_client(&self) -> ClientKey {
+        ClientKey(self.next_client.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_link(&self) -> LinkKey {
+        LinkKey(self.next_link.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn current(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.catalogue.borrow())
+    }
+
+    pub(crate) fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.servers.get(id.0 as usize)
+    }
+
+    pub(crate) fn introduction(&self) -> Introduction {
+        Introduction {
+            client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
+            only_client: self.only_client.clone(),
+        }
+    }
+
+    pub(crate) fn has_only_client(&self) -> bool {
+        self.only_client.is_some()
+    }
+
+    pub(crate) async fn wait_settled(&self) {
+        let deadline = self.started + self.settings.start_wait;
+        let mut catalogue = self.catalogue.subscribe();
+        let settled = catalogue.wait_for(|c| c.settled());
+        let _ = tokio::time::timeout_at(deadline.into(), settled).await;
+    }
+
+    /// Whether first lists may still have to wait.
+    pub(crate) fn starting(&self) -> bool {
+        self.started.elapsed() < self.settings.start_wait && !self.catalogue.borrow().settled()
+    }
+
+    pub(crate) fn start_deadline(&self) -> Instant {
+        self.started + self.settings.start_wait
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Links
+
+    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, SharedLink>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add_link(&self, live: &LiveLink) {
+        self.links().insert(live.key, Arc::clone(&live.link));
+    }
+
+    pub(crate) fn remove_link(&self, key: LinkKey) {
+        self.links().remove(&key);
+        self.core.link_gone(key);
+    }
+
+    pub(crate) fn has_link(&self, key: LinkKey) -> bool {
+        self.links().contains_key(&key)
+    }
+
+    pub(crate) fn link(&self, key: LinkKey) -> Option<SharedLink> {
+        self.links().get(&key).cloned()
+    }
+
+    /// The link broke by itself: whoever was asked something by it need not answer.
+    pub(crate) fn link_closed(&self, key: LinkKey) {
+        self.links().remove(&key);
+        for (shown, ask) in self.core.link_gone(key) {
+            self.withdraw_from_client(shown, &ask);
+        }
+    }
+
+    /// Ends a link in the background.
+    pub(crate) fn retire(self: &Arc<Self>, live: LiveLink) {
+        self.link_closed(live.key);
+        self.tasks.spawn(async move { live.link.close().await });
+    }
+
+    // Calls that end before their answer
+
+    /// Tells the server that a call is no longer wanted.
+    pub(crate) fn abandon(&self, call: u64, ended: &Ended, reason: Option<&str>) {
+        if let Some(link) = self.link(ended.call.link) {
+            link.cancel(call, reason);
+        }
+        for (shown, ask) in &ended.moot {
+            self.withdraw_from_client(*shown, ask);
+        }
+    }
+
+    fn client_gone(&self, client: ClientKey) {
+        let (calls, asks) = self.core.client_gone(client);
+        for (call, ended) in &calls {
+            self.abandon(call.0, ended, Some("the client is gone"));
+        }
+        for (_, ask) in asks {
+            self.refuse_ask(&ask);
+        }
+    }
+
+    // The catalogue
+
+    fn update(&self, change: impl FnOnce(&mut Catalogue)) {
+        self.catalogue.send_modify(|current| change(Arc::make_mut(current)));
+    }
+
+    pub(crate) fn set_state(&self, id: ServerId, state: ServerState, error: Option<String>) {
+        self.update(|catalogue| {
+            if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
+                server.settled |= state != ServerState::Connecting;
+                server.state = state;
+                server.since = SystemTime::now();
+                server.error = error.or(server.error.take());
+            }
+        });
+    }
+
+    /// A server has listed: first the new state can be read, then it counts as ready.
+    pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>) {
+        let view = self.settings.view;
+        self.update(|catalogue| {
+            let id = offer.server;
+            let mut offers: Vec<_> = catalogue.snapshot.offers().iter().filter(|o| o.server != id).cloned().collect();
+            offers.push(Arc::new(offer));
+            offers.sort_by_key(|offer| offer.server);
+            catalogue.snapshot = Arc::new(Snapshot::new(offers, view));
+            if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
+                if server.state != ServerState::Ready {
+                    server.connects += 1;
+                    server.since = SystemTime::now();
+                }
+                server.state = ServerState::Ready;
+                server.error = None;
+                server.hello = Some(hello);
+                server.settled = true;
+            }
+        });
+    }
+
+    /// A server is down: its last lists are served on, but not as current.
+    pub(crate) fn mark_stale(&self, id: ServerId) {
+        let view = self.settings.view;
+        if self.current().snapshot.offer(id).is_none_or(|offer| !offer.current) {
+            return;
+        }
+        self.update(|catalogue| {
+            let stale = |offer: &Arc<ServerOffer>| {
+                if offer.server == id {
+                    Arc::new(ServerOffer { current: false, ..(**offer).clone() })
+                } else {
+                    Arc::clone(offer)
+                }
+            };
+            let offers = catalogue.snapshot.offers().iter().map(stale).collect();
+            catalogue.snapshot = Arc::new(Snapshot::new(offers, view));
+        });
+    }
+
+    // Log levels
+
+    /// The least level anybody wants, told to every legacy server that logs.
+    pub(crate) fn update_level(self: &Arc<Self>) {
+        let least = self.sessions().values().filter_map(|session| session.level()).min();
+        self.lower_or_set(least, true);
+    }
+
+    /// A modern request wants log messages of a legacy server: its level can only be lowered for all.
+    pub(crate) fn want_level(self: &Arc<Self>, level: LogLevel) {
+        self.lower_or_set(Some(level), false);
+    }
+
+    fn lower_or_set(self: &Arc<Self>, level: Option<LogLevel>, may_raise: bool) {
+        {
+            let mut current = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+            let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
+            if level.is_none() || *current == level || !(may_raise || lower) {
+                return;
+            }
+            *current = level;
+        }
+        for server in &self.servers {
+            if let Some(live) = server.live() {
+                self.apply_level(&live);
+            }
+        }
+    }
+
+    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink) {
+        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
+        let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
+        let id = self.core.mint();
+        let params = format!("{{\"level\":\"{}\"}}", level.as_str());
+        let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
+        let call = live.link.call(Outgoing { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
+        let limit = self.settings.timeout;
+        self.tasks.spawn(async move {
+            let _ = tokio::time::timeout(limit, call.answer()).await;
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a link delivers what belongs to none of its streams.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use tidings_hub::LinkKey;
+use tidings_proto::ListKind;
+use tidings_upstream::{LinkError, SharedLink, Sink};
+use tidings_wire::{Frame, Kind};
+use tokio::sync::oneshot;
+
+use crate::gateway::Inner;
+use crate::server::Server;
+
+/// How many messages may arrive before the introduction is over.
+const EARLY: usize = 256;
+
+pub(crate) struct LinkSink {
+    gateway: Weak<Inner>,
+    server: Weak<Server>,
+    pub(crate) key: LinkKey,
+    link: OnceLock<SharedLink>,
+    early: Mutex<Vec<Frame>>,
+    ended: Mutex<Option<oneshot::Sender<LinkError>>>,
+}
+
+impl LinkSink {
+    /// A sink for a link that is about to be made; the receiver hears of its end.
+    pub(crate) fn new(gateway: &Arc<Inner>, server: &Arc<Server>) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
+        let (ended, end) = oneshot::channel();
+        let sink = Self {
+            gateway: Arc::downgrade(gateway),
+            server: Arc::downgrade(server),
+            key: gateway.next_link(),
+            link: OnceLock::new(),
+            early: Mutex::default(),
+            ended: Mutex::new(Some(ended)),
+        };
+        (Arc::new(sink), end)
+    }
+
+    /// The link is ready: what came early is handled now.
+    pub(crate) fn attach(&self, link: SharedLink) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.link.set(link);
+        for frame in std::mem::take(&mut *early) {
+            self.handle(frame);
+        }
+    }
+
+    fn handle(&self, frame: Frame) {
+        let (Some(gateway), Some(server), Some(link)) =
+            (self.gateway.upgrade(), self.server.upgrade(), self.link.get())
+        else {
+            return;
+        };
+        gateway.unowned(&server, self.key, link, frame);
+    }
+}
+
+impl Sink for LinkSink {
+    fn owner(&self, message: &Frame) -> Option<u64> {
+        if is_about_the_server(message) {
+            return None;
+        }
+        let gateway = self.gateway.upgrade()?;
+        let sole = gateway.core.lock().calls.sole_on(self.key)?;
+        Some(sole.0)
+    }
+
+    fn unowned(&self, message: Frame) {
+        if self.link.get().is_none() {
+            let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+            // `attach` may have run between the two looks.
+            if self.link.get().is_none() {
+                if early.len() < EARLY {
+                    early.push(message);
+                }
+                return;
+            }
+        }
+        self.handle(message);
+    }
+
+    fn closed(&self, error: LinkError) {
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.link_closed(self.key);
+        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            let _ = ended.send(error);
+        }
+    }
+}
+
+/// Messages that concern the server as a whole, whoever has a call in flight.
+fn is_about_the_server(message: &Frame) -> bool {
+    let method = message.method();
+    !ListKind::announced_by(&method).is_empty()
+        || matches!(&*method, "notifications/resources/updated" | "notifications/cancelled")
+        || (message.kind() == Kind::Request && method == "ping")
+}

@@ -1,0 +1,124 @@
+//! What the engine is told to run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_hub::calls::Limits;
+use tidings_proto::View;
+use tidings_upstream::{Connected, ServerSpec, Sink};
+
+/// Settings of the whole gateway.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long first lists wait for servers to settle.
+    pub start_wait: Duration,
+    /// How long a call may be silent.
+    pub timeout: Duration,
+    /// How long a call may run.
+    pub max_timeout: Duration,
+    /// Items per page of a list.
+    pub page_size: usize,
+    /// What older clients are shown.
+    pub view: View,
+    /// How names are made.
+    pub names: Names,
+    /// How long signals of one server are gathered before it is listed again.
+    pub list_quiet: Duration,
+    /// And how long at most.
+    pub list_max_wait: Duration,
+    /// How often servers that do not announce changes are listed again.
+    pub poll_interval: Duration,
+    /// Bounds on calls in flight.
+    pub limits: Limits,
+    /// The program's version.
+    pub version: &'static str,
+}
+
+/// How public names are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// A server that is alone at the start keeps its names; several are prefixed.
+    Auto,
+    /// Always prefixed.
+    Prefix,
+    /// Never, except where two collide.
+    None,
+}
+
+/// One server to run.
+#[derive(Clone)]
+pub struct ServerPlan {
+    /// How to reach it.
+    pub source: Source,
+    /// Where it was configured.
+    pub origin: Origin,
+    /// Its configured name.
+    pub name: String,
+    /// What stands before its tool and prompt names.
+    pub name_prefix: String,
+    /// What stands before the schemes of its URIs.
+    pub uri_prefix: String,
+    /// Whether its URIs are shown as they are.
+    pub transparent_uris: bool,
+    /// Who shares a connection.
+    pub isolation: Isolation,
+    /// How long a call may be silent, if it differs.
+    pub timeout: Option<Duration>,
+    /// How long a call may run, if it differs.
+    pub max_timeout: Option<Duration>,
+    /// How often it is listed again, if it differs.
+    pub poll_interval: Option<Duration>,
+    /// Which of its tools are shown.
+    pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+/// Where a server's configuration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration file.
+    File,
+    /// Part of the program; does not count as external.
+    BuiltIn,
+}
+
+impl Origin {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::BuiltIn => "built-in",
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum Source {
+    /// Outside this process.
+    Remote(ServerSpec),
+    /// Inside it.
+    Local(Arc<dyn LocalServer>),
+}
+
+/// A server inside the process: it makes links like any other.
+pub trait LocalServer: Send + Sync + 'static {
+    /// A new link.
+    fn connect(&self, sink: Arc<dyn Sink>) -> Connected;
+}
+
+/// Who shares a connection to a legacy server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Everybody.
+    #[default]
+    Auto,
+    /// Nobody: one connection per session.
+    Session,
+}
+
+impl fmt::Debug for ServerPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerPlan").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,253 @@
+//! What servers say outside the stream of a call, and what they ask of clients.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::LinkKey;
+use tidings_hub::asks::Ask;
+use tidings_hub::calls::CallId;
+use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
+use tidings_upstream::SharedLink;
+use tidings_wire::{
+    Frame, Kind, ObjectEdit, Patch, RawId, encode_string, error_response, notification, response, string_at,
+};
+
+use crate::gateway::{Gateway, Inner};
+use crate::server::Server;
+use crate::session::{Caller, Session};
+
+impl Gateway {
+    /// A client's answer to a question of a server.
+    pub fn answer(&self, session: &Session, frame: &Frame) {
+        let Some(id) = frame.id() else { return };
+        let ask = self.0.core.lock().asks.answer(session.key, &id);
+        let Some(ask) = ask else {
+            tracing::debug!(%id, "answer to no question");
+            return;
+        };
+        if let (Some(link), Some(span)) = (self.0.link(ask.link), frame.id_span()) {
+            let mut patch = Patch::new();
+            patch.replace(span, ask.id.as_str().to_owned());
+            link.send(patch.apply(frame.bytes()));
+        }
+    }
+
+    /// A notification of a legacy client that is neither a cancellation nor an answer.
+    pub fn notify(&self, session: &Session, frame: &Frame) {
+        let method = frame.method();
+        match &*method {
+            "notifications/initialized" => {}
+            "notifications/roots/list_changed" => self.0.forward_to_own_links(session, frame.bytes()),
+            _ if self.0.passthrough.is_some() && self.0.has_only_client() => {
+                self.0.forward_to_own_links(session, frame.bytes());
+            }
+            other => tracing::debug!(method = other, "notification dropped"),
+        }
+    }
+}
+
+impl Inner {
+    /// Links that belong to this client alone: its own, or all of them when it is the only one.
+    fn forward_to_own_links(&self, session: &Session, message: &Bytes) {
+        if self.has_only_client() {
+            for server in &self.servers {
+                if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
+                    live.link.send(message.clone());
+                }
+            }
+        }
+        if let Ok(own) = session.own_links.try_lock() {
+            for (_, live) in own.iter() {
+                live.link.send(message.clone());
+            }
+        }
+    }
+
+    /// A message of a server that belongs to no call.
+    pub(crate) fn unowned(self: &Arc<Self>, server: &Arc<Server>, key: LinkKey, link: &SharedLink, frame: Frame) {
+        let method = frame.method().into_owned();
+        if frame.kind() == Kind::Request {
+            let only = self.only_session();
+            return self.ask(only.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
+                session.sink.push(bytes);
+            });
+        }
+        let kinds = ListKind::announced_by(&method);
+        if !kinds.is_empty() {
+            tracing::info!(server = %server.plan.name, notification = %method, "received");
+            return server.mark_dirty(kinds);
+        }
+        match method.as_str() {
+            "notifications/cancelled" => self.withdrawn(key, &frame),
+            // Followed by nobody yet, and progress of calls that are over.
+            "notifications/resources/updated" | "notifications/progress" => {}
+            "notifications/message" => match self.only_session() {
+                Some(session) if session.wants(log_level(&frame)) => session.sink.push(frame.into_bytes()),
+                Some(_) => {}
+                None => tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame)),
+            },
+            "notifications/elicitation/complete" if !self.has_only_client() => {}
+            _ => {
+                let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+                for session in sessions {
+                    session.sink.push(frame.bytes().clone());
+                }
+            }
+        }
+    }
+
+    fn only_session(&self) -> Option<Arc<Session>> {
+        if !self.has_only_client() {
+            return None;
+        }
+        self.sessions().values().next().cloned()
+    }
+
+    /// Puts a server's question to its owner, or refuses it in the owner's place.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        owner: Option<&Arc<Session>>,
+        server: &Server,
+        key: LinkKey,
+        link: &SharedLink,
+        call: Option<CallId>,
+        frame: &Frame,
+        deliver: &mut dyn FnMut(&Session, Bytes),
+    ) {
+        let Some(id) = frame.id() else { return };
+        let method = frame.method().into_owned();
+        if method == "ping" {
+            return link.send(response(&id, b"{}"));
+        }
+        let url_mode = frame.param_str(&["mode"]).is_some_and(|mode| mode == "url");
+        let able = owner.filter(|session| {
+            capabilities::client_can(&session.capabilities, &method, url_mode)
+                && (method != "elicitation/create" || session.revision >= Revision::V2025_06_18)
+                && (!url_mode || session.revision >= Revision::V2025_11_25)
+        });
+        let Some(session) = able else {
+            tracing::warn!(server = %server.plan.name, %method, "question refused: nobody is known who could answer it");
+            return link.send(refusal(&id, &method));
+        };
+        let named = self.passthrough.is_none().then_some(server.plan.name.as_str());
+        let shown = self.core.mint();
+        let Some(bytes) = question(frame, shown, session.revision, named) else {
+            return link.send(refusal(&id, &method));
+        };
+        let ask = Ask { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
+        if self.core.lock().asks.open(shown, ask) {
+            deliver(session, bytes);
+        } else {
+            link.send(refusal(&id, &method));
+        }
+    }
+
+    /// The server withdraws its question.
+    fn withdrawn(&self, key: LinkKey, frame: &Frame) {
+        let id = frame.param(&["requestId"]).and_then(|at| RawId::from_raw(frame.raw(at)));
+        let found = id.and_then(|id| self.core.lock().asks.withdraw(key, &id));
+        if let Some((shown, ask)) = found {
+            self.withdraw_from_client(shown, &ask);
+        }
+    }
+
+    /// The client need not answer any more.
+    pub(crate) fn withdraw_from_client(&self, shown: u64, ask: &Ask) {
+        let session = self.sessions().get(&ask.client).cloned();
+        if let Some(session) = session {
+            let params = format!("{{\"requestId\":{shown}}}");
+            session.sink.push(notification("notifications/cancelled", Some(params.as_bytes())));
+        }
+    }
+
+    /// The client is gone: the server must not wait for it.
+    pub(crate) fn refuse_ask(&self, ask: &Ask) {
+        if let Some(link) = self.link(ask.link) {
+            link.send(refusal(&ask.id, &ask.method));
+        }
+    }
+}
+
+/// The refusal that each kind of question has.
+pub(crate) fn refusal(id: &RawId, method: &str) -> Bytes {
+    match method {
+        "elicitation/create" => response(id, br#"{"action":"cancel"}"#),
+        _ => {
+            let text = format!("no client of this gateway can answer {method} here");
+            error_response(Some(id), code::METHOD_NOT_FOUND, &text, None)
+        }
+    }
+}
+
+/// The level of a log message.
+pub(crate) fn log_level(frame: &Frame) -> Option<LogLevel> {
+    frame.param_str(&["level"]).and_then(|level| LogLevel::parse(&level))
+}
+
+fn excerpt(frame: &Frame) -> String {
+    let raw = frame.params().map(|span| frame.raw(span)).unwrap_or_default();
+    String::from_utf8_lossy(&raw[..raw.len().min(500)]).into_owned()
+}
+
+/// A question in the client's terms; `None` when its revision can not express it.
+fn question(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>) -> Option<Bytes> {
+    let bytes = frame.bytes();
+    let mut patch = Patch::new();
+    patch.replace(frame.id_span()?, shown.to_string());
+    if let Some(params) = frame.params() {
+        let mut edit = ObjectEdit::new(bytes, params);
+        match &*frame.method() {
+            "sampling/createMessage" => {
+                // Through a gateway `thisServer` would mean all of them.
+                if edit.get("includeContext").is_some() {
+                    edit.set("includeContext", "\"none\"");
+                }
+            }
+            "elicitation/create" => {
+                if let (Some(server), Some(text)) = (server, edit.get("message").and_then(|at| string_at(bytes, at))) {
+                    edit.set("message", encode_string(&format!("[{server}] {text}")));
+                }
+                if revision < Revision::V2025_11_25 {
+                    edit.remove("mode");
+                    if let Some(schema) = edit.get("requestedSchema") {
+                        edit.set("requestedSchema", early_schema(schema.of(bytes))?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        edit.finish(&mut patch);
+    }
+    Some(patch.apply(bytes))
+}
+
+/// A form for 2025-06-18: titled choices in its own spelling, no multiple choice. The schema is passed as it is when
+/// it has neither.
+fn early_schema(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut schema: Value = serde_json::from_slice(raw).ok()?;
+    let mut changed = false;
+    for property in schema.get_mut("properties")?.as_object_mut()?.values_mut() {
+        let property = property.as_object_mut()?;
+        if property.get("type").is_some_and(|kind| kind == "array") {
+            return None;
+        }
+        if let Some(Value::Array(choices)) = property.remove("oneOf") {
+            let pick =
+                |name: &str| choices.iter().map(|c| c.get(name).cloned().unwrap_or_default()).collect::<Vec<_>>();
+            property.insert("enumNames".into(), pick("title").into());
+            property.insert("enum".into(), pick("const").into());
+            changed = true;
+        }
+    }
+    Some(if changed { schema.to_string().into_bytes() } else { raw.to_vec() })
+}
+
+/// The session that owns a call, if it has one.
+pub(crate) fn owner_of(caller: &Caller) -> Option<&Arc<Session>> {
+    match caller {
+        Caller::Legacy(session) => Some(session),
+        Caller::Modern(_) => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages of a server that belong to a call, on their way to the caller.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidings_hub::LinkKey;
+use tidings_hub::calls::CallId;
+use tidings_proto::{Era, ListKind, Revision, View};
+use tidings_upstream::SharedLink;
+use tidings_wire::{Frame, Kind, ObjectEdit, Patch, RawId};
+
+use crate::gateway::Inner;
+use crate::questions::{log_level, owner_of};
+use crate::server::Server;
+use crate::session::Caller;
+
+/// What is known about the call a message belongs to.
+pub(crate) struct Relay<'a> {
+    pub(crate) gateway: &'a Arc<Inner>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) server: &'a Arc<Server>,
+    pub(crate) link: &'a SharedLink,
+    pub(crate) key: LinkKey,
+    pub(crate) call: CallId,
+}
+
+impl Relay<'_> {
+    /// The message as the caller gets it; `None` when it is not for the caller, or was dealt with here.
+    pub(crate) fn message(&self, frame: Frame) -> Option<Bytes> {
+        if frame.kind() == Kind::Request {
+            return self.question(&frame);
+        }
+        let method = frame.method();
+        match &*method {
+            "notifications/progress" => self.progress(&frame),
+            "notifications/message" => self.caller.wants(log_level(&frame)).then(|| frame.bytes().clone()),
+            "notifications/cancelled" | "notifications/resources/updated" => {
+                self.gateway.unowned(self.server, self.key, self.link, frame.clone());
+                None
+            }
+            name if !ListKind::announced_by(name).is_empty() => {
+                self.gateway.unowned(self.server, self.key, self.link, frame.clone());
+                None
+            }
+            "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
+            _ => Some(frame.bytes().clone()),
+        }
+    }
+
+    fn question(&self, frame: &Frame) -> Option<Bytes> {
+        let mut out = None;
+        self.gateway.ask(
+            owner_of(self.caller),
+            self.server,
+            self.key,
+            self.link,
+            Some(self.call),
+            frame,
+            &mut |_, bytes| out = Some(bytes),
+        );
+        out
+    }
+
+    fn progress(&self, frame: &Frame) -> Option<Bytes> {
+        let token_span = frame.param(&["progressToken"])?;
+        if RawId::from_raw(frame.raw(token_span))?.as_u64() != Some(self.call.0) {
+            return None;
+        }
+        let value = std::str::from_utf8(frame.raw(frame.param(&["progress"])?)).ok()?.parse::<f64>().ok()?;
+        let token = self.gateway.core.lock().calls.progress(self.call, value, Instant::now())?;
+        let mut patch = Patch::new();
+        let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
+        edit.set("progressToken", token.as_str().to_owned());
+        if self.gateway.settings.view == View::Strict && self.caller.revision() < Revision::V2025_03_26 {
+            edit.remove("message");
+        }
+        edit.finish(&mut patch);
+        Some(patch.apply(frame.bytes()))
+    }
+}

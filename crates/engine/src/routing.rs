@@ -1,0 +1,191 @@
+//! Which server a request is for, what that server calls the thing, and which link carries it.
+
+use std::sync::Arc;
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{Route, Snapshot};
+use tidings_proto::outbound::Target;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, Method};
+use tidings_wire::Frame;
+
+use crate::gateway::Inner;
+use crate::plan::Isolation;
+use crate::server::{LiveLink, Server};
+use crate::session::{Caller, Session};
+use crate::status::ServerState;
+
+/// A request with its destination.
+pub(crate) struct Routed {
+    pub(crate) server: Arc<Server>,
+    pub(crate) target: Target,
+    /// What the client calls it.
+    pub(crate) exposed: String,
+}
+
+/// What a request names.
+struct Wanted {
+    what: What,
+    member: &'static str,
+    in_ref: bool,
+    name: String,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Wanted {
+    fn read(frame: &Frame, method: Method) -> Result<Self, Refusal> {
+        let (what, member, in_ref) = match method {
+            Method::ToolsCall => (What::Tool, "name", false),
+            Method::PromptsGet => (What::Prompt, "name", false),
+            Method::ResourcesRead => (What::Resource, "uri", false),
+            _ => match frame.param_str(&["ref", "type"]).as_deref() {
+                Some("ref/prompt") => (What::Prompt, "name", true),
+                Some("ref/resource") => (What::Resource, "uri", true),
+                _ => return Err(Refusal::InvalidParams("params.ref.type must be ref/prompt or ref/resource".into())),
+            },
+        };
+        let path: &[&str] = if in_ref { &["ref", member] } else { &[member] };
+        let name = frame
+            .param_str(path)
+            .ok_or_else(|| Refusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
+            .into_owned();
+        Ok(Self { what, member, in_ref, name })
+    }
+
+    fn unknown(&self) -> Refusal {
+        match self.what {
+            What::Tool => Refusal::UnknownTool(self.name.clone()),
+            What::Prompt => Refusal::UnknownPrompt(self.name.clone()),
+            What::Resource => Refusal::UnknownResource(self.name.clone()),
+        }
+    }
+}
+
+impl Inner {
+    /// Finds the destination. While servers are still starting, a name that is not known yet is waited for.
+    pub(crate) async fn route(
+        self: &Arc<Self>,
+        caller: &Caller,
+        frame: &Frame,
+        method: Method,
+    ) -> Result<Routed, Refusal> {
+        let wanted = Wanted::read(frame, method)?;
+        if let Some(routed) = self.look_up(self.snapshot_for(caller).await.as_ref(), &wanted) {
+            return Ok(routed);
+        }
+        if self.starting() {
+            let mut catalogue = self.catalogue.subscribe();
+            let known = catalogue.wait_for(|c| c.settled() || self.look_up(&c.snapshot, &wanted).is_some());
+            let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
+        }
+        self.look_up(self.snapshot_for(caller).await.as_ref(), &wanted).ok_or_else(|| wanted.unknown())
+    }
+
+    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted) -> Option<Routed> {
+        let found = match wanted.what {
+            What::Tool => snapshot.tool(&wanted.name),
+            What::Prompt => snapshot.prompt(&wanted.name),
+            What::Resource => snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() }),
+        };
+        // Alone, a server answers for everything, listed or not.
+        let alone = || self.passthrough.map(|server| Route { server, local: wanted.name.as_str().into() });
+        let route = found.or_else(alone)?;
+        let server = self.server(route.server)?;
+        if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
+            return None;
+        }
+        Some(Routed {
+            server: Arc::clone(server),
+            target: Target { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
+            exposed: wanted.name.clone(),
+        })
+    }
+
+    /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
+    pub(crate) async fn snapshot_for(self: &Arc<Self>, caller: &Caller) -> Arc<Snapshot> {
+        let shared = Arc::clone(&self.current().snapshot);
+        let Caller::Legacy(session) = caller else { return shared };
+        let isolated: Vec<_> =
+            self.servers.iter().filter(|server| server.plan.isolation == Isolation::Session).cloned().collect();
+        if isolated.is_empty() {
+            return shared;
+        }
+        let mut offers = shared.offers().to_vec();
+        for server in isolated {
+            let Ok(live) = self.own_link(session, &server).await else { continue };
+            match server.list_for_session(self, &live).await {
+                Ok(offer) => {
+                    offers.retain(|other| other.server != server.id);
+                    offers.push(Arc::new(offer));
+                }
+                Err(error) => tracing::warn!(server = %server.plan.name, %error, "listing for a session failed"),
+            }
+        }
+        offers.sort_by_key(|offer| offer.server);
+        Arc::new(Snapshot::new(offers, self.settings.view))
+    }
+
+    /// The link that carries a client's call to a server.
+    pub(crate) async fn link_for(self: &Arc<Self>, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+        if let Caller::Legacy(session) = caller
+            && server.plan.isolation == Isolation::Session
+        {
+            return self.own_link(session, server).await;
+        }
+        let live = self.live_link(server).await?;
+        if caller.era() == Era::Legacy
+            && live.hello.revision.era() == Era::Modern
+            && let Some(companion) = server.legacy_companion(self).await
+        {
+            return Ok(companion);
+        }
+        Ok(live)
+    }
+
+    /// The shared link; waited for while the server is starting for the first time.
+    async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+        if let Some(live) = server.live() {
+            return Ok(live);
+        }
+        if self.starting() {
+            let mut catalogue = self.catalogue.subscribe();
+            let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
+            let _ = tokio::time::timeout_at(self.start_deadline().into(), up).await;
+        }
+        server.live().ok_or_else(|| self.down(server.id, &server.plan.name))
+    }
+
+    fn down(&self, id: ServerId, name: &str) -> Refusal {
+        let catalogue = self.current();
+        let status = catalogue.server(id);
+        let reason = match status.and_then(|s| s.error.clone()) {
+            Some(error) => error,
+            None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
+            None => "is not connected".into(),
+        };
+        Refusal::ServerDown { server: name.to_owned(), reason }
+    }
+
+    /// The connection of one session alone, opened when it is first needed.
+    async fn own_link(self: &Arc<Self>, session: &Arc<Session>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+        let mut own = session.own_links.lock().await;
+        if let Some((_, live)) = own.iter().find(|(id, live)| *id == server.id && self.has_link(live.key)) {
+            return Ok(live.clone());
+        }
+        own.retain(|(id, _)| *id != server.id);
+        let known = self.current().server(server.id).and_then(|status| status.era());
+        match server.connect(self, known).await {
+            Ok((live, _end)) => {
+                own.push((server.id, live.clone()));
+                Ok(live)
+            }
+            Err(error) => Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: error.to_string() }),
+        }
+    }
+}

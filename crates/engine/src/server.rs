@@ -1,0 +1,317 @@
+//! One server: connected, listed, listened to, and connected again when it breaks.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use tidings_hub::catalogue::{OfferList, ServerOffer};
+use tidings_hub::{LinkKey, ServerId};
+use tidings_proto::{Era, ListKind, UriMap};
+use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
+use tokio::sync::{Notify, oneshot};
+
+use crate::discovery::Lister;
+use crate::gateway::Inner;
+use crate::links::LinkSink;
+use crate::plan::{ServerPlan, Source};
+use crate::status::ServerState;
+
+/// The first pause before a broken server is tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A server that held this long starts again with the first pause.
+const STABLE: Duration = Duration::from_secs(10);
+
+/// A link in use.
+#[derive(Clone)]
+pub(crate) struct LiveLink {
+    pub(crate) key: LinkKey,
+    pub(crate) link: SharedLink,
+    pub(crate) hello: Arc<Hello>,
+}
+
+/// The second link of a server that speaks both eras, for clients of the other one.
+#[derive(Default)]
+enum Companion {
+    #[default]
+    Untried,
+    Live(LiveLink),
+    /// The server has only one era.
+    Impossible,
+}
+
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) plan: ServerPlan,
+    pub(crate) bare: bool,
+    pub(crate) uris: UriMap,
+    live: RwLock<Option<LiveLink>>,
+    companion: tokio::sync::Mutex<Companion>,
+    dirty: Mutex<[bool; 4]>,
+    signal: Notify,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool) -> Self {
+        let uris = if bare || plan.transparent_uris {
+            UriMap::Transparent
+        } else {
+            UriMap::Prefix(plan.uri_prefix.clone().into())
+        };
+        Self {
+            id,
+            plan,
+            bare,
+            uris,
+            live: RwLock::new(None),
+            companion: tokio::sync::Mutex::default(),
+            dirty: Mutex::default(),
+            signal: Notify::new(),
+        }
+    }
+
+    /// The link for everybody, if it is up.
+    pub(crate) fn live(&self) -> Option<LiveLink> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_live(&self, link: Option<LiveLink>) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    /// The server says, or somebody suspects, that lists have changed.
+    pub(crate) fn mark_dirty(&self, kinds: &[ListKind]) {
+        let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in kinds {
+            dirty[*kind as usize] = true;
+        }
+        drop(dirty);
+        self.signal.notify_one();
+    }
+
+    fn take_dirty(&self) -> Vec<ListKind> {
+        let taken = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
+        ListKind::ALL.into_iter().filter(|kind| taken[*kind as usize]).collect()
+    }
+
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        known: Option<Era>,
+    ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
+        let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
+        let make_sink = || -> Arc<dyn Sink> {
+            let (sink, end) = LinkSink::new(gateway, self);
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
+            sink
+        };
+        let Connected { link, hello } = match &self.plan.source {
+            Source::Remote(spec) => gateway.connector.connect(spec, known, &gateway.introduction(), &make_sink).await?,
+            Source::Local(local) => local.connect(make_sink()),
+        };
+        let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
+        sink.attach(Arc::clone(&link));
+        let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
+        gateway.add_link(&live);
+        Ok((live, end))
+    }
+
+    /// A legacy link beside the modern one, if the server speaks both eras: a legacy client keeps everything its era has.
+    pub(crate) async fn legacy_companion(self: &Arc<Self>, gateway: &Arc<Inner>) -> Option<LiveLink> {
+        let mut companion = self.companion.lock().await;
+        match &*companion {
+            Companion::Live(live) if gateway.has_link(live.key) => return Some(live.clone()),
+            Companion::Impossible => return None,
+            _ => {}
+        }
+        match &self.plan.source {
+            Source::Remote(spec) if spec.era == EraChoice::Auto => {}
+            _ => {
+                *companion = Companion::Impossible;
+                return None;
+            }
+        }
+        match self.connect(gateway, Some(Era::Legacy)).await {
+            Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
+                tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
+                *companion = Companion::Live(live.clone());
+                Some(live)
+            }
+            Ok((live, _end)) => {
+                gateway.retire(live);
+                *companion = Companion::Impossible;
+                None
+            }
+            Err(LinkError::Refused(reason)) => {
+                tracing::debug!(server = %self.plan.name, %reason, "speaks only the modern era");
+                *companion = Companion::Impossible;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(server = %self.plan.name, %error, "no legacy link; the modern one is used");
+                None
+            }
+        }
+    }
+
+    /// The task of this server.
+    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>) {
+        let mut pause = FIRST_PAUSE;
+        let mut era = None;
+        loop {
+            gateway.set_state(self.id, ServerState::Connecting, None);
+            let started = Instant::now();
+            let error = tokio::select! {
+                error = self.live_once(&gateway, &mut era) => error,
+                () = gateway.stop.cancelled() => break,
+            };
+            tracing::warn!(server = %self.plan.name, %error, "server failed");
+            gateway.set_state(self.id, ServerState::Failing, Some(error.to_string()));
+            gateway.mark_stale(self.id);
+            pause = if started.elapsed() > STABLE { FIRST_PAUSE } else { pause };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = gateway.stop.cancelled() => break,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        if let Some(live) = self.live() {
+            self.set_live(None);
+            live.link.close().await;
+        }
+        if let Companion::Live(live) = std::mem::take(&mut *self.companion.lock().await) {
+            live.link.close().await;
+        }
+    }
+
+    /// From connecting to the end of the link.
+    async fn live_once(self: &Arc<Self>, gateway: &Arc<Inner>, era: &mut Option<Era>) -> LinkError {
+        let (live, mut end) = match self.connect(gateway, *era).await {
+            Ok(connected) => connected,
+            Err(error) => {
+                // The assumption may be what failed.
+                *era = None;
+                return error;
+            }
+        };
+        *era = Some(live.hello.revision.era());
+        let revision = live.hello.revision;
+        tracing::info!(server = %self.plan.name, %revision, "connected");
+        let outcome = tokio::select! {
+            outcome = self.serve(gateway, &live) => outcome,
+            error = &mut end => error.unwrap_or(LinkError::Stopped),
+        };
+        self.set_live(None);
+        gateway.retire(live);
+        outcome
+    }
+
+    async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> LinkError {
+        let _ = self.take_dirty();
+        let mut lists: [OfferList; 4] = Default::default();
+        // Calls need no list: a client may know the name already.
+        self.set_live(Some(live.clone()));
+        gateway.apply_level(live);
+        if let Err(error) = self.list(gateway, live, &ListKind::ALL, &mut lists).await {
+            return error;
+        }
+        gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+        let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
+        loop {
+            tokio::select! {
+                () = self.signal.notified() => gather(gateway, &self.signal).await,
+                () = poll_pause(poll), if !announces(&live.hello) => self.mark_dirty(&ListKind::ALL),
+            }
+            let kinds = self.take_dirty();
+            if let Err(error) = self.list(gateway, live, &kinds, &mut lists).await {
+                return error;
+            }
+            gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+        }
+    }
+
+    async fn list(
+        &self,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        kinds: &[ListKind],
+        lists: &mut [OfferList; 4],
+    ) -> Result<(), LinkError> {
+        let mint = || gateway.core.mint();
+        let lister = Lister {
+            server: &self.plan.name,
+            link: &live.link,
+            hello: &live.hello,
+            permits: &*self.plan.permits,
+            mint: &mint,
+        };
+        for kind in kinds {
+            match lister.list(*kind).await {
+                Ok(list) => lists[*kind as usize] = list,
+                // One list that fails costs only itself; the others, and its own last good state, stay.
+                Err(error @ LinkError::Protocol(_)) => {
+                    tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// All lists over a link that belongs to one session.
+    pub(crate) async fn list_for_session(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+    ) -> Result<ServerOffer, LinkError> {
+        let mut lists: [OfferList; 4] = Default::default();
+        self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
+        Ok(self.offer(live, lists))
+    }
+
+    fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
+        ServerOffer {
+            server: self.id,
+            name: self.plan.name.as_str().into(),
+            prefix: self.plan.name_prefix.as_str().into(),
+            bare: self.bare,
+            uris: self.uris.clone(),
+            era: live.hello.revision.era(),
+            current: true,
+            lists,
+        }
+    }
+
+    /// How long a call to this server may be silent, and how long it may run.
+    pub(crate) fn timeouts(&self, gateway: &Inner) -> (Duration, Duration) {
+        let silent = self.plan.timeout.unwrap_or(gateway.settings.timeout);
+        let longest = self.plan.max_timeout.unwrap_or(gateway.settings.max_timeout);
+        (silent, longest.max(silent))
+    }
+}
+
+/// Waits until signals have been quiet for a while, but not for ever.
+async fn gather(gateway: &Inner, signal: &Notify) {
+    let latest = tokio::time::Instant::now() + gateway.settings.list_max_wait;
+    loop {
+        let quiet = (tokio::time::Instant::now() + gateway.settings.list_quiet).min(latest);
+        tokio::select! {
+            () = tokio::time::sleep_until(quiet) => return,
+            () = signal.notified() => {}
+        }
+    }
+}
+
+/// Whether the server promises to tell of changes on this link.
+fn announces(hello: &Hello) -> bool {
+    // A modern server tells only those who listen, which is not done yet.
+    hello.revision.era() == Era::Legacy
+        && ["tools", "prompts", "resources"].iter().all(|name| {
+            hello.capabilities.get(name).is_none_or(|c| c.get("listChanged").and_then(|v| v.as_bool()) == Some(true))
+        })
+}
+
+async fn poll_pause(interval: Duration) {
+    // Spread, so that many servers are not asked at the same moment.
+    let spread = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos() % 1000);
+    tokio::time::sleep(interval.mul_f64(0.9 + f64::from(spread) / 5_000.0)).await;
+}

@@ -1,0 +1,114 @@
+//! Clients.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::{ClientKey, ServerId};
+use tidings_proto::{Era, LogLevel, Revision};
+use tidings_wire::Span;
+
+use crate::server::LiveLink;
+
+/// Where messages go that belong to no request of the client. Must not block.
+pub trait ClientSink: Send + Sync + 'static {
+    /// Delivers, or drops by the transport's own rule.
+    fn push(&self, message: Bytes);
+}
+
+/// A legacy client between `initialize` and its end.
+pub struct Session {
+    pub(crate) key: ClientKey,
+    pub(crate) revision: Revision,
+    pub(crate) principal: String,
+    pub(crate) info: Option<Bytes>,
+    pub(crate) capabilities: Value,
+    pub(crate) level: Mutex<Option<LogLevel>>,
+    pub(crate) sink: Arc<dyn ClientSink>,
+    /// Connections of this session alone (`isolation = "session"`).
+    pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
+}
+
+impl Session {
+    /// The revision that was agreed on.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Whose session it is.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a log message of this level is wanted.
+    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+        match (self.level(), level) {
+            (Some(least), Some(level)) => level >= least,
+            _ => true,
+        }
+    }
+}
+
+/// A modern client, as far as one request tells.
+pub struct ModernCaller {
+    /// Unique to this exchange: ids of different exchanges never meet.
+    pub key: ClientKey,
+    /// Who is asking.
+    pub principal: String,
+    /// Log messages it wants for this request.
+    pub log_level: Option<LogLevel>,
+    /// Where its capabilities stand in the request.
+    pub capabilities: Span,
+}
+
+/// Who sent a request.
+#[derive(Clone)]
+pub enum Caller {
+    /// In a session.
+    Legacy(Arc<Session>),
+    /// On its own.
+    Modern(Arc<ModernCaller>),
+}
+
+impl Caller {
+    pub(crate) fn key(&self) -> ClientKey {
+        match self {
+            Self::Legacy(session) => session.key,
+            Self::Modern(caller) => caller.key,
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        match self {
+            Self::Legacy(session) => session.revision,
+            Self::Modern(_) => Revision::MODERN,
+        }
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        self.revision().era()
+    }
+
+    pub(crate) fn principal(&self) -> &str {
+        match self {
+            Self::Legacy(session) => &session.principal,
+            Self::Modern(caller) => &caller.principal,
+        }
+    }
+
+    /// Whether a log message of this level may be sent. A modern request that asked for none gets none.
+    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+        match self {
+            Self::Legacy(session) => session.wants(level),
+            Self::Modern(caller) => match (caller.log_level, level) {
+                (Some(least), Some(level)) => level >= least,
+                (Some(_), None) => true,
+                (None, _) => false,
+            },
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What can be seen of the engine from outside.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::Snapshot;
+use tidings_proto::{Era, Revision};
+use tidings_upstream::Hello;
+
+/// How a server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// On the way.
+    Connecting,
+    /// Connected and listed.
+    Ready,
+    /// Not connected; tried again by itself.
+    Failing,
+}
+
+impl ServerState {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Ready => "ready",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// One server at one moment.
+#[derive(Clone, Debug)]
+pub struct ServerStatus {
+    /// Which.
+    pub id: ServerId,
+    /// Its configured name.
+    pub name: Arc<str>,
+    /// Where its configuration comes from.
+    pub origin: crate::Origin,
+    /// How it is.
+    pub state: ServerState,
+    /// Since when.
+    pub since: SystemTime,
+    /// The last error, kept until it is ready again.
+    pub error: Option<String>,
+    /// What it said of itself when it was last connected.
+    pub hello: Option<Arc<Hello>>,
+    /// How often it was connected: a higher number means a reset in between.
+    pub connects: u64,
+    /// Whether it has listed or failed at least once.
+    pub settled: bool,
+}
+
+impl ServerStatus {
+    /// The era it speaks.
+    pub fn era(&self) -> Option<Era> {
+        self.revision().map(Revision::era)
+    }
+
+    /// The revision it speaks.
+    pub fn revision(&self) -> Option<Revision> {
+        self.hello.as_ref().map(|hello| hello.revision)
+    }
+}
+
+/// Everything that is known about the servers at one moment.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// What they offer, merged.
+    pub snapshot: Arc<Snapshot>,
+    /// How they are, in the order of the configuration.
+    pub servers: Vec<ServerStatus>,
+}
+
+impl Catalogue {
+    /// Whether every server has listed or failed.
+    pub fn settled(&self) -> bool {
+        self.servers.iter().all(|server| server.settled)
+    }
+
+    /// One server.
+    pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+}

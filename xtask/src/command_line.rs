@@ -1,0 +1,168 @@
+//! What was asked for. Parsing only; no task knows how it was spelled.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::conformance::{Link, Selection};
+use crate::suite::REVISIONS;
+
+/// Shown for `help` and after a mistake.
+pub(crate) const USAGE: &str = "\
+Usage: cargo xtask TASK
+
+  test [--quick]        format, clippy, tests, conformance, real peers; --quick: what needs only Rust
+  conformance [--upstream http|stdio|client] [--revision V] [--scenario S] [--gateway BINARY]
+                        the official suite through the gateway, compared with a direct run;
+                        `client` is the suite's mock server upstream and the PyPI client downstream
+  real-peers [--gateway BINARY]
+                        everyday servers behind the gateway, used by the PyPI client
+  peers                 only install what the two above need, into target/peers
+  bench [ARGS…]         the load harness, in release
+  deny                  licences, bans and sources of the dependencies
+
+Example: cargo xtask conformance --upstream stdio --revision 2025-11-25 --scenario tools-list";
+
+/// One task with its options.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Task {
+    Help,
+    Test { quick: bool },
+    Conformance { selection: Selection, gateway: Option<PathBuf> },
+    RealPeers { gateway: Option<PathBuf> },
+    Peers,
+    Bench { arguments: Vec<String> },
+    Deny,
+}
+
+/// Why the arguments make no task.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Wrong {
+    NoTask,
+    UnknownTask(String),
+    UnknownOption(String),
+    NoValue(String),
+    BadValue { option: String, value: String, known: String },
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTask => write!(f, "no task given"),
+            Self::UnknownTask(task) => write!(f, "unknown task `{task}`"),
+            Self::UnknownOption(option) => write!(f, "unknown option `{option}`"),
+            Self::NoValue(option) => write!(f, "`{option}` needs a value"),
+            Self::BadValue { option, value, known } => {
+                write!(f, "`{option} {value}`: expected one of {known}")
+            }
+        }
+    }
+}
+
+pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
+    let (task, rest) = arguments.split_first().ok_or(Wrong::NoTask)?;
+    match task.as_str() {
+        "help" | "--help" | "-h" => Ok(Task::Help),
+        "test" => flags(rest, &["--quick"]).map(|given| Task::Test { quick: !given.is_empty() }),
+        "conformance" => conformance(rest),
+        "real-peers" => real_peers(rest),
+        "peers" => flags(rest, &[]).map(|_| Task::Peers),
+        "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
+        "deny" => flags(rest, &[]).map(|_| Task::Deny),
+        other => Err(Wrong::UnknownTask(other.to_owned())),
+    }
+}
+
+fn flags<'a>(given: &'a [String], known: &[&str]) -> Result<&'a [String], Wrong> {
+    match given.iter().find(|flag| !known.contains(&flag.as_str())) {
+        Some(unknown) => Err(Wrong::UnknownOption(unknown.clone())),
+        None => Ok(given),
+    }
+}
+
+fn conformance(given: &[String]) -> Result<Task, Wrong> {
+    let mut selection = Selection::default();
+    let mut gateway = None;
+    for (option, value) in pairs(given)? {
+        match option {
+            "--upstream" => selection.link = Some(link(value)?),
+            "--revision" => selection.revision = Some(revision(value)?),
+            "--scenario" => selection.scenario = Some(value.to_owned()),
+            "--gateway" => gateway = Some(PathBuf::from(value)),
+            other => return Err(Wrong::UnknownOption(other.to_owned())),
+        }
+    }
+    Ok(Task::Conformance { selection, gateway })
+}
+
+fn real_peers(given: &[String]) -> Result<Task, Wrong> {
+    let mut gateway = None;
+    for (option, value) in pairs(given)? {
+        match option {
+            "--gateway" => gateway = Some(PathBuf::from(value)),
+            other => return Err(Wrong::UnknownOption(other.to_owned())),
+        }
+    }
+    Ok(Task::RealPeers { gateway })
+}
+
+fn pairs(given: &[String]) -> Result<Vec<(&str, &str)>, Wrong> {
+    given
+        .chunks(2)
+        .map(|chunk| match chunk {
+            [option, value] => Ok((option.as_str(), value.as_str())),
+            _ => Err(Wrong::NoValue(chunk.concat())),
+        })
+        .collect()
+}
+
+fn link(value: &str) -> Result<Link, Wrong> {
+    Link::ALL.into_iter().find(|link| link.name() == value).ok_or_else(|| Wrong::BadValue {
+        option: "--upstream".to_owned(),
+        value: value.to_owned(),
+        known: Link::ALL.map(Link::name).join(", "),
+    })
+}
+
+fn revision(value: &str) -> Result<&'static str, Wrong> {
+    REVISIONS.into_iter().find(|known| *known == value).ok_or_else(|| Wrong::BadValue {
+        option: "--revision".to_owned(),
+        value: value.to_owned(),
+        known: REVISIONS.join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(line: &str) -> Result<Task, Wrong> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words)
+    }
+
+    #[test]
+    fn options_select_a_part_of_the_conformance_run() {
+        let expected = Selection {
+            link: Some(Link::Stdio),
+            revision: Some("2025-11-25"),
+            scenario: Some("tools-list".to_owned()),
+        };
+        let line = "conformance --upstream stdio --revision 2025-11-25 --scenario tools-list";
+        assert_eq!(task(line), Ok(Task::Conformance { selection: expected, gateway: None }));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(task(""), Err(Wrong::NoTask));
+        assert_eq!(task("fly"), Err(Wrong::UnknownTask("fly".to_owned())));
+        assert_eq!(task("test --fast"), Err(Wrong::UnknownOption("--fast".to_owned())));
+        assert_eq!(task("conformance --scenario"), Err(Wrong::NoValue("--scenario".to_owned())));
+        assert!(matches!(task("conformance --revision 1999"), Err(Wrong::BadValue { .. })));
+    }
+
+    #[test]
+    fn bench_passes_its_arguments_on() {
+        let arguments = vec!["--clients".to_owned(), "16".to_owned()];
+        assert_eq!(task("bench --clients 16"), Ok(Task::Bench { arguments }));
+    }
+}

