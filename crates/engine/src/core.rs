@@ -26,6 +26,12 @@ pub(crate) struct Ended {
     pub(crate) moot: Vec<(u64, Ask)>,
 }
 
+/// What a client leaves behind.
+pub(crate) struct Gone {
+    pub(crate) calls: Vec<(CallId, Ended)>,
+    pub(crate) unanswered: Vec<(u64, Ask)>,
+}
+
 impl Core {
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Mutex::new(State {
@@ -70,11 +76,11 @@ impl Core {
     }
 
     /// A client is gone: everything it had in flight, and every question it will not answer.
-    pub(crate) fn client_gone(&self, client: ClientKey) -> (Vec<(CallId, Ended)>, Vec<(u64, Ask)>) {
+    pub(crate) fn client_gone(&self, client: ClientKey) -> Gone {
         let mut state = self.lock();
         let calls = state.calls.client_gone(client);
         let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
-        (ended, state.asks.client_gone(client))
+        Gone { calls: ended, unanswered: state.asks.client_gone(client) }
     }
 
     pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, Ask)> {

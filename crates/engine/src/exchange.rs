@@ -10,7 +10,7 @@ use tidings_proto::content::ContentView;
 use tidings_proto::outbound::{self, Destination, Requester};
 use tidings_proto::outcome::{self, Answer, Reader};
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, ListKind, Method, Revision, UriMap, capabilities, code, meta};
+use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
 use tidings_wire::{Frame, Kind, RawId, get, notification};
 use tokio::sync::Notify;
@@ -21,6 +21,9 @@ use crate::routing::Routed;
 use crate::seal::Binding;
 use crate::server::LiveLink;
 use crate::session::Caller;
+
+/// How long a call waits for a fresh list of its server's tools.
+const RELIST: Duration = Duration::from_secs(10);
 
 /// Something to send to the client.
 #[derive(Clone, Debug)]
@@ -62,8 +65,15 @@ struct Calling {
     deadline: Instant,
     silent_for: Duration,
     events: CallStream,
-    /// Whether the one repetition after a header mismatch has been used.
-    repeated: bool,
+    repetition: Repetition,
+}
+
+/// The one repetition that a header mismatch allows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repetition {
+    Possible,
+    UnderWay,
+    Used,
 }
 
 impl Exchange {
@@ -131,7 +141,7 @@ impl Exchange {
     }
 
     async fn end_of_listening(&mut self) -> Result<Option<Reply>, Refusal> {
-        self.gateway.stop.cancelled().await;
+        self.gateway.draining.cancelled().await;
         let result = format!(r#"{{"resultType":"complete","_meta":{{"{}":{}}}}}"#, meta::SUBSCRIPTION_ID, self.id);
         Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))))
     }
@@ -143,7 +153,7 @@ impl Exchange {
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
         }
-        let calling = self.send(routed, live, false)?;
+        let calling = self.send(routed, live, Repetition::Possible)?;
         self.stage = Stage::Calling(Box::new(calling));
         Ok(None)
     }
@@ -154,7 +164,7 @@ impl Exchange {
         Answer::result(&self.id, result.as_bytes())
     }
 
-    fn send(&self, routed: Routed, live: LiveLink, repeated: bool) -> Result<Calling, Refusal> {
+    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Calling, Refusal> {
         let state = self.open_state(&routed)?;
         let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
         let new = NewCall {
@@ -192,7 +202,7 @@ impl Exchange {
             params: self.mirrored(&routed, revision.era()),
         };
         let events = live.link.call(outgoing);
-        Ok(Calling { routed, live, call, bell, deadline, silent_for: timeout, events, repeated })
+        Ok(Calling { routed, live, call, bell, deadline, silent_for: timeout, events, repetition })
     }
 
     /// Tool parameters that a modern server wants in headers.
@@ -236,6 +246,9 @@ impl Exchange {
     /// Waits for the next event of the running call.
     async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        if calling.repetition == Repetition::UnderWay {
+            return self.repeat().await;
+        }
         let deadline = calling.deadline;
         let event = tokio::select! {
             biased;
@@ -246,13 +259,13 @@ impl Exchange {
         match event {
             CallEvent::Opened => Ok(Some(Reply::Opened)),
             CallEvent::Interrupted(pause) => Ok(Some(Reply::Interrupted(pause))),
-            CallEvent::Message(frame) => Ok(self.relay(frame).map(Reply::Message)),
-            CallEvent::Response(frame) => self.answered(&frame).await,
+            CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
+            CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Failed(error) => self.failed(&error),
         }
     }
 
-    fn relay(&mut self, frame: Frame) -> Option<Bytes> {
+    fn relay(&mut self, frame: &Frame) -> Option<Bytes> {
         let Stage::Calling(calling) = &mut self.stage else { return None };
         let relay = Relay {
             gateway: &self.gateway,
@@ -288,14 +301,18 @@ impl Exchange {
         Err(Refusal::ServerDown { server: calling.routed.server.plan.name.clone(), reason: error.to_string() })
     }
 
-    async fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
+    fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
-        if !calling.repeated && self.wants_other_headers(frame) {
-            return self.repeat().await;
+        if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
+            if let Stage::Calling(calling) = &mut self.stage {
+                calling.repetition = Repetition::UnderWay;
+                calling.routed.server.mark_dirty(&[ListKind::Tools]);
+            }
+            return Ok(None);
         }
         Ok(Some(Reply::Answer(self.translate(frame))))
     }
@@ -310,14 +327,17 @@ impl Exchange {
                 .is_some_and(|at| frame.raw(at) == code::HEADER_MISMATCH.to_string().as_bytes())
     }
 
-    /// Lists the server's tools again and sends the request once more. It was rejected before it ran.
+    /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
     async fn repeat(&mut self) -> Result<Option<Reply>, Refusal> {
-        let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let mut catalogue = self.gateway.catalogue.subscribe();
-        catalogue.mark_unchanged();
-        calling.routed.server.mark_dirty(&[ListKind::Tools]);
-        let _ = tokio::time::timeout(Duration::from_secs(10), catalogue.changed()).await;
-        let again = self.send(calling.routed, calling.live, true)?;
+        let before = catalogue.borrow_and_update().snapshot.offer(calling.routed.server.id).cloned();
+        let renewed = catalogue.wait_for(|c| {
+            c.snapshot.offer(calling.routed.server.id).map(Arc::as_ptr) != before.as_ref().map(Arc::as_ptr)
+        });
+        let _ = tokio::time::timeout(RELIST, renewed).await;
+        let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        let again = self.send(calling.routed, calling.live, Repetition::Used)?;
         self.stage = Stage::Calling(Box::new(again));
         Ok(None)
     }
@@ -362,14 +382,6 @@ impl Exchange {
                     && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
             }
             Caller::Modern(_) => false,
-        }
-    }
-
-    /// How this exchange maps URIs, for callers that only need names.
-    pub fn uris(&self) -> Option<&UriMap> {
-        match &self.stage {
-            Stage::Calling(calling) => Some(&calling.routed.server.uris),
-            _ => None,
         }
     }
 }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
-use tidings_proto::{Era, LogLevel, Method};
+use tidings_proto::headers::ParamHeader;
+use tidings_proto::{Era, ListKind, LogLevel, Method};
 use tidings_upstream::{Connector, Hello, Introduction, Outgoing, SharedLink};
 use tidings_wire::{Frame, RawId, request};
 use tokio::sync::watch;
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
     pub(crate) passthrough: Option<ServerId>,
     pub(crate) stop: CancellationToken,
+    pub(crate) draining: CancellationToken,
     only_client: Option<(Value, Era)>,
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
@@ -79,6 +81,7 @@ impl Gateway {
             catalogue: watch::Sender::new(Arc::new(catalogue)),
             passthrough,
             stop: CancellationToken::new(),
+            draining: CancellationToken::new(),
             only_client,
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -122,6 +125,11 @@ impl Gateway {
         }
     }
 
+    /// Whether a client has a request with this id in flight.
+    pub fn knows(&self, client: ClientKey, id: &RawId) -> bool {
+        self.0.core.lock().calls.find(client, id).is_some()
+    }
+
     /// As [`Self::cancel`], for a session.
     pub fn cancel_for(&self, session: &Session, id: &RawId, reason: Option<&str>) {
         self.cancel(session.key, id, reason);
@@ -147,26 +155,41 @@ impl Gateway {
         });
     }
 
+    /// No more is begun: streams that only wait end now, running requests may finish.
+    pub fn drain(&self) {
+        self.0.draining.cancel();
+    }
+
+    /// Rings when the end begins.
+    pub fn draining(&self) -> CancellationToken {
+        self.0.draining.clone()
+    }
+
+    /// The header annotations of a tool, by the name that clients use.
+    pub fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
+        let catalogue = self.0.current();
+        let Some(route) = catalogue.snapshot.tool(tool) else { return Vec::new() };
+        let offer = catalogue.snapshot.offer(route.server);
+        offer.and_then(|o| o.list(ListKind::Tools).get(&route.local)).map(|t| t.headers.clone()).unwrap_or_default()
+    }
+
     /// Ends every server and every task. Exchanges should be over by now.
     pub async fn shutdown(&self) {
+        self.0.draining.cancel();
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
     }
 
-    /// Rings when the engine ends.
-    pub fn stopping(&self) -> CancellationToken {
-        self.0.stop.clone()
-    }
-
-    /// A modern caller for one exchange.
+    /// A modern caller. Over HTTP each exchange has a key of its own; on stdio ids are unique to the connection.
     pub fn modern_caller(
         &self,
+        key: ClientKey,
         principal: &str,
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::Span,
     ) -> Arc<ModernCaller> {
-        Arc::new(ModernCaller { key: self.new_client(), principal: principal.to_owned(), log_level, capabilities })
+        Arc::new(ModernCaller { key, principal: principal.to_owned(), log_level, capabilities })
     }
 }
 
@@ -282,12 +305,12 @@ impl Inner {
     }
 
     fn client_gone(&self, client: ClientKey) {
-        let (calls, asks) = self.core.client_gone(client);
-        for (call, ended) in &calls {
+        let gone = self.core.client_gone(client);
+        for (call, ended) in &gone.calls {
             self.abandon(call.0, ended, Some("the client is gone"));
         }
-        for (_, ask) in asks {
-            self.refuse_ask(&ask);
+        for (_, ask) in &gone.unanswered {
+            self.refuse_ask(ask);
         }
     }
 

@@ -199,11 +199,9 @@ fn question(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>)
     if let Some(params) = frame.params() {
         let mut edit = ObjectEdit::new(bytes, params);
         match &*frame.method() {
-            "sampling/createMessage" => {
-                // Through a gateway `thisServer` would mean all of them.
-                if edit.get("includeContext").is_some() {
-                    edit.set("includeContext", "\"none\"");
-                }
+            // Through a gateway `thisServer` would mean all of them.
+            "sampling/createMessage" if edit.get("includeContext").is_some() => {
+                edit.set("includeContext", "\"none\"");
             }
             "elicitation/create" => {
                 if let (Some(server), Some(text)) = (server, edit.get("message").and_then(|at| string_at(bytes, at))) {

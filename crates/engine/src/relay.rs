@@ -27,14 +27,14 @@ pub(crate) struct Relay<'a> {
 
 impl Relay<'_> {
     /// The message as the caller gets it; `None` when it is not for the caller, or was dealt with here.
-    pub(crate) fn message(&self, frame: Frame) -> Option<Bytes> {
+    pub(crate) fn message(&self, frame: &Frame) -> Option<Bytes> {
         if frame.kind() == Kind::Request {
-            return self.question(&frame);
+            return self.question(frame);
         }
         let method = frame.method();
         match &*method {
-            "notifications/progress" => self.progress(&frame),
-            "notifications/message" => self.caller.wants(log_level(&frame)).then(|| frame.bytes().clone()),
+            "notifications/progress" => self.progress(frame),
+            "notifications/message" => self.caller.wants(log_level(frame)).then(|| frame.bytes().clone()),
             "notifications/cancelled" | "notifications/resources/updated" => {
                 self.gateway.unowned(self.server, self.key, self.link, frame.clone());
                 None

@@ -1,0 +1,50 @@
+//! Who is asking.
+
+use ring::digest::{SHA256, digest};
+
+/// Tokens that open the door. Without any, everybody on the loopback interface is one person.
+#[derive(Clone, Default)]
+pub struct Tokens {
+    known: Vec<Token>,
+}
+
+/// One token.
+#[derive(Clone)]
+pub struct Token {
+    /// Whose it is.
+    pub name: String,
+    /// Its SHA-256 digest.
+    pub sha256: [u8; 32],
+}
+
+/// The person when no tokens are configured.
+pub const LOCAL: &str = "local";
+
+impl Tokens {
+    /// The given tokens, and no others.
+    pub fn new(known: Vec<Token>) -> Self {
+        Self { known }
+    }
+
+    /// The person behind an `Authorization` header; `None` when it opens nothing.
+    pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&str> {
+        if self.known.is_empty() {
+            return Some(LOCAL);
+        }
+        let text = std::str::from_utf8(authorization?).ok()?;
+        let (scheme, secret) = text.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let given = digest(&SHA256, secret.trim().as_bytes());
+        // Every token is compared, and each in constant time.
+        self.known.iter().fold(None, |found, token| {
+            if same(given.as_ref(), &token.sha256) { Some(token.name.as_str()) } else { found }
+        })
+    }
+}
+
+/// Compares without telling by the time it takes where two values differ.
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+}

@@ -1,0 +1,100 @@
+//! Batches, which only sessions of 2025-03-26 may send.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tidings_engine::{Caller, Gateway, Reply, Session};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, Method, code};
+use tidings_wire::{Frame, FrameError, Kind, RawId, error_response};
+
+/// Runs every part at once. The answers come as one array, `None` when nothing wanted one; everything else a server
+/// sends meanwhile goes through `push`.
+pub(crate) async fn run(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    parts: Vec<Result<Frame, FrameError>>,
+    push: impl Fn(Bytes),
+) -> Option<Bytes> {
+    let parts = parts.into_iter().map(|part| answer_part(gateway, session, part, &push));
+    let answers: Vec<Bytes> = futures_util::future::join_all(parts).await.into_iter().flatten().collect();
+    if answers.is_empty() {
+        return None;
+    }
+    let mut out = BytesMut::new();
+    out.put_u8(b'[');
+    for (i, answer) in answers.iter().enumerate() {
+        if i > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(answer);
+    }
+    out.put_u8(b']');
+    Some(out.freeze())
+}
+
+async fn answer_part(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    part: Result<Frame, FrameError>,
+    push: &impl Fn(Bytes),
+) -> Option<Bytes> {
+    let frame = match part {
+        Ok(frame) => frame,
+        Err(error) => return Some(malformed(&error)),
+    };
+    let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
+        dispatch(gateway, session, &frame);
+        return None;
+    };
+    match legacy_method(&frame) {
+        Ok(Method::Initialize) => {
+            let refusal = Refusal::InvalidRequest("initialize can not be part of a batch".into());
+            Some(refusal.respond(&id, Era::Legacy))
+        }
+        Ok(method) => {
+            let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
+            loop {
+                match exchange.next().await {
+                    Reply::Answer(answer) => return Some(answer.bytes),
+                    Reply::Cancelled => return None,
+                    Reply::Message(message) => push(message),
+                    Reply::Opened | Reply::Interrupted(_) => {}
+                }
+            }
+        }
+        Err(refusal) => Some(refusal.respond(&id, Era::Legacy)),
+    }
+}
+
+/// What a legacy client asks.
+pub(crate) fn legacy_method(frame: &Frame) -> Result<Method, Refusal> {
+    let name = frame.method();
+    Method::parse(&name).filter(|method| method.is_legacy()).ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))
+}
+
+/// A notification, or an answer to a server's question.
+pub(crate) fn dispatch(gateway: &Gateway, session: &Session, frame: &Frame) {
+    match frame.kind() {
+        Kind::Response | Kind::Error => gateway.answer(session, frame),
+        Kind::Notification if frame.method() == "notifications/cancelled" => {
+            if let Some((id, reason)) = cancelled(frame) {
+                gateway.cancel_for(session, &id, reason.as_deref());
+            }
+        }
+        Kind::Notification => gateway.notify(session, frame),
+        Kind::Request => {}
+    }
+}
+
+/// Which request a cancellation means.
+pub(crate) fn cancelled(frame: &Frame) -> Option<(RawId, Option<String>)> {
+    let id = RawId::from_raw(frame.raw(frame.param(&["requestId"])?))?;
+    Some((id, frame.param_str(&["reason"]).map(|reason| reason.into_owned())))
+}
+
+/// The answer to bytes that are no message.
+pub(crate) fn malformed(error: &FrameError) -> Bytes {
+    let code = if error.fault.is_parse_error() { code::PARSE_ERROR } else { code::INVALID_REQUEST };
+    error_response(error.id.as_ref(), code, &error.to_string(), None)
+}

@@ -1,0 +1,120 @@
+//! Clients over HTTP: one endpoint, `/mcp`, for both eras. Everything else goes to the router of the caller.
+
+mod body;
+mod endpoint;
+mod guard;
+mod legacy;
+mod modern;
+mod reply_stream;
+mod sessions;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidings_engine::Gateway;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+use crate::auth::Tokens;
+use endpoint::Endpoint;
+
+/// Read and write buffer of a connection: also the bound on the size of request headers.
+const BUFFER: usize = 16 << 10;
+/// How long a client may take to send its headers, and how long a connection may be idle.
+const HEADERS: Duration = Duration::from_secs(60);
+/// How long running requests may take after the end was announced.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Settings of the endpoint.
+#[derive(Clone)]
+pub struct Options {
+    /// Who may come in.
+    pub tokens: Tokens,
+    /// Whether only this machine can connect, so that foreign `Host` headers are an attack.
+    pub loopback: bool,
+    /// How many legacy sessions there may be.
+    pub max_sessions: usize,
+    /// After how long without a request or a stream a session ends.
+    pub session_idle: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            loopback: true,
+            max_sessions: 10_000,
+            session_idle: Duration::from_secs(60 * 60),
+        }
+    }
+}
+
+/// Serves until `stop` rings; then streams end, running requests are finished, and connections close.
+pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, options: Options, stop: CancellationToken) {
+    let endpoint = Arc::new(Endpoint::new(gateway.clone(), options));
+    let connections = TaskTracker::new();
+    let closing = CancellationToken::new();
+    let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(stream, Arc::clone(&endpoint), others.clone(), closing.clone());
+                connections.spawn(connection);
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: wait for some to be closed.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    gateway.drain();
+    closing.cancel();
+    connections.close();
+    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        tracing::warn!(requests = gateway.in_flight(), "not everything was finished in time");
+    }
+    expiry.abort();
+}
+
+async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, others: Router, closing: CancellationToken) {
+    // Without this, event streams wait for acknowledgements of the peer.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let endpoint = Arc::clone(&endpoint);
+        let others = others.clone();
+        async move {
+            if request.uri().path() == "/mcp" {
+                return Ok::<_, Infallible>(endpoint.handle(request).await);
+            }
+            if let Err(refused) = endpoint.check_origin(request.headers()) {
+                return Ok(refused.into());
+            }
+            others.oneshot(request.map(axum::body::Body::new)).await
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

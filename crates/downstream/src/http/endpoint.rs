@@ -1,0 +1,248 @@
+//! `/mcp`: checks that precede reading, then which era a request belongs to.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method as Verb, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tidings_engine::Gateway;
+use tidings_proto::meta::{self, ModernMeta};
+use tidings_proto::{Era, Method, Revision, code};
+use tidings_wire::{Frame, Kind, Message};
+use tokio_util::sync::CancellationToken;
+
+use super::sessions::{HttpSession, Sessions};
+use super::{Options, body, guard};
+use crate::LIMITS;
+use crate::batch::malformed;
+
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+pub(super) struct Endpoint {
+    pub(super) gateway: Gateway,
+    pub(super) options: Options,
+    pub(super) sessions: Sessions,
+}
+
+/// A request that is turned away before its message counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    status: u16,
+    text: &'static str,
+}
+
+impl Refused {
+    fn new(status: u16, text: &'static str) -> Self {
+        Self { status, text }
+    }
+}
+
+impl From<Refused> for Response<Body> {
+    fn from(refused: Refused) -> Self {
+        body::error(refused.status, None, code::INVALID_REQUEST, refused.text)
+    }
+}
+
+/// A request as far as it was read.
+pub(super) struct Received<'h> {
+    pub(super) headers: &'h HeaderMap,
+    pub(super) principal: &'h str,
+}
+
+impl Endpoint {
+    pub(super) fn new(gateway: Gateway, options: Options) -> Self {
+        Self { gateway, options, sessions: Sessions::default() }
+    }
+
+    /// Pages of other sites may not drive this one.
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        if guard::allowed(headers, self.options.loopback) {
+            return Ok(());
+        }
+        Err(Refused::new(403, "requests with this Origin or Host are not accepted"))
+    }
+
+    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let (parts, incoming) = request.into_parts();
+        if let Err(refused) = self.check_origin(&parts.headers) {
+            return refused.into();
+        }
+        let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
+        let received = Received { headers: &parts.headers, principal };
+        match parts.method {
+            Verb::POST => self.post(&received, incoming).await,
+            Verb::GET | Verb::DELETE if received.claims_modern() => not_allowed("POST"),
+            Verb::GET => self.get(&received),
+            Verb::DELETE => self.delete(&received),
+            _ => not_allowed("GET, POST, DELETE"),
+        }
+    }
+
+    async fn post(self: &Arc<Self>, received: &Received<'_>, incoming: Incoming) -> Response<Body> {
+        if !received.header(CONTENT_TYPE).is_some_and(is_json) {
+            return body::error(415, None, code::INVALID_REQUEST, "Content-Type must be application/json");
+        }
+        if !accepts(received.header(ACCEPT), &["application/json", "text/event-stream"]) {
+            let text = "Accept must list application/json and text/event-stream";
+            return body::error(406, None, code::INVALID_REQUEST, text);
+        }
+        let bytes = match read(received.headers, incoming).await {
+            Ok(bytes) => bytes,
+            Err(refused) => return refused.into(),
+        };
+        match Message::parse(bytes, &LIMITS) {
+            Err(error) => body::json(400, malformed(&error)),
+            Ok(Message::Batch(parts)) => match self.session_of(received) {
+                Ok(session) => self.batch(&session, parts).await,
+                Err(refused) => refused.into(),
+            },
+            Ok(Message::Single(frame)) => self.classify(received, frame).await,
+        }
+    }
+
+    /// Bridging rule 0.1.
+    async fn classify(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
+        if meta::is_modern(&frame) {
+            return match frame.kind() {
+                Kind::Request => self.modern(received, frame).await,
+                // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
+                _ => body::empty(202),
+            };
+        }
+        let method = frame.method();
+        if frame.kind() == Kind::Request && method == Method::Initialize.as_str() {
+            drop(method);
+            return self.initialize(received, &frame).await;
+        }
+        if received.headers.contains_key(SESSION) && !received.claims_modern() {
+            drop(method);
+            return match self.session_of(received) {
+                Ok(session) => self.legacy(&session, frame).await,
+                Err(refused) => refused.into(),
+            };
+        }
+        let modern_only = Method::parse(&method).is_some_and(|m| m.is_modern() && !m.is_legacy());
+        if received.claims_modern() || modern_only {
+            return match frame.kind() {
+                Kind::Request => {
+                    let fault = ModernMeta::read(&frame).err().map(|fault| fault.to_string()).unwrap_or_default();
+                    body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault)
+                }
+                Kind::Notification => body::empty(202),
+                _ => body::error(400, None, code::INVALID_REQUEST, "modern clients send no responses"),
+            };
+        }
+        let text = "no session: send initialize first, or the modern _meta with every request";
+        body::error(400, frame.id().as_ref(), code::INVALID_REQUEST, text)
+    }
+
+    /// The session that the headers name.
+    pub(super) fn session_of(&self, received: &Received<'_>) -> Result<Arc<HttpSession>, Refused> {
+        let Some(id) = received.header(SESSION) else {
+            return Err(Refused::new(400, "the Mcp-Session-Id header is missing"));
+        };
+        let session =
+            self.sessions.get(id, received.principal).ok_or(Refused::new(404, "no such session; send initialize"))?;
+        if received.header(VERSION).is_some_and(|v| Revision::parse(v).is_none_or(|r| r.era() == Era::Modern)) {
+            return Err(Refused::new(400, "this MCP-Protocol-Version is not supported in a session"));
+        }
+        session.touch();
+        Ok(session)
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(super) async fn expire_sessions(self: Arc<Self>, closing: CancellationToken) {
+        let every = (self.options.session_idle / 4).max(std::time::Duration::from_millis(100));
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                () = closing.cancelled() => return,
+            }
+            for session in self.sessions.expire(self.options.session_idle) {
+                self.end(&session);
+            }
+        }
+    }
+
+    pub(super) fn end(&self, session: &HttpSession) {
+        session.standalone().finish(None);
+        if let Some(session) = session.session() {
+            self.gateway.end_session(session);
+        }
+    }
+}
+
+impl<'h> Received<'h> {
+    pub(super) fn header(&self, name: HeaderName) -> Option<&'h str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whether the version header is that of the modern era, or of a later one.
+    fn claims_modern(&self) -> bool {
+        self.header(VERSION).is_some_and(|version| version >= Revision::MODERN.as_str())
+    }
+}
+
+async fn read(headers: &HeaderMap, incoming: Incoming) -> Result<Bytes, Refused> {
+    let too_long = Refused::new(413, "the body is too long");
+    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok()).unwrap_or(0);
+    if announced > LIMITS.max_bytes {
+        return Err(too_long);
+    }
+    let mut incoming = incoming;
+    let mut whole: Option<Bytes> = None;
+    let mut buffer = BytesMut::new();
+    while let Some(frame) = incoming.frame().await {
+        let Ok(frame) = frame else {
+            return Err(Refused::new(400, "the body could not be read"));
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        // Nearly always the body arrives in one piece, which is then used as it is.
+        match whole.take() {
+            None if buffer.is_empty() => whole = Some(data),
+            None => buffer.extend_from_slice(&data),
+            Some(first) => {
+                buffer.reserve(announced.max(first.len() + data.len()));
+                buffer.extend_from_slice(&first);
+                buffer.extend_from_slice(&data);
+            }
+        }
+        if buffer.len() > LIMITS.max_bytes {
+            return Err(too_long);
+        }
+    }
+    Ok(whole.unwrap_or_else(|| buffer.freeze()))
+}
+
+fn is_json(content_type: &str) -> bool {
+    content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether an `Accept` header covers all of these types.
+pub(super) fn accepts(accept: Option<&str>, wanted: &[&str]) -> bool {
+    let Some(accept) = accept else { return false };
+    wanted.iter().all(|wanted| {
+        accept.split(',').any(|range| {
+            let range = range.split(';').next().unwrap_or_default().trim();
+            let group = wanted.split('/').next().unwrap_or_default();
+            range == "*/*" || range.eq_ignore_ascii_case(wanted) || range.strip_suffix("/*") == Some(group)
+        })
+    })
+}
+
+fn unauthorized() -> Response<Body> {
+    let mut response = body::error(401, None, code::INVALID_REQUEST, "a bearer token is required");
+    response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+fn not_allowed(verbs: &'static str) -> Response<Body> {
+    let mut response = body::empty(405);
+    response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(verbs));
+    response
+}

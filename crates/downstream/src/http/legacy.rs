@@ -1,0 +1,164 @@
+//! Legacy clients: sessions, streams that survive a broken connection.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::Response;
+use http::header::{ACCEPT, HeaderName, HeaderValue};
+use tidings_engine::{Caller, ClientSink, Exchange, Reply, Session};
+use tidings_proto::{Era, Method, Revision, code};
+use tidings_wire::{Frame, FrameError, Kind};
+
+use super::body;
+use super::endpoint::{Endpoint, Received, SESSION, accepts};
+use super::reply_stream::{First, ReplyStream, parse_event_id};
+use super::sessions::{HttpSession, InUse};
+use crate::batch::{self, dispatch, legacy_method};
+
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+impl Endpoint {
+    pub(super) async fn initialize(&self, received: &Received<'_>, frame: &Frame) -> Response<Body> {
+        let Some(id) = frame.id() else { return body::empty(400) };
+        let session = HttpSession::new();
+        let sink: Arc<dyn ClientSink> = Arc::clone(&session) as _;
+        match self.gateway.initialize(frame, &id, received.principal, sink).await {
+            Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy)),
+            Ok((engine_session, answer)) => {
+                session.begin(Arc::clone(&engine_session));
+                let Some(session_id) = self.sessions.add(&session, self.options.max_sessions) else {
+                    self.gateway.end_session(&engine_session);
+                    return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
+                };
+                let mut response = body::json(200, answer.bytes);
+                if let Ok(value) = HeaderValue::try_from(session_id) {
+                    response.headers_mut().insert(SESSION, value);
+                }
+                response
+            }
+        }
+    }
+
+    pub(super) async fn legacy(&self, http: &Arc<HttpSession>, frame: Frame) -> Response<Body> {
+        let Some(session) = http.session() else { return body::empty(404) };
+        let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
+            dispatch(&self.gateway, session, &frame);
+            return body::empty(202);
+        };
+        let method = match legacy_method(&frame) {
+            Ok(Method::Initialize) => {
+                let text = "the session has begun already";
+                return body::error(400, Some(&id), code::INVALID_REQUEST, text);
+            }
+            Ok(method) => method,
+            Err(refusal) => return body::json(200, refusal.respond(&id, Era::Legacy)),
+        };
+        let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
+        let stream = http.new_stream();
+        // A disconnect is no cancellation in this era, so the exchange must not depend on this connection.
+        tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(http)));
+        self.respond(http, session, &stream).await
+    }
+
+    async fn respond(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
+        let mut unseen = Unseen { http, stream, seen: false };
+        let first = tokio::select! {
+            first = stream.first() => first,
+            // A long silence: open the stream, so that nobody on the way gives up.
+            () = tokio::time::sleep(body::QUIET) => First::Events,
+        };
+        unseen.seen = true;
+        match first {
+            First::Answer(answer) => body::json(200, answer),
+            First::Nothing => body::events(futures_util::stream::empty()),
+            First::Events => {
+                http.keep(stream);
+                let prime = session.revision() == Revision::V2025_11_25;
+                self.read(http, stream, 0, prime)
+            }
+        }
+    }
+
+    fn read(&self, http: &Arc<HttpSession>, stream: &Arc<ReplyStream>, after: u64, prime: bool) -> Response<Body> {
+        let in_use = InUse::new(http);
+        let chunks = stream.read(after, prime, self.gateway.draining());
+        body::events(chunks.map(move |chunk| {
+            let _held = &in_use;
+            chunk
+        }))
+    }
+
+    pub(super) fn get(&self, received: &Received<'_>) -> Response<Body> {
+        if !accepts(received.header(ACCEPT), &["text/event-stream"]) {
+            return body::error(406, None, code::INVALID_REQUEST, "Accept must list text/event-stream");
+        }
+        let http = match self.session_of(received) {
+            Ok(http) => http,
+            Err(refused) => return refused.into(),
+        };
+        let resumed = received.header(LAST_EVENT).and_then(parse_event_id);
+        if let Some((number, sequence)) = resumed
+            && let Some(stream) = http.stream(number)
+        {
+            return self.read(&http, &stream, sequence, false);
+        }
+        let prime = http.session().is_some_and(|session| session.revision() == Revision::V2025_11_25);
+        self.read(&http, http.standalone(), 0, prime)
+    }
+
+    pub(super) fn delete(&self, received: &Received<'_>) -> Response<Body> {
+        match self.session_of(received) {
+            Ok(http) => {
+                if let Some(id) = received.header(SESSION) {
+                    self.sessions.remove(id);
+                }
+                self.end(&http);
+                body::empty(204)
+            }
+            Err(refused) => refused.into(),
+        }
+    }
+
+    pub(super) async fn batch(&self, http: &Arc<HttpSession>, parts: Vec<Result<Frame, FrameError>>) -> Response<Body> {
+        let Some(session) = http.session() else { return body::empty(404) };
+        if session.revision() != Revision::V2025_03_26 {
+            let text = "only sessions of revision 2025-03-26 may send batches";
+            return body::error(400, None, code::INVALID_REQUEST, text);
+        }
+        let standalone = Arc::clone(http.standalone());
+        let push = move |message: Bytes| standalone.push(&message);
+        match batch::run(&self.gateway, session, parts, push).await {
+            Some(answers) => body::json(200, answers),
+            None => body::empty(202),
+        }
+    }
+}
+
+/// Keeps the stream for resumption if the client leaves before anything was sent.
+struct Unseen<'a> {
+    http: &'a HttpSession,
+    stream: &'a Arc<ReplyStream>,
+    seen: bool,
+}
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if !self.seen {
+            self.http.keep(self.stream);
+        }
+    }
+}
+
+async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) {
+    loop {
+        match exchange.next().await {
+            Reply::Opened => stream.open(),
+            Reply::Message(message) => stream.push(&message),
+            Reply::Interrupted(pause) => stream.interrupt(pause),
+            Reply::Answer(answer) => return stream.finish(Some(&answer.bytes)),
+            Reply::Cancelled => return stream.finish(None),
+        }
+    }
+}

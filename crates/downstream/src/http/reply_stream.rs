@@ -1,0 +1,226 @@
+//! What a legacy server-to-client stream has carried, so that a client whose connection broke can go on where it was.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use tidings_wire::{one_line, sse};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::body::{KEEP_ALIVE, QUIET};
+
+/// How much is kept for a client that is away or slow. Beyond it the oldest notifications go; the answer stays.
+const EVENTS: usize = 1_000;
+const BYTES: usize = 4 << 20;
+
+/// One stream of a session: that of a request, or the standalone one.
+pub(super) struct ReplyStream {
+    /// Its number in the session, which begins its event ids.
+    pub(super) number: u64,
+    state: Mutex<State>,
+    changed: Notify,
+    readers: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Sequence number of the first event that is kept.
+    first: u64,
+    events: VecDeque<Bytes>,
+    bytes: usize,
+    opened: bool,
+    /// The server closed its stream for a while; the client is let go and comes back.
+    interrupted: Option<Duration>,
+    over: bool,
+    /// Set when the only event is the answer.
+    answer_alone: bool,
+    delivered: bool,
+}
+
+/// What the first look at a request's stream shows.
+pub(super) enum First {
+    /// Only the answer: it can be sent as plain JSON.
+    Answer(Bytes),
+    /// Messages come before it.
+    Events,
+    /// There will be no answer.
+    Nothing,
+}
+
+impl ReplyStream {
+    pub(super) fn new(number: u64) -> Arc<Self> {
+        Arc::new(Self { number, state: Mutex::default(), changed: Notify::new(), readers: AtomicU64::new(0) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream is opened before there is anything to say.
+    pub(super) fn open(&self) {
+        self.lock().opened = true;
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn push(&self, message: &Bytes) {
+        self.add(message, false);
+    }
+
+    /// Ends the stream, with the answer if there is one.
+    pub(super) fn finish(&self, answer: Option<&Bytes>) {
+        match answer {
+            Some(answer) => self.add(answer, true),
+            None => {
+                self.lock().over = true;
+                self.changed.notify_waiters();
+            }
+        }
+    }
+
+    pub(super) fn interrupt(&self, pause: Duration) {
+        let mut state = self.lock();
+        state.interrupted = Some(pause);
+        state.opened = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn add(&self, message: &Bytes, last: bool) {
+        let mut state = self.lock();
+        state.answer_alone = last && state.events.is_empty() && state.first == 0 && !state.opened;
+        state.opened = true;
+        state.over |= last;
+        state.bytes += message.len();
+        state.events.push_back(one_line(message));
+        while state.events.len() > EVENTS || (state.bytes > BYTES && state.events.len() > 1) {
+            if let Some(old) = state.events.pop_front() {
+                state.bytes -= old.len();
+                state.first += 1;
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().over
+    }
+
+    /// Whether it is over and a client has had all of it.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.lock();
+        state.over && state.delivered
+    }
+
+    /// Waits until it is clear what the answer will look like.
+    pub(super) async fn first(&self) -> First {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = self.lock();
+                if state.answer_alone
+                    && let Some(answer) = state.events.front().cloned()
+                {
+                    state.delivered = true;
+                    return First::Answer(answer);
+                }
+                if state.opened {
+                    return First::Events;
+                }
+                if state.over {
+                    return First::Nothing;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// The events after `after` (0: all), as text. `prime`: begin with an event that only carries an id. The newest
+    /// reader gets what comes from now on; older ones stay open and quiet.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        after: u64,
+        prime: bool,
+        closing: CancellationToken,
+    ) -> impl Stream<Item = Bytes> + Send + 'static {
+        let reader = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
+        self.lock().interrupted = None;
+        self.changed.notify_waiters();
+        let cursor = Cursor { stream: Arc::clone(self), next: after, reader, prime, ended: false, closing };
+        stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
+    }
+}
+
+struct Cursor {
+    stream: Arc<ReplyStream>,
+    next: u64,
+    reader: u64,
+    prime: bool,
+    ended: bool,
+    closing: CancellationToken,
+}
+
+impl Cursor {
+    async fn step(&mut self) -> Option<Bytes> {
+        if std::mem::take(&mut self.prime) {
+            return Some(sse::encode(Some(&self.event_id(self.next)), None, b""));
+        }
+        let stream = Arc::clone(&self.stream);
+        loop {
+            let changed = stream.changed.notified();
+            if self.ended {
+                return None;
+            }
+            if let Some(chunk) = self.look() {
+                return Some(chunk);
+            }
+            if self.ended {
+                return None;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(KEEP_ALIVE)),
+                () = self.closing.cancelled() => return None,
+            }
+        }
+    }
+
+    /// The next event, if there is one for this reader.
+    fn look(&mut self) -> Option<Bytes> {
+        let newest = self.stream.readers.load(Ordering::SeqCst) == self.reader;
+        let mut state = self.stream.lock();
+        self.next = self.next.max(state.first);
+        let waiting = usize::try_from(self.next - state.first).ok()?;
+        if newest && let Some(data) = state.events.get(waiting).cloned() {
+            self.next += 1;
+            if state.over && waiting + 1 == state.events.len() {
+                state.delivered = true;
+                self.ended = true;
+            }
+            drop(state);
+            return Some(sse::encode(Some(&self.event_id(self.next)), None, &data));
+        }
+        if let Some(pause) = state.interrupted.take().filter(|_| newest) {
+            self.ended = true;
+            drop(state);
+            let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            return Some(sse::encode(Some(&self.event_id(self.next)), Some(pause), b""));
+        }
+        self.ended |= state.over;
+        None
+    }
+
+    fn event_id(&self, sequence: u64) -> String {
+        format!("{}-{sequence}", self.stream.number)
+    }
+}
+
+/// Splits an event id into the stream's number and the sequence.
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, sequence) = id.split_once('-')?;
+    Some((stream.parse().ok()?, sequence.parse().ok()?))
+}

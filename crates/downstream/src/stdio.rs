@@ -1,0 +1,329 @@
+//! One client on standard input and output. Both eras may be spoken, even side by side.
+
+mod outbox;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use serde_json::{Value, json};
+use tidings_engine::{Caller, ClientSink, Gateway, Reply, Session};
+use tidings_hub::ClientKey;
+use tidings_proto::meta::{self, ModernMeta};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, LogLevel, Method, Revision};
+use tidings_wire::{Frame, FrameError, Kind, Message, RawId, notification, one_line};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::LOCAL;
+use crate::batch::{self, cancelled, dispatch, legacy_method, malformed};
+use crate::{LIMITS, stdio::outbox::Outbox};
+
+/// What the first message tells about the client, before any server is started.
+#[derive(Clone, Debug)]
+pub struct FirstWords {
+    /// What it can do.
+    pub capabilities: Value,
+    /// How it talks.
+    pub era: Era,
+}
+
+/// Serves until the input ends: then running requests are finished, what is owed is written, and the engine is ended.
+/// `start` is called with the first message, since servers are told what this one client can do.
+pub async fn serve(
+    mut input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    stop: CancellationToken,
+    start: impl FnOnce(FirstWords) -> Gateway,
+) {
+    let outbox = Arc::new(Outbox::default());
+    let writer = tokio::spawn(outbox::write(Arc::clone(&outbox), output));
+    let mut start = Some(start);
+    let mut connection: Option<Arc<Connection>> = None;
+    let mut lines = Lines::default();
+    while let Some(line) = next_line(&mut lines, &mut input, &stop).await {
+        // A client that does not read its answers is not read from either.
+        outbox.has_room().await;
+        let message = match line {
+            Ok(bytes) => Message::parse(bytes, &LIMITS),
+            Err(fault) => Err(fault),
+        };
+        if connection.is_none()
+            && let Some(start) = start.take()
+        {
+            let gateway = start(first_words(&message));
+            connection = Some(Arc::new(Connection::new(gateway, Arc::clone(&outbox))));
+        }
+        if let Some(connection) = &connection {
+            connection.receive(message).await;
+        }
+    }
+    if let Some(connection) = connection {
+        connection.finish().await;
+    }
+    outbox.close();
+    let _ = writer.await;
+}
+
+fn first_words(message: &Result<Message, FrameError>) -> FirstWords {
+    let legacy = |capabilities| FirstWords { capabilities, era: Era::Legacy };
+    let Ok(Message::Single(frame)) = message else { return legacy(json!({})) };
+    let (span, era) = match ModernMeta::read(frame) {
+        Ok(meta) => (Some(meta.capabilities), Era::Modern),
+        Err(_) => (frame.param(&["capabilities"]), Era::Legacy),
+    };
+    let declared = span.and_then(|at| serde_json::from_slice(frame.raw(at)).ok());
+    FirstWords { capabilities: declared.unwrap_or_else(|| json!({})), era }
+}
+
+struct Connection {
+    gateway: Gateway,
+    outbox: Arc<Outbox>,
+    session: Mutex<Option<Arc<Session>>>,
+    /// Modern ids are unique to the connection.
+    modern: ClientKey,
+    listening: Mutex<HashMap<RawId, CancellationToken>>,
+    tasks: TaskTracker,
+}
+
+struct Unasked(Arc<Outbox>);
+
+impl ClientSink for Unasked {
+    fn push(&self, message: Bytes) {
+        self.0.push_droppable(&message);
+    }
+}
+
+impl Connection {
+    fn new(gateway: Gateway, outbox: Arc<Outbox>) -> Self {
+        let modern = gateway.new_client();
+        Self {
+            gateway,
+            outbox,
+            session: Mutex::default(),
+            modern,
+            listening: Mutex::default(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    fn session(&self) -> Option<Arc<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn receive(self: &Arc<Self>, message: Result<Message, FrameError>) {
+        match message {
+            Err(error) => self.outbox.push(&malformed(&error)),
+            Ok(Message::Batch(parts)) => self.batch(parts),
+            Ok(Message::Single(frame)) => match frame.kind() {
+                Kind::Request => self.request(frame).await,
+                Kind::Notification if frame.method() == "notifications/cancelled" => self.cancel(&frame),
+                _ => {
+                    if let Some(session) = self.session() {
+                        dispatch(&self.gateway, &session, &frame);
+                    }
+                }
+            },
+        }
+    }
+
+    fn batch(self: &Arc<Self>, parts: Vec<Result<Frame, FrameError>>) {
+        match self.session().filter(|session| session.revision() == Revision::V2025_03_26) {
+            Some(session) => {
+                let connection = Arc::clone(self);
+                self.tasks.spawn(async move {
+                    let push = |message: Bytes| connection.outbox.push(&one_line(&message));
+                    if let Some(answers) = batch::run(&connection.gateway, &session, parts, push).await {
+                        connection.outbox.push(&one_line(&answers));
+                    }
+                });
+            }
+            None => self.outbox.push(&tidings_wire::error_response(
+                None,
+                tidings_proto::code::INVALID_REQUEST,
+                "only sessions of revision 2025-03-26 may send batches",
+                None,
+            )),
+        }
+    }
+
+    fn cancel(&self, frame: &Frame) {
+        let Some((id, reason)) = cancelled(frame) else { return };
+        let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Some(token) = listening {
+            return token.cancel();
+        }
+        // The same id may be in flight in either era; each has its own table.
+        match self.session() {
+            Some(session) if !self.gateway.knows(self.modern, &id) => {
+                self.gateway.cancel_for(&session, &id, reason.as_deref());
+            }
+            _ => self.gateway.cancel(self.modern, &id, reason.as_deref()),
+        }
+    }
+
+    async fn request(self: &Arc<Self>, frame: Frame) {
+        let Some(id) = frame.id() else { return };
+        let era = if meta::is_modern(&frame) { Era::Modern } else { Era::Legacy };
+        match self.begin(frame, &id, era).await {
+            Ok(()) => {}
+            Err(refusal) => self.outbox.push(&refusal.respond(&id, era)),
+        }
+    }
+
+    async fn begin(self: &Arc<Self>, frame: Frame, id: &RawId, era: Era) -> Result<(), Refusal> {
+        let (caller, method) = match era {
+            Era::Modern => self.modern_caller(&frame)?,
+            Era::Legacy => {
+                let method = legacy_method(&frame).map_err(|refusal| self.hint_modern(&frame, refusal))?;
+                if method == Method::Initialize {
+                    return self.initialize(&frame, id).await;
+                }
+                let session = self
+                    .session()
+                    .ok_or_else(|| Refusal::InvalidRequest("the session begins with initialize".into()))?;
+                (Caller::Legacy(session), method)
+            }
+        };
+        let token = CancellationToken::new();
+        if method == Method::Listen {
+            let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+            listening.insert(id.clone(), token.clone());
+        }
+        let exchange = self.gateway.request(caller, frame, method, id.clone());
+        let connection = Arc::clone(self);
+        let id = id.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = connection.pump(exchange, &id, method) => {}
+                () = token.cancelled() => {}
+            }
+            if method == Method::Listen {
+                connection.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            }
+        });
+        Ok(())
+    }
+
+    /// A modern method without the modern `_meta` is a malformed modern request.
+    fn hint_modern(&self, frame: &Frame, refusal: Refusal) -> Refusal {
+        match Method::parse(&frame.method()) {
+            Some(method) if method.is_modern() && self.session().is_none() => {
+                let fault = ModernMeta::read(frame).err();
+                Refusal::InvalidParams(fault.map(|f| f.to_string()).unwrap_or_default())
+            }
+            _ => refusal,
+        }
+    }
+
+    async fn pump(&self, mut exchange: tidings_engine::Exchange, id: &RawId, method: Method) {
+        loop {
+            match exchange.next().await {
+                Reply::Message(message) => self.outbox.push(&one_line(&message)),
+                Reply::Answer(answer) => {
+                    self.outbox.push(&one_line(&answer.bytes));
+                    if method == Method::Listen && answer.error.is_none() {
+                        // One page of the specification asks for the result, another for this.
+                        let params = format!("{{\"requestId\":{id}}}");
+                        self.outbox.push(&notification("notifications/cancelled", Some(params.as_bytes())));
+                    }
+                    return;
+                }
+                Reply::Cancelled => return,
+                Reply::Opened | Reply::Interrupted(_) => {}
+            }
+        }
+    }
+
+    fn modern_caller(&self, frame: &Frame) -> Result<(Caller, Method), Refusal> {
+        let meta = ModernMeta::read(frame).map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
+        if meta.version != Revision::MODERN.as_str() {
+            return Err(Refusal::UnsupportedVersion(meta.version));
+        }
+        let name = frame.method();
+        let method = Method::parse(&name)
+            .filter(|method| method.is_modern())
+            .ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
+        let level = log_level(frame, &meta)?;
+        let caller = self.gateway.modern_caller(self.modern, LOCAL, level, meta.capabilities);
+        Ok((Caller::Modern(caller), method))
+    }
+
+    async fn initialize(&self, frame: &Frame, id: &RawId) -> Result<(), Refusal> {
+        if self.session().is_some() {
+            return Err(Refusal::InvalidRequest("the session has begun already".into()));
+        }
+        let sink = Arc::new(Unasked(Arc::clone(&self.outbox)));
+        let (session, answer) = self.gateway.initialize(frame, id, LOCAL, sink).await?;
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        self.outbox.push(&one_line(&answer.bytes));
+        Ok(())
+    }
+
+    async fn finish(&self) {
+        self.gateway.drain();
+        self.tasks.close();
+        self.tasks.wait().await;
+        if let Some(session) = self.session() {
+            self.gateway.end_session(&session);
+        }
+        self.gateway.shutdown().await;
+    }
+}
+
+/// The log level a modern request asks for.
+pub(crate) fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, Refusal> {
+    let Some(span) = meta.log_level else { return Ok(None) };
+    tidings_wire::string_at(frame.bytes(), span)
+        .and_then(|level| LogLevel::parse(&level))
+        .map(Some)
+        .ok_or_else(|| Refusal::InvalidParams("the log level in params._meta is unknown".into()))
+}
+
+#[derive(Default)]
+struct Lines {
+    buffer: BytesMut,
+    searched: usize,
+    /// Inside a line that was too long: skip to its end.
+    skipping: bool,
+}
+
+/// The next line that is not empty; `None` at the end of the input or when told to stop.
+async fn next_line(
+    lines: &mut Lines,
+    input: &mut (impl AsyncRead + Unpin),
+    stop: &CancellationToken,
+) -> Option<Result<Bytes, FrameError>> {
+    loop {
+        if let Some(at) = memchr::memchr(b'\n', &lines.buffer[lines.searched..]) {
+            let line = lines.buffer.split_to(lines.searched + at + 1).freeze();
+            lines.searched = 0;
+            if !std::mem::take(&mut lines.skipping) && !line.iter().all(u8::is_ascii_whitespace) {
+                return Some(Ok(line));
+            }
+            continue;
+        }
+        if lines.buffer.len() > LIMITS.max_bytes {
+            lines.buffer.clear();
+            lines.searched = 0;
+            if !std::mem::replace(&mut lines.skipping, true) {
+                let len = LIMITS.max_bytes + 1;
+                let fault = tidings_wire::FrameFault::TooLong { len, limit: LIMITS.max_bytes };
+                return Some(Err(fault.into()));
+            }
+        }
+        lines.searched = lines.buffer.len();
+        let read = tokio::select! {
+            read = input.read_buf(&mut lines.buffer) => read.unwrap_or(0),
+            () = stop.cancelled() => 0,
+        };
+        if read == 0 {
+            // A last line may lack its line break.
+            let rest = lines.buffer.split().freeze();
+            lines.searched = 0;
+            return (!rest.iter().all(u8::is_ascii_whitespace) && !lines.skipping).then_some(Ok(rest));
+        }
+    }
+}
