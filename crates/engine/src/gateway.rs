@@ -107,6 +107,11 @@ impl Gateway {
         self.0.wait_settled().await;
     }
 
+    /// Whether first lists are served without waiting.
+    pub fn is_ready(&self) -> bool {
+        !self.0.starting()
+    }
+
     /// A key for a client that has no session.
     pub fn new_client(&self) -> ClientKey {
         self.0.new_client()

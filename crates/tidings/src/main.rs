@@ -1,2 +1,52 @@
-//! Placeholder.
-fn main() {}
+//! `tidings`: command line, configuration and wiring. What it starts lives in the other crates.
+
+mod backend;
+mod cli;
+mod commands;
+mod data;
+mod failure;
+mod logging;
+mod settings;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {
+        // Hidden: how servers are started so that none outlives the gateway.
+        Some("__exec") => {
+            let error = tidings_upstream::exec_helper(args);
+            eprintln!("tidings: {error}");
+            return ExitCode::from(127);
+        }
+        Some("__watchdog") => {
+            tidings_upstream::watchdog_helper();
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let cli = Cli::parse();
+    logging::start(&cli);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("tidings: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(commands::run(cli));
+    // Blocking reads of standard input can not be interrupted; nothing else is left by now.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}

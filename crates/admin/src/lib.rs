@@ -1,0 +1,76 @@
+//! What people and monitors ask the gateway about itself: health, and the HTTP API under `/api/v1`.
+//!
+//! Reads snapshots; holds no state of its own.
+
+mod servers;
+
+pub use servers::describe;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tidings_downstream::auth::same;
+use tidings_engine::Gateway;
+
+/// What the routes share.
+#[derive(Clone)]
+struct Admin {
+    gateway: Gateway,
+    token: Arc<str>,
+}
+
+/// Routes for everything but the MCP endpoint. `token` opens the API.
+pub fn router(gateway: Gateway, token: &str) -> Router {
+    let admin = Admin { gateway, token: token.into() };
+    let api = Router::new()
+        .route("/servers", get(servers::list))
+        .route("/status", get(servers::status))
+        .layer(middleware::from_fn_with_state(admin.clone(), authorise));
+    Router::new()
+        .route("/", get(front))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .nest("/api/v1", api)
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page; the MCP endpoint is /mcp") })
+        .with_state(admin)
+}
+
+async fn front() -> &'static str {
+    "Tidings is running. The MCP endpoint is /mcp; `tidings servers` shows what is behind it.\n"
+}
+
+async fn ready(State(admin): State<Admin>) -> Response {
+    if admin.gateway.is_ready() {
+        return "ready\n".into_response();
+    }
+    problem(StatusCode::SERVICE_UNAVAILABLE, "servers are still starting")
+}
+
+async fn authorise(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()?.strip_prefix("Bearer "));
+    if given.is_some_and(|given| same(given.as_bytes(), admin.token.as_bytes())) {
+        return next.run(request).await;
+    }
+    let mut response = problem(
+        StatusCode::UNAUTHORIZED,
+        "send `Authorization: Bearer` with the content of admin.token in the data directory",
+    );
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// An error as RFC 9457 has it.
+fn problem(status: StatusCode, detail: &str) -> Response {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("error"),
+        "status": status.as_u16(),
+        "detail": detail,
+    });
+    (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
+}

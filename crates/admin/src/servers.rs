@@ -1,0 +1,52 @@
+//! `GET /servers` and `GET /status`.
+
+use std::time::UNIX_EPOCH;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+use tidings_engine::{Catalogue, Gateway, ServerStatus};
+use tidings_proto::ListKind;
+
+use crate::Admin;
+
+/// Every server with its state.
+pub(crate) async fn list(State(admin): State<Admin>) -> Json<Value> {
+    Json(describe(&admin.gateway))
+}
+
+/// The gateway as a whole.
+pub(crate) async fn status(State(admin): State<Admin>) -> Json<Value> {
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "ready": admin.gateway.is_ready(),
+        "requests_in_flight": admin.gateway.in_flight(),
+    }))
+}
+
+/// The servers of an engine, as the API and the command line show them.
+pub fn describe(gateway: &Gateway) -> Value {
+    let catalogue = gateway.catalogue().borrow().clone();
+    let servers: Vec<Value> = catalogue.servers.iter().map(|server| one(&catalogue, server)).collect();
+    json!({ "servers": servers })
+}
+
+fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
+    let offer = catalogue.snapshot.offer(server.id);
+    let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
+    json!({
+        "name": &*server.name,
+        "state": server.state.as_str(),
+        "source": server.origin.as_str(),
+        "era": server.era().map(|era| era.as_str()),
+        "revision": server.revision().map(|revision| revision.as_str()),
+        "tools": count(ListKind::Tools),
+        "resources": count(ListKind::Resources),
+        "resource_templates": count(ListKind::Templates),
+        "prompts": count(ListKind::Prompts),
+        "since": server.since.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        "connects": server.connects,
+        "error": server.error,
+    })
+}

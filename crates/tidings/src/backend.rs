@@ -1,0 +1,137 @@
+//! Where a command gets its answers: from the gateway that is running, else from one started for the occasion.
+
+use serde_json::{Value, json};
+use tidings_downstream::LIMITS;
+use tidings_downstream::auth::LOCAL;
+use tidings_engine::{Caller, Gateway, Reply};
+use tidings_proto::meta::{self, ModernMeta};
+use tidings_proto::{Method, Revision, headers};
+use tidings_wire::{Frame, RawId, request};
+
+use crate::cli::Cli;
+use crate::data::{DataDir, Running};
+use crate::failure::Failure;
+use crate::{settings, wiring};
+
+pub(crate) enum Backend {
+    Running(Running),
+    Own(Gateway),
+}
+
+impl Backend {
+    /// `--config` always means a gateway of one's own.
+    pub(crate) fn open(cli: &Cli) -> Result<Self, Failure> {
+        if cli.config.is_none()
+            && let Some(running) = DataDir::find(cli.data.as_deref())?.running()
+        {
+            return Ok(Self::Running(running));
+        }
+        let loaded = settings::load_to_run(cli.config.as_deref())?;
+        Ok(Self::Own(wiring::prepare(loaded.config)?.start(None)))
+    }
+
+    pub(crate) async fn close(self) {
+        if let Self::Own(gateway) = self {
+            gateway.shutdown().await;
+        }
+    }
+
+    /// The servers, as the API describes them.
+    pub(crate) async fn servers(&self) -> Result<Value, Failure> {
+        match self {
+            Self::Own(gateway) => {
+                gateway.settled().await;
+                Ok(tidings_admin::describe(gateway))
+            }
+            Self::Running(running) => {
+                let url = format!("{}/api/v1/servers", running.url);
+                let answer = reqwest::Client::new().get(url).bearer_auth(&running.token).send().await;
+                let answer = answer.map_err(|e| unreachable(running, &e))?;
+                let text = answer.text().await.map_err(|e| unreachable(running, &e))?;
+                serde_json::from_str(&text).map_err(Failure::failed)
+            }
+        }
+    }
+
+    /// One request, as a modern client makes it.
+    pub(crate) async fn request(&self, method: Method, mut params: Value) -> Result<Value, Failure> {
+        params["_meta"] = json!({
+            meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+            meta::CLIENT_INFO: { "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") },
+            meta::CLIENT_CAPABILITIES: {},
+        });
+        let id = RawId::from(1);
+        let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
+        let answer = match self {
+            Self::Running(running) => {
+                let name = method.name_param().and_then(|param| params[param].as_str()).unwrap_or_default();
+                self.post(running, method, name, body.to_vec()).await?
+            }
+            Self::Own(gateway) => {
+                let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
+                let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
+                let caller = gateway.modern_caller(gateway.new_client(), LOCAL, None, meta.capabilities);
+                let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
+                loop {
+                    match exchange.next().await {
+                        Reply::Answer(answer) => break answer.bytes.to_vec(),
+                        Reply::Cancelled => return Err(Failure::Failed("the request was cancelled".into())),
+                        _ => {}
+                    }
+                }
+            }
+        };
+        let answer: Value = serde_json::from_slice(&answer).map_err(Failure::failed)?;
+        match answer.get("error") {
+            Some(error) => {
+                Err(Failure::Failed(format!("{} ({})", error["message"].as_str().unwrap_or("error"), error["code"])))
+            }
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    async fn post(&self, running: &Running, method: Method, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        let mut post = reqwest::Client::new()
+            .post(format!("{}/mcp", running.url))
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", Revision::MODERN.as_str())
+            .header("mcp-method", method.as_str());
+        if !name.is_empty() {
+            post = post.header("mcp-name", &*headers::encode(name));
+        }
+        let answer = post.body(body).send().await.map_err(|e| unreachable(running, &e))?;
+        let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
+        let bytes = answer.bytes().await.map_err(|e| unreachable(running, &e))?;
+        if !streamed {
+            return Ok(bytes.to_vec());
+        }
+        let mut decoder = tidings_wire::sse::Decoder::new(LIMITS.max_bytes);
+        decoder.push(&bytes);
+        let mut last = Vec::new();
+        while let Some(event) = decoder.next_event().map_err(Failure::failed)? {
+            last = event.data.to_vec();
+        }
+        Ok(last)
+    }
+
+    /// All pages of a list.
+    pub(crate) async fn list(&self, kind: tidings_proto::ListKind) -> Result<Vec<Value>, Failure> {
+        let mut items = Vec::new();
+        let mut params = json!({});
+        loop {
+            let mut page = self.request(Method::List(kind), params).await?;
+            if let Some(Value::Array(more)) = page.get_mut(kind.member()).map(Value::take) {
+                items.extend(more);
+            }
+            match page.get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => return Ok(items),
+            }
+        }
+    }
+}
+
+fn unreachable(running: &Running, error: &reqwest::Error) -> Failure {
+    Failure::Failed(format!("the gateway at {} does not answer: {error}", running.url))
+}

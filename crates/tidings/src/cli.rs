@@ -1,0 +1,83 @@
+//! What users type.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// One MCP endpoint in front of all your MCP servers.
+#[derive(Parser, Debug)]
+#[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Where Tidings keeps its state [default: $TIDINGS_DATA, else the XDG data directory].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The configuration [default: $TIDINGS_CONFIG, ./tidings.toml, ./.mcp.json, the user's config directory].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log more (repeat for still more).
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz.
+    #[command(after_help = "Example:\n  tidings serve --config tidings.toml --listen 127.0.0.1:7337")]
+    Serve {
+        /// Where to listen [default: 127.0.0.1:7337].
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<tidings_config::Listen>,
+    },
+    /// Serve one client on standard input and output.
+    #[command(after_help = "Example:\n  claude mcp add tidings -- tidings stdio --config ~/tidings.toml")]
+    Stdio,
+    /// Show the servers and how they are.
+    #[command(after_help = "Example:\n  tidings servers --json")]
+    Servers {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the tools, or those whose name or description contains all the words of QUERY.
+    #[command(after_help = "Example:\n  tidings tools \"create issue\"")]
+    Tools {
+        /// Words to look for.
+        query: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool.
+    #[command(after_help = "Example:\n  tidings call echo '{\"text\": \"hello\"}'")]
+    Call {
+        /// The tool's name.
+        tool: String,
+        /// Its arguments as a JSON object.
+        #[arg(value_name = "JSON")]
+        arguments: Option<String>,
+        /// Print the whole result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a resource.
+    #[command(after_help = "Example:\n  tidings read demo://welcome")]
+    Read {
+        /// The resource's URI.
+        uri: String,
+        /// Print the whole result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Validate the configuration and say what is wrong, where, and what to do.
+    #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
+    Check {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of the configuration file.
+    #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
+    Schema,
+}

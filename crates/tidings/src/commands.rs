@@ -1,0 +1,27 @@
+//! One file per command.
+
+mod check;
+mod overview;
+mod serve;
+mod show;
+mod stdio;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+    match &cli.command {
+        None => overview::run(&cli).await,
+        Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
+        Some(Command::Stdio) => stdio::run(&cli).await,
+        Some(Command::Servers { json }) => show::servers(&cli, *json).await,
+        Some(Command::Tools { query, json }) => show::tools(&cli, query, *json).await,
+        Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,
+        Some(Command::Read { uri, json }) => show::read(&cli, uri, *json).await,
+        Some(Command::Check { json }) => check::run(&cli, *json),
+        Some(Command::Schema) => {
+            println!("{:#}", tidings_config::schema());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `tidings check`: validates the configuration without starting anything.
+
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::settings;
+
+pub(super) fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+    let loaded = match settings::load(cli.config.as_deref()) {
+        Ok(loaded) => loaded,
+        Err(Failure::Config(errors)) if as_json => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            println!("{:#}", json!({ "ok": false, "errors": errors }));
+            return Err(Failure::Failed("the configuration is not valid".into()));
+        }
+        Err(other) => return Err(other),
+    };
+    let warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
+    let unsupported: Vec<String> = loaded.config.unsupported().iter().map(ToString::to_string).collect();
+    let file = loaded.found.map(|found| found.path.display().to_string());
+    if as_json {
+        let ok = unsupported.is_empty();
+        println!("{:#}", json!({ "ok": ok, "file": file, "errors": unsupported, "warnings": warnings }));
+    } else {
+        for line in warnings.iter().chain(&unsupported) {
+            println!("{line}");
+        }
+        let enabled = loaded.config.enabled_servers().count();
+        match &file {
+            Some(file) if unsupported.is_empty() => {
+                println!("{file}: fine, {enabled} of {} servers enabled", loaded.config.servers.len())
+            }
+            Some(_) => {}
+            None => println!("no configuration found; `tidings serve` would show the built-in demo"),
+        }
+    }
+    if unsupported.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Failed("the configuration can not be run by this build".into()))
+    }
+}

@@ -1,0 +1,30 @@
+//! `tidings` alone: what is running, and the next useful command.
+
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+use crate::settings;
+
+pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
+    println!("Tidings {}: one MCP endpoint in front of all your MCP servers.\n", env!("CARGO_PKG_VERSION"));
+    match DataDir::find(cli.data.as_deref())?.running() {
+        Some(running) => {
+            println!("A gateway is running at {}/mcp.\n", running.url);
+            println!("  tidings servers      what is behind it");
+            println!("  tidings tools        what it offers");
+        }
+        None => {
+            match settings::load(cli.config.as_deref()) {
+                Ok(settings::Loaded { config, found: Some(found) }) => {
+                    println!("No gateway is running. {} has {} servers.\n", found.path.display(), config.servers.len());
+                }
+                Ok(_) => println!("No gateway is running, and there is no configuration yet.\n"),
+                Err(_) => println!("No gateway is running, and the configuration has errors: tidings check\n"),
+            }
+            println!("  tidings serve        serve over HTTP (without a configuration: a demo)");
+            println!("  tidings stdio        serve one client on standard input and output");
+        }
+    }
+    println!("  tidings --help       everything else");
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `tidings serve`: the gateway over HTTP.
+
+use tidings_config::{Config, Listen};
+use tidings_downstream::auth::{Token, Tokens};
+use tidings_downstream::http::{self, Options};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+use crate::{settings, wiring};
+
+pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure> {
+    let loaded = settings::load_to_run(cli.config.as_deref())?;
+    let config = loaded.config;
+    let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
+    let tokens = tokens(&config)?;
+    if !listen.is_loopback() && tokens.is_none() {
+        return Err(Failure::Usage(format!(
+            "{listen} can be reached from other machines; add [auth] tokens to the configuration, or listen on 127.0.0.1"
+        )));
+    }
+    let data = DataDir::find(cli.data.as_deref())?;
+    let admin_token = data.admin_token()?;
+    let listener = TcpListener::bind((listen.host.as_str(), listen.port))
+        .await
+        .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    let demo = config.servers.is_empty();
+    let gateway = wiring::prepare(config)?.start(None);
+    let url = format!("http://{address}");
+    let announcement = data.announce(&url)?;
+    greet(&url, demo);
+    let stop = CancellationToken::new();
+    tokio::spawn(ring_on_signal(stop.clone()));
+    let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
+    let others = tidings_admin::router(gateway.clone(), &admin_token);
+    http::serve(listener, gateway.clone(), others, options, stop).await;
+    drop(announcement);
+    gateway.shutdown().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The configured tokens. Limits that this build does not enforce are refused, not ignored.
+fn tokens(config: &Config) -> Result<Option<Tokens>, Failure> {
+    let Some(auth) = &config.auth else { return Ok(None) };
+    if let Some(token) = auth.tokens.iter().find(|token| token.servers != ["*"]) {
+        return Err(Failure::Failed(format!(
+            "auth.tokens: \"{}\" is limited to some servers, which this build does not enforce yet; use servers = [\"*\"]",
+            token.name
+        )));
+    }
+    let known = auth.tokens.iter().map(|token| Token { name: token.name.clone(), sha256: token.sha256 }).collect();
+    Ok(Some(Tokens::new(known)))
+}
+
+pub(super) async fn ring_on_signal(stop: CancellationToken) {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping: running requests are finished first");
+    stop.cancel();
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    // Asked twice: no more patience.
+    std::process::exit(130);
+}
+
+/// What to do next, on standard error like everything that is not asked for.
+fn greet(url: &str, demo: bool) {
+    let what = if demo { "a demo (no server is configured yet)" } else { "your servers" };
+    eprintln!("Tidings serves {what} at {url}/mcp\n");
+    eprintln!("Connect a client:");
+    eprintln!("  Claude Code     claude mcp add --transport http tidings {url}/mcp");
+    eprintln!("  Codex           codex mcp add tidings --url {url}/mcp");
+    eprintln!("  Cursor, others  {{\"mcpServers\": {{\"tidings\": {{\"url\": \"{url}/mcp\"}}}}}}");
+    eprintln!("Look behind it:");
+    eprintln!("  tidings servers");
+    eprintln!("  tidings tools");
+    if demo {
+        eprintln!("  tidings call echo '{{\"text\": \"hello\"}}'");
+        eprintln!("See a change: every 20 seconds the tool `visitor` comes or goes; run `tidings tools` again.");
+        eprintln!(
+            "Add your own: write tidings.toml with [servers.NAME] command = \"…\" or url = \"…\", and start again."
+        );
+    }
+    eprintln!();
+}

@@ -1,0 +1,121 @@
+//! Commands that use what is behind the gateway: `servers`, `tools`, `call`, `read`.
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use tidings_proto::{ListKind, Method};
+
+use crate::backend::Backend;
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// Text in a style, where the terminal has styles.
+fn styled(style: Style, text: &str) -> String {
+    use std::io::IsTerminal as _;
+    if std::io::stdout().is_terminal() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+    let backend = Backend::open(cli)?;
+    let found = backend.servers().await;
+    backend.close().await;
+    let found = found?;
+    if as_json {
+        println!("{found:#}");
+        return Ok(());
+    }
+    let rows = found["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let width = rows.iter().filter_map(|row| row["name"].as_str()).map(str::len).max().unwrap_or(0);
+    for row in rows {
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let state = text("state");
+        let style = if state == "ready" { GOOD } else { BAD };
+        let counts = format!("{} tools, {} resources, {} prompts", row["tools"], row["resources"], row["prompts"]);
+        println!(
+            "{}  {}  {:10}  {counts}",
+            styled(BOLD, &format!("{:width$}", text("name"))),
+            styled(style, &format!("{state:10}")),
+            text("revision")
+        );
+        if let Some(error) = row["error"].as_str() {
+            println!("{:width$}  {}", "", styled(DIM, error));
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn tools(cli: &Cli, query: &[String], as_json: bool) -> Result<(), Failure> {
+    let backend = Backend::open(cli)?;
+    let listed = backend.list(ListKind::Tools).await;
+    backend.close().await;
+    let words: Vec<String> = query.iter().flat_map(|q| q.split_whitespace()).map(str::to_lowercase).collect();
+    let matches = |tool: &Value| {
+        let text = format!("{} {}", tool["name"], tool["description"]).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    let tools: Vec<Value> = listed?.into_iter().filter(matches).collect();
+    if as_json {
+        println!("{:#}", json!({ "tools": tools }));
+        return Ok(());
+    }
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap_or_default();
+        let first = tool["description"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
+        println!("{}  {first}", styled(BOLD, name));
+    }
+    if tools.is_empty() && !words.is_empty() {
+        return Err(Failure::Failed(format!("no tool matches \"{}\"; `tidings tools` lists all", words.join(" "))));
+    }
+    Ok(())
+}
+
+pub(super) async fn call(cli: &Cli, tool: &str, arguments: Option<&str>, as_json: bool) -> Result<(), Failure> {
+    let arguments: Value = match arguments.map(serde_json::from_str) {
+        None => json!({}),
+        Some(Ok(Value::Object(object))) => Value::Object(object),
+        Some(Ok(_)) => {
+            return Err(Failure::Usage("the arguments must be a JSON object, such as '{\"text\": \"hi\"}'".into()));
+        }
+        Some(Err(error)) => return Err(Failure::Usage(format!("the arguments are not JSON: {error}"))),
+    };
+    let backend = Backend::open(cli)?;
+    let result = backend.request(Method::ToolsCall, json!({ "name": tool, "arguments": arguments })).await;
+    backend.close().await;
+    let result = result?;
+    if as_json {
+        println!("{result:#}");
+    } else {
+        for block in result["content"].as_array().into_iter().flatten() {
+            match block["text"].as_str() {
+                Some(text) => println!("{text}"),
+                None => println!("{block}"),
+            }
+        }
+    }
+    if result["isError"] == true {
+        return Err(Failure::Failed(format!("the tool {tool} reports an error")));
+    }
+    Ok(())
+}
+
+pub(super) async fn read(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failure> {
+    let backend = Backend::open(cli)?;
+    let result = backend.request(Method::ResourcesRead, json!({ "uri": uri })).await;
+    backend.close().await;
+    let result = result?;
+    if as_json {
+        println!("{result:#}");
+        return Ok(());
+    }
+    for content in result["contents"].as_array().into_iter().flatten() {
+        match content["text"].as_str() {
+            Some(text) => print!("{text}"),
+            None => println!("{content}"),
+        }
+    }
+    Ok(())
+}

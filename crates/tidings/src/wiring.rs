@@ -1,0 +1,110 @@
+//! From the configuration's plan to the engine's.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidings_config::{Config, Transport};
+use tidings_engine::{Gateway, Isolation, Names, Origin, ServerPlan, Settings, Source};
+use tidings_proto::{Era, View};
+use tidings_sources::Demo;
+use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+
+use crate::failure::Failure;
+
+/// Everything that can fail is done: only the servers are left to start.
+pub(crate) struct Prepared {
+    config: Config,
+    connector: Connector,
+}
+
+/// Gets ready to start.
+pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
+    let helper = std::env::current_exe().ok();
+    let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
+    Ok(Prepared { config, connector })
+}
+
+impl Prepared {
+    /// Starts the engine. With no server configured at all it shows the demo. `only_client`: the capabilities and era of
+    /// the one client there will be.
+    pub(crate) fn start(self, only_client: Option<(Value, Era)>) -> Gateway {
+        let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
+        if self.config.servers.is_empty() {
+            plans.push(demo());
+        }
+        Gateway::start(settings(&self.config), plans, self.connector, only_client)
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let (gateway, notifications) = (&config.gateway, &config.notifications);
+    Settings {
+        start_wait: gateway.start_wait,
+        timeout: gateway.timeout,
+        max_timeout: gateway.max_timeout,
+        page_size: gateway.page_size,
+        view: match gateway.view {
+            tidings_config::View::Strict => View::Strict,
+            tidings_config::View::Pass => View::Pass,
+        },
+        names: match gateway.names {
+            tidings_config::Naming::Auto => Names::Auto,
+            tidings_config::Naming::Prefix => Names::Prefix,
+            tidings_config::Naming::None => Names::None,
+        },
+        list_quiet: notifications.list_quiet,
+        list_max_wait: notifications.list_max_wait,
+        poll_interval: notifications.poll_interval,
+        limits: Default::default(),
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+/// `None` for kinds of servers that are refused before this.
+fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
+    let transport = match &server.transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            Link::Stdio(StdioSpec { program: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() })
+        }
+        Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
+        Transport::Container { .. } | Transport::Project { .. } => return None,
+    };
+    let era = match server.era {
+        tidings_config::EraChoice::Auto => EraChoice::Auto,
+        tidings_config::EraChoice::Modern => EraChoice::Modern,
+        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
+    };
+    let filter = server.tools.clone();
+    Some(ServerPlan {
+        source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era }),
+        origin: Origin::File,
+        name: server.name.clone(),
+        name_prefix: server.name_prefix(),
+        uri_prefix: server.uri_prefix(),
+        transparent_uris: server.uris == tidings_config::UriMode::Transparent,
+        isolation: match server.isolation {
+            tidings_config::Isolation::Auto => Isolation::Auto,
+            tidings_config::Isolation::Session => Isolation::Session,
+        },
+        timeout: server.timeout,
+        max_timeout: server.max_timeout,
+        poll_interval: server.poll_interval,
+        permits: Arc::new(move |name| filter.permits(name)),
+    })
+}
+
+fn demo() -> ServerPlan {
+    ServerPlan {
+        source: Source::Local(Arc::new(Demo)),
+        origin: Origin::BuiltIn,
+        name: "demo".into(),
+        name_prefix: "demo".into(),
+        uri_prefix: "demo".into(),
+        transparent_uris: true,
+        isolation: Isolation::Auto,
+        timeout: None,
+        max_timeout: None,
+        poll_interval: None,
+        permits: Arc::new(|_| true),
+    }
+}
