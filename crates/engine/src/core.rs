@@ -8,8 +8,11 @@ use tidings_hub::asks::{Ask, Asks};
 use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_upstream::FIRST_CALL_ID;
-use tidings_wire::RawId;
+use tidings_wire::{Frame, RawId};
 use tokio::sync::Notify;
+
+/// How many messages may wait beside the stream of a call.
+const ASIDE: usize = 256;
 
 /// Never held across an await.
 pub(crate) struct Core(Mutex<State>);
@@ -17,7 +20,25 @@ pub(crate) struct Core(Mutex<State>);
 pub(crate) struct State {
     pub(crate) calls: Calls,
     pub(crate) asks: Asks,
-    waiting: HashMap<CallId, Arc<Notify>>,
+    waiting: HashMap<CallId, Arc<Waiter>>,
+}
+
+/// Whoever waits for a call, and what reached it by other ways than the call's own stream.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    bell: Notify,
+    aside: Mutex<Vec<Frame>>,
+}
+
+impl Waiter {
+    /// Rings when the call was ended by somebody else, or when there is something aside.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    pub(crate) fn take_aside(&self) -> Vec<Frame> {
+        std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A call that was taken out of the table, with the questions that are moot now.
@@ -50,13 +71,13 @@ impl Core {
     }
 
     /// Registers a call; the notifier rings when somebody else ends it.
-    pub(crate) fn begin(&self, call: NewCall, now: Instant) -> Result<(CallId, Arc<Notify>, Instant), BeginError> {
+    pub(crate) fn begin(&self, call: NewCall, now: Instant) -> Result<(CallId, Arc<Waiter>, Instant), BeginError> {
         let mut state = self.lock();
         let id = state.calls.begin(call, now)?;
-        let bell = Arc::new(Notify::new());
-        state.waiting.insert(id, Arc::clone(&bell));
+        let waiter = Arc::new(Waiter::default());
+        state.waiting.insert(id, Arc::clone(&waiter));
         let deadline = state.calls.get(id).map_or(now, |call| call.deadline);
-        Ok((id, bell, deadline))
+        Ok((id, waiter, deadline))
     }
 
     /// Takes a call out; `None` when somebody else was first.
@@ -66,6 +87,19 @@ impl Core {
         state.waiting.remove(&id);
         let moot = state.asks.call_over(id);
         Some(Ended { call, moot })
+    }
+
+    /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.
+    pub(crate) fn give_to_sole(&self, link: LinkKey, frame: Frame) -> Option<Frame> {
+        let state = self.lock();
+        let Some(waiter) = state.calls.sole_on(link).and_then(|id| state.waiting.get(&id)) else { return Some(frame) };
+        let mut aside = waiter.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        if aside.len() >= ASIDE {
+            return Some(frame);
+        }
+        aside.push(frame);
+        waiter.bell.notify_one();
+        None
     }
 
     /// A client cancels one of its calls.
@@ -90,8 +124,8 @@ impl Core {
 
 impl State {
     fn ended(&mut self, id: CallId, call: Call) -> Ended {
-        if let Some(bell) = self.waiting.remove(&id) {
-            bell.notify_one();
+        if let Some(waiter) = self.waiting.remove(&id) {
+            waiter.bell.notify_one();
         }
         Ended { call, moot: self.asks.call_over(id) }
     }

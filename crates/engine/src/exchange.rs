@@ -1,5 +1,6 @@
 //! One request of a client, from its arrival to its answer.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
 use tidings_wire::{Frame, Kind, RawId, get, notification};
-use tokio::sync::Notify;
 
+use crate::core::Waiter;
 use crate::gateway::Inner;
 use crate::relay::Relay;
 use crate::routing::Routed;
@@ -61,7 +62,9 @@ struct Calling {
     routed: Routed,
     live: LiveLink,
     call: CallId,
-    bell: Arc<Notify>,
+    waiter: Arc<Waiter>,
+    /// Messages that came beside the stream, not yet passed on.
+    aside: VecDeque<Frame>,
     deadline: Instant,
     silent_for: Duration,
     events: CallStream,
@@ -175,7 +178,7 @@ impl Exchange {
             timeout,
             max_timeout,
         };
-        let (call, bell, deadline) = self.gateway.core.begin(new, Instant::now()).map_err(|error| match error {
+        let (call, waiter, deadline) = self.gateway.core.begin(new, Instant::now()).map_err(|error| match error {
             BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
             BeginError::TooMany { limit } => Refusal::TooMany { limit },
         })?;
@@ -202,7 +205,17 @@ impl Exchange {
             params: self.mirrored(&routed, revision.era()),
         };
         let events = live.link.call(outgoing);
-        Ok(Calling { routed, live, call, bell, deadline, silent_for: timeout, events, repetition })
+        Ok(Calling {
+            routed,
+            live,
+            call,
+            waiter,
+            aside: VecDeque::new(),
+            deadline,
+            silent_for: timeout,
+            events,
+            repetition,
+        })
     }
 
     /// Tool parameters that a modern server wants in headers.
@@ -249,10 +262,17 @@ impl Exchange {
         if calling.repetition == Repetition::UnderWay {
             return self.repeat().await;
         }
+        if let Some(frame) = calling.aside.pop_front() {
+            return Ok(self.relay(&frame).map(Reply::Message));
+        }
         let deadline = calling.deadline;
         let event = tokio::select! {
             biased;
-            () = calling.bell.notified() => return Ok(Some(Reply::Cancelled)),
+            () = calling.waiter.rung() => {
+                calling.aside.extend(calling.waiter.take_aside());
+                let gone = self.gateway.core.lock().calls.get(calling.call).is_none();
+                return Ok(gone.then_some(Reply::Cancelled));
+            }
             event = calling.events.next() => event,
             () = tokio::time::sleep_until(deadline.into()) => return self.timed_out(),
         };

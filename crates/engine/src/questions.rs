@@ -68,6 +68,10 @@ impl Inner {
     pub(crate) fn unowned(self: &Arc<Self>, server: &Arc<Server>, key: LinkKey, link: &SharedLink, frame: Frame) {
         let method = frame.method().into_owned();
         if frame.kind() == Kind::Request {
+            // Some servers ask on their standalone stream what they need for a call.
+            let Some(frame) = (if method == "ping" { Some(frame) } else { self.core.give_to_sole(key, frame) }) else {
+                return;
+            };
             let only = self.only_session();
             return self.ask(only.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
                 session.sink.push(bytes);

@@ -45,7 +45,8 @@ impl Backend {
             }
             Self::Running(running) => {
                 let url = format!("{}/api/v1/servers", running.url);
-                let answer = reqwest::Client::new().get(url).bearer_auth(&running.token).send().await;
+                let client = tidings_upstream::http_client().map_err(Failure::failed)?;
+                let answer = client.get(url).bearer_auth(&running.token).send().await;
                 let answer = answer.map_err(|e| unreachable(running, &e))?;
                 let text = answer.text().await.map_err(|e| unreachable(running, &e))?;
                 serde_json::from_str(&text).map_err(Failure::failed)
@@ -91,7 +92,8 @@ impl Backend {
     }
 
     async fn post(&self, running: &Running, method: Method, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        let mut post = reqwest::Client::new()
+        let client = tidings_upstream::http_client().map_err(Failure::failed)?;
+        let mut post = client
             .post(format!("{}/mcp", running.url))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_proto::{Era, Method, Revision, capabilities, code, meta};
-use tidings_wire::{Frame, Kind, RawId, notification, request};
+use tidings_wire::{Frame, Kind, RawId, elements, get_path, notification, request, string_at};
 
 use crate::link::{Link, Outgoing};
 use crate::{EraChoice, LinkError};
@@ -17,7 +17,7 @@ const INTRODUCTION: Duration = Duration::from_secs(60);
 
 const PROBE_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
-const SECOND_PROBE_ID: u64 = 3;
+const MODERN_IDS: [u64; 2] = [3, 4];
 
 /// How we introduce ourselves to a legacy server.
 #[derive(Clone, Debug)]
@@ -71,6 +71,9 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Resul
         Err(_) => Ok(Probed::Legacy),
         Ok(Ok(frame)) => match read_discover(&frame) {
             Discovered::Hello(hello) => Ok(Probed::Modern(hello)),
+            Discovered::TryAgain => {
+                introduce_modern(link, introduction).await.map(|hello| Probed::Modern(Box::new(hello)))
+            }
             Discovered::OtherModern(reason) => Err(LinkError::Refused(reason)),
             Discovered::NotModern => Ok(Probed::Legacy),
         },
@@ -83,13 +86,16 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Resul
 
 /// The modern introduction, when the era is known.
 pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introduction) -> Result<Hello, LinkError> {
-    let call = link.call(discover(SECOND_PROBE_ID, introduction));
-    let frame = within_introduction(call.answer()).await?;
-    match read_discover(&frame) {
-        Discovered::Hello(hello) => Ok(*hello),
-        Discovered::OtherModern(reason) => Err(LinkError::Refused(reason)),
-        Discovered::NotModern => Err(LinkError::Refused("it does not answer server/discover".into())),
+    for id in MODERN_IDS {
+        let frame = within_introduction(link.call(discover(id, introduction)).answer()).await?;
+        match read_discover(&frame) {
+            Discovered::Hello(hello) => return Ok(*hello),
+            Discovered::TryAgain => {}
+            Discovered::OtherModern(reason) => return Err(LinkError::Refused(reason)),
+            Discovered::NotModern => return Err(LinkError::Refused("it does not answer server/discover".into())),
+        }
     }
+    Err(LinkError::Refused("it refuses a protocol version that it says it supports".into()))
 }
 
 /// What became of the legacy introduction.
@@ -144,6 +150,8 @@ async fn within_introduction<T>(answer: impl Future<Output = Result<T, LinkError
 
 enum Discovered {
     Hello(Box<Hello>),
+    /// It refused the version, and named that very version as one it supports.
+    TryAgain,
     OtherModern(String),
     NotModern,
 }
@@ -151,6 +159,11 @@ enum Discovered {
 fn read_discover(frame: &Frame) -> Discovered {
     if frame.kind() == Kind::Error {
         let (code, message) = read_error(frame);
+        let supported = frame.outcome().and_then(|error| get_path(frame.bytes(), error, &["data", "supported"]));
+        let ours = |at| string_at(frame.bytes(), at).is_some_and(|v| v == Revision::MODERN.as_str());
+        if code == code::UNSUPPORTED_VERSION && supported.is_some_and(|list| elements(frame.bytes(), list).any(ours)) {
+            return Discovered::TryAgain;
+        }
         return if code::is_modern(code) {
             Discovered::OtherModern(format!("{message} ({code})"))
         } else {

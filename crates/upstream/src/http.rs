@@ -31,8 +31,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long our own short posts (notifications, answers) may take.
 const POST: Duration = Duration::from_secs(30);
 
-/// One client for all servers; it pools connections per host.
-pub(crate) fn client() -> Result<reqwest::Client, LinkError> {
+/// An HTTP client as links use it: it pools connections per host and follows no redirects.
+pub fn client() -> Result<reqwest::Client, LinkError> {
     // Fails only when one was installed before, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()

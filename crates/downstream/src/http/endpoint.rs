@@ -122,7 +122,7 @@ impl Endpoint {
         if received.headers.contains_key(SESSION) && !received.claims_modern() {
             drop(method);
             return match self.session_of(received) {
-                Ok(session) => self.legacy(&session, frame).await,
+                Ok(session) => self.legacy(received, &session, frame).await,
                 Err(refused) => refused.into(),
             };
         }
@@ -233,6 +233,12 @@ pub(super) fn accepts(accept: Option<&str>, wanted: &[&str]) -> bool {
             range == "*/*" || range.eq_ignore_ascii_case(wanted) || range.strip_suffix("/*") == Some(group)
         })
     })
+}
+
+/// Whether a client names the event stream before JSON, and so prefers it.
+pub(super) fn prefers_events(accept: Option<&str>) -> bool {
+    let position = |kind: &str| accept.and_then(|accept| accept.find(kind));
+    matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
 }
 
 fn unauthorized() -> Response<Body> {

@@ -12,7 +12,7 @@ use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind};
 
 use super::body;
-use super::endpoint::{Endpoint, Received, SESSION, accepts};
+use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
 use super::reply_stream::{First, ReplyStream, parse_event_id};
 use super::sessions::{HttpSession, InUse};
 use crate::batch::{self, dispatch, legacy_method};
@@ -41,7 +41,12 @@ impl Endpoint {
         }
     }
 
-    pub(super) async fn legacy(&self, http: &Arc<HttpSession>, frame: Frame) -> Response<Body> {
+    pub(super) async fn legacy(
+        &self,
+        received: &Received<'_>,
+        http: &Arc<HttpSession>,
+        frame: Frame,
+    ) -> Response<Body> {
         let Some(session) = http.session() else { return body::empty(404) };
         let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
             dispatch(&self.gateway, session, &frame);
@@ -57,6 +62,9 @@ impl Endpoint {
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
         let stream = http.new_stream();
+        if prefers_events(received.header(ACCEPT)) {
+            stream.open();
+        }
         // A disconnect is no cancellation in this era, so the exchange must not depend on this connection.
         tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(http)));
         self.respond(http, session, &stream).await

@@ -16,6 +16,8 @@ use super::body::{KEEP_ALIVE, QUIET};
 /// How much is kept for a client that is away or slow. Beyond it the oldest notifications go; the answer stays.
 const EVENTS: usize = 1_000;
 const BYTES: usize = 4 << 20;
+/// How long a client should wait before it comes back, in milliseconds.
+const RETRY: u64 = 1_000;
 
 /// One stream of a session: that of a request, or the standalone one.
 pub(super) struct ReplyStream {
@@ -167,7 +169,7 @@ struct Cursor {
 impl Cursor {
     async fn step(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.prime) {
-            return Some(sse::encode(Some(&self.event_id(self.next)), None, b""));
+            return Some(sse::encode(Some(&self.event_id(self.next)), Some(RETRY), b""));
         }
         let stream = Arc::clone(&self.stream);
         loop {
