@@ -56,7 +56,7 @@ async fn answer_part(
             let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
             loop {
                 match exchange.next().await {
-                    Reply::Answer(answer) => return Some(answer.bytes),
+                    Reply::Answer(answer) => return Some(answer.payload.to_bytes()),
                     Reply::Cancelled => return None,
                     Reply::Message(message) => push(message),
                     Reply::Opened | Reply::Interrupted(_) => {}

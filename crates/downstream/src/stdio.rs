@@ -223,7 +223,7 @@ impl Connection {
             match exchange.next().await {
                 Reply::Message(message) => self.outbox.push(&one_line(&message)),
                 Reply::Answer(answer) => {
-                    self.outbox.push(&one_line(&answer.bytes));
+                    self.outbox.push(&one_line(&answer.payload.to_bytes()));
                     if method == Method::Listen && answer.error.is_none() {
                         // One page of the specification asks for the result, another for this.
                         let params = format!("{{\"requestId\":{id}}}");
@@ -258,12 +258,15 @@ impl Connection {
         let sink = Arc::new(Unasked(Arc::clone(&self.outbox)));
         let (session, answer) = self.gateway.initialize(frame, id, LOCAL, sink).await?;
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
-        self.outbox.push(&one_line(&answer.bytes));
+        self.outbox.push(&one_line(&answer.payload.to_bytes()));
         Ok(())
     }
 
     async fn finish(&self) {
         self.gateway.drain();
+        if let Some(session) = self.session() {
+            self.gateway.no_more_answers(&session);
+        }
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(session) = self.session() {
@@ -298,7 +301,10 @@ async fn next_line(
 ) -> Option<Result<Bytes, FrameError>> {
     loop {
         if let Some(at) = memchr::memchr(b'\n', &lines.buffer[lines.searched..]) {
-            let line = lines.buffer.split_to(lines.searched + at + 1).freeze();
+            let mut line = lines.buffer.split_to(lines.searched + at + 1);
+            // The line break frames the message and is no part of it.
+            line.truncate(lines.searched + at);
+            let line = line.freeze();
             lines.searched = 0;
             if !std::mem::take(&mut lines.skipping) && !line.iter().all(u8::is_ascii_whitespace) {
                 return Some(Ok(line));

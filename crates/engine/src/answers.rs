@@ -1,5 +1,6 @@
 //! What the gateway answers by itself: introductions, lists, levels.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
-use tidings_wire::{Frame, RawId, encode_string};
+use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::gateway::{Gateway, Inner};
 use crate::session::{Caller, ClientSink, Session};
@@ -35,6 +36,7 @@ impl Gateway {
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
             level: Mutex::default(),
             sink,
+            silent: AtomicBool::new(false),
             own_links: tokio::sync::Mutex::default(),
         });
         // A server that is alone speaks for itself, so it must have spoken.
@@ -134,13 +136,13 @@ impl Inner {
         let snapshot = self.snapshot_for(caller).await;
         let listing = snapshot.listing(kind, revision);
         let page = listing.page(after.as_ref(), self.settings.page_size);
-        let mut out = BytesMut::with_capacity(page.items.len() + 256);
+        let mut out = BytesMut::with_capacity(128);
         out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.put_slice(id.as_str().as_bytes());
         out.put_slice(br#","result":{""#);
         out.put_slice(kind.member().as_bytes());
         out.put_slice(br#"":["#);
-        out.put_slice(&page.items);
+        let head = out.split().freeze();
         out.put_u8(b']');
         if let Some(next) = &page.next {
             out.put_slice(br#","nextCursor":"#);
@@ -152,7 +154,8 @@ impl Inner {
             out.put_slice(hints.as_bytes());
         }
         out.put_slice(b"}}");
-        Ok(Answer { bytes: out.freeze(), error: None })
+        // The items are those of every client with this view: they are shared, not copied.
+        Ok(Answer { payload: Payload::around(head, page.items, out.freeze()), error: None })
     }
 
     /// Answers `logging/setLevel`.

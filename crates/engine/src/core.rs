@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(crate) calls: Calls,
     pub(crate) asks: Asks,
     waiting: HashMap<CallId, Arc<Waiter>>,
+    /// Requests that are not sent yet: a cancellation may come while their server is still being found.
+    arriving: HashMap<(ClientKey, RawId), Arc<Waiter>>,
 }
 
 /// Whoever waits for a call, and what reached it by other ways than the call's own stream.
@@ -28,12 +30,53 @@ pub(crate) struct State {
 pub(crate) struct Waiter {
     bell: Notify,
     aside: Mutex<Vec<Frame>>,
+    sending: Mutex<Sending>,
+}
+
+/// Whether the server has heard of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sending {
+    #[default]
+    NotYet,
+    Done,
+    /// It was given up first.
+    Never,
 }
 
 impl Waiter {
     /// Rings when the call was ended by somebody else, or when there is something aside.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    /// Leaves a message for whoever waits. Gives it back when there are too many.
+    fn give(&self, frame: Frame) -> Option<Frame> {
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        if aside.len() >= ASIDE {
+            return Some(frame);
+        }
+        aside.push(frame);
+        self.bell.notify_one();
+        None
+    }
+
+    /// Sends the request, unless it was given up before.
+    pub(crate) fn send<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sending == Sending::Never {
+            return None;
+        }
+        *sending = Sending::Done;
+        Some(send())
+    }
+
+    /// Gives the call up. Tells whether the server knows it, and so must be told.
+    fn give_up(&self) -> bool {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sending == Sending::NotYet {
+            *sending = Sending::Never;
+        }
+        *sending == Sending::Done
     }
 
     pub(crate) fn take_aside(&self) -> Vec<Frame> {
@@ -44,7 +87,17 @@ impl Waiter {
 /// A call that was taken out of the table, with the questions that are moot now.
 pub(crate) struct Ended {
     pub(crate) call: Call,
+    /// Whether its server has heard of it.
+    pub(crate) sent: bool,
     pub(crate) moot: Vec<(u64, Ask)>,
+}
+
+/// What a cancellation meets.
+pub(crate) enum Cancelled {
+    Running(CallId, Box<Ended>),
+    /// A request that is not sent yet, and now never will be.
+    Arriving,
+    Unknown,
 }
 
 /// What a client leaves behind.
@@ -59,6 +112,7 @@ impl Core {
             calls: Calls::new(limits, FIRST_CALL_ID),
             asks: Asks::default(),
             waiting: HashMap::new(),
+            arriving: HashMap::new(),
         }))
     }
 
@@ -70,48 +124,86 @@ impl Core {
         self.lock().calls.mint().0
     }
 
-    /// Registers a call; the notifier rings when somebody else ends it.
-    pub(crate) fn begin(&self, call: NewCall, now: Instant) -> Result<(CallId, Arc<Waiter>, Instant), BeginError> {
-        let mut state = self.lock();
-        let id = state.calls.begin(call, now)?;
+    /// A request has come in; from now on it can be cancelled.
+    pub(crate) fn arrive(&self, client: ClientKey, id: &RawId) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter::default());
-        state.waiting.insert(id, Arc::clone(&waiter));
+        self.lock().arriving.insert((client, id.clone()), Arc::clone(&waiter));
+        waiter
+    }
+
+    /// Whether a client has a request with this id under way.
+    pub(crate) fn knows(&self, client: ClientKey, id: &RawId) -> bool {
+        let state = self.lock();
+        state.calls.find(client, id).is_some() || state.arriving.contains_key(&(client, id.clone()))
+    }
+
+    /// The request was sent, or ended before that.
+    pub(crate) fn arrived(&self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        self.lock().arrived(client, id, waiter);
+    }
+
+    /// Registers a call; the waiter's bell rings when somebody else ends it.
+    pub(crate) fn begin(
+        &self,
+        call: NewCall,
+        waiter: &Arc<Waiter>,
+        now: Instant,
+    ) -> Result<(CallId, Instant), BeginError> {
+        let mut state = self.lock();
+        state.arrived(call.client, &call.id, waiter);
+        let id = state.calls.begin(call, now)?;
+        state.waiting.insert(id, Arc::clone(waiter));
         let deadline = state.calls.get(id).map_or(now, |call| call.deadline);
-        Ok((id, waiter, deadline))
+        Ok((id, deadline))
     }
 
     /// Takes a call out; `None` when somebody else was first.
     pub(crate) fn finish(&self, id: CallId) -> Option<Ended> {
         let mut state = self.lock();
         let call = state.calls.finish(id)?;
-        state.waiting.remove(&id);
+        let sent = state.waiting.remove(&id).is_none_or(|waiter| waiter.give_up());
         let moot = state.asks.call_over(id);
-        Some(Ended { call, moot })
+        Some(Ended { call, sent, moot })
     }
 
     /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.
     pub(crate) fn give_to_sole(&self, link: LinkKey, frame: Frame) -> Option<Frame> {
         let state = self.lock();
         let Some(waiter) = state.calls.sole_on(link).and_then(|id| state.waiting.get(&id)) else { return Some(frame) };
-        let mut aside = waiter.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        if aside.len() >= ASIDE {
-            return Some(frame);
+        waiter.give(frame)
+    }
+
+    /// Gives progress that came beside all streams to the call that its token names, if that still runs.
+    pub(crate) fn give_progress(&self, link: LinkKey, frame: Frame) {
+        let token = frame.param(&["progressToken"]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
+        let state = self.lock();
+        let call = token.map(CallId).filter(|id| state.calls.get(*id).is_some_and(|call| call.link == link));
+        if let Some(waiter) = call.and_then(|id| state.waiting.get(&id)) {
+            waiter.give(frame);
         }
-        aside.push(frame);
-        waiter.bell.notify_one();
-        None
     }
 
     /// A client cancels one of its calls.
-    pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Option<(CallId, Ended)> {
+    pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Cancelled {
         let mut state = self.lock();
-        let (call_id, call) = state.calls.cancel(client, id)?;
-        Some((call_id, state.ended(call_id, call)))
+        if let Some((call_id, call)) = state.calls.cancel(client, id) {
+            return Cancelled::Running(call_id, Box::new(state.ended(call_id, call)));
+        }
+        match state.arriving.get(&(client, id.clone())) {
+            Some(waiter) => {
+                waiter.give_up();
+                Cancelled::Arriving
+            }
+            None => Cancelled::Unknown,
+        }
     }
 
     /// A client is gone: everything it had in flight, and every question it will not answer.
     pub(crate) fn client_gone(&self, client: ClientKey) -> Gone {
         let mut state = self.lock();
+        for (_, waiter) in state.arriving.iter().filter(|((owner, _), _)| *owner == client) {
+            waiter.give_up();
+        }
         let calls = state.calls.client_gone(client);
         let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
         Gone { calls: ended, unanswered: state.asks.client_gone(client) }
@@ -124,9 +216,18 @@ impl Core {
 
 impl State {
     fn ended(&mut self, id: CallId, call: Call) -> Ended {
-        if let Some(waiter) = self.waiting.remove(&id) {
+        let sent = self.waiting.remove(&id).is_none_or(|waiter| {
             waiter.bell.notify_one();
+            waiter.give_up()
+        });
+        Ended { call, sent, moot: self.asks.call_over(id) }
+    }
+
+    fn arrived(&mut self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        let key = (client, id.clone());
+        // A client that uses an id twice at a time has only the later one here.
+        if self.arriving.get(&key).is_some_and(|other| Arc::ptr_eq(other, waiter)) {
+            self.arriving.remove(&key);
         }
-        Ended { call, moot: self.asks.call_over(id) }
     }
 }

@@ -48,6 +48,7 @@ pub struct Exchange {
     frame: Frame,
     method: Method,
     id: RawId,
+    waiter: Arc<Waiter>,
     stage: Stage,
 }
 
@@ -62,7 +63,6 @@ struct Calling {
     routed: Routed,
     live: LiveLink,
     call: CallId,
-    waiter: Arc<Waiter>,
     /// Messages that came beside the stream, not yet passed on.
     aside: VecDeque<Frame>,
     deadline: Instant,
@@ -81,7 +81,8 @@ enum Repetition {
 
 impl Exchange {
     pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
-        Self { gateway, caller, frame, method, id, stage: Stage::Start }
+        let waiter = gateway.core.arrive(caller.key(), &id);
+        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start }
     }
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
@@ -111,7 +112,7 @@ impl Exchange {
 
     fn refuse(&self, refusal: &Refusal) -> Answer {
         let era = self.caller.era();
-        Answer { bytes: refusal.respond(&self.id, era), error: Some(refusal.code(era)) }
+        Answer { payload: refusal.respond(&self.id, era).into(), error: Some(refusal.code(era)) }
     }
 
     async fn start(&mut self) -> Result<Option<Reply>, Refusal> {
@@ -156,7 +157,11 @@ impl Exchange {
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
         }
-        let calling = self.send(routed, live, Repetition::Possible)?;
+        self.begin(routed, live, Repetition::Possible)
+    }
+
+    fn begin(&mut self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Reply>, Refusal> {
+        let Some(calling) = self.send(routed, live, repetition)? else { return Ok(Some(Reply::Cancelled)) };
         self.stage = Stage::Calling(Box::new(calling));
         Ok(None)
     }
@@ -167,7 +172,8 @@ impl Exchange {
         Answer::result(&self.id, result.as_bytes())
     }
 
-    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Calling, Refusal> {
+    /// `None` when it was cancelled before it could be sent.
+    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, Refusal> {
         let state = self.open_state(&routed)?;
         let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
         let new = NewCall {
@@ -178,7 +184,8 @@ impl Exchange {
             timeout,
             max_timeout,
         };
-        let (call, waiter, deadline) = self.gateway.core.begin(new, Instant::now()).map_err(|error| match error {
+        let begun = self.gateway.core.begin(new, &self.waiter, Instant::now());
+        let (call, deadline) = begun.map_err(|error| match error {
             BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
             BeginError::TooMany { limit } => Refusal::TooMany { limit },
         })?;
@@ -204,18 +211,20 @@ impl Exchange {
             name: self.method.name_param().map(|_| routed.target.local.clone()),
             params: self.mirrored(&routed, revision.era()),
         };
-        let events = live.link.call(outgoing);
-        Ok(Calling {
+        let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
+            self.gateway.core.finish(call);
+            return Ok(None);
+        };
+        Ok(Some(Calling {
             routed,
             live,
             call,
-            waiter,
             aside: VecDeque::new(),
             deadline,
             silent_for: timeout,
             events,
             repetition,
-        })
+        }))
     }
 
     /// Tool parameters that a modern server wants in headers.
@@ -268,8 +277,8 @@ impl Exchange {
         let deadline = calling.deadline;
         let event = tokio::select! {
             biased;
-            () = calling.waiter.rung() => {
-                calling.aside.extend(calling.waiter.take_aside());
+            () = self.waiter.rung() => {
+                calling.aside.extend(self.waiter.take_aside());
                 let gone = self.gateway.core.lock().calls.get(calling.call).is_none();
                 return Ok(gone.then_some(Reply::Cancelled));
             }
@@ -278,7 +287,11 @@ impl Exchange {
         };
         match event {
             CallEvent::Opened => Ok(Some(Reply::Opened)),
-            CallEvent::Interrupted(pause) => Ok(Some(Reply::Interrupted(pause))),
+            // Only clients of that revision know how to come back.
+            CallEvent::Interrupted(pause) if self.caller.revision() == Revision::V2025_11_25 => {
+                Ok(Some(Reply::Interrupted(pause)))
+            }
+            CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
             CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Failed(error) => self.failed(&error),
@@ -328,6 +341,7 @@ impl Exchange {
             self.gateway.withdraw_from_client(*shown, ask);
         }
         if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
+            self.waiter = self.gateway.core.arrive(self.caller.key(), &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition = Repetition::UnderWay;
                 calling.routed.server.mark_dirty(&[ListKind::Tools]);
@@ -357,9 +371,7 @@ impl Exchange {
         });
         let _ = tokio::time::timeout(RELIST, renewed).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
-        let again = self.send(calling.routed, calling.live, Repetition::Used)?;
-        self.stage = Stage::Calling(Box::new(again));
-        Ok(None)
+        self.begin(calling.routed, calling.live, Repetition::Used)
     }
 
     fn translate(&self, frame: &Frame) -> Answer {
@@ -408,6 +420,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        self.gateway.core.arrived(self.caller.key(), &self.id, &self.waiter);
         if let Stage::Calling(calling) = &self.stage
             && let Some(ended) = self.gateway.core.finish(calling.call)
         {

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::core::{Core, Ended};
+use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
 use crate::seal::Sealer;
@@ -125,14 +125,15 @@ impl Gateway {
     /// A client cancels one of its requests.
     pub fn cancel(&self, client: ClientKey, id: &RawId, reason: Option<&str>) {
         match self.0.core.cancel(client, id) {
-            Some((call, ended)) => self.0.abandon(call.0, &ended, reason),
-            None => tracing::warn!(%id, "cancellation of an unknown request"),
+            Cancelled::Running(call, ended) => self.0.abandon(call.0, &ended, reason),
+            Cancelled::Arriving => {}
+            Cancelled::Unknown => tracing::warn!(%id, "cancellation of an unknown request"),
         }
     }
 
     /// Whether a client has a request with this id in flight.
     pub fn knows(&self, client: ClientKey, id: &RawId) -> bool {
-        self.0.core.lock().calls.find(client, id).is_some()
+        self.0.core.knows(client, id)
     }
 
     /// As [`Self::cancel`], for a session.
@@ -229,10 +230,12 @@ impl Inner {
         self.servers.get(id.0 as usize)
     }
 
-    pub(crate) fn introduction(&self) -> Introduction {
+    /// How a server is told who we are; `own` is the session that the connection is made for.
+    pub(crate) fn introduction(&self, own: Option<&Session>) -> Introduction {
+        let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
         Introduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
-            only_client: self.only_client.clone(),
+            only_client: own.or_else(|| self.only_client.clone()),
         }
     }
 
@@ -301,11 +304,13 @@ impl Inner {
 
     /// Tells the server that a call is no longer wanted.
     pub(crate) fn abandon(&self, call: u64, ended: &Ended, reason: Option<&str>) {
-        if let Some(link) = self.link(ended.call.link) {
+        if let Some(link) = self.link(ended.call.link).filter(|_| ended.sent) {
             link.cancel(call, reason);
         }
         for (shown, ask) in &ended.moot {
             self.withdraw_from_client(*shown, ask);
+            // Whoever asked may wait for this before it heeds the cancellation.
+            self.refuse_ask(ask);
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::gateway::Inner;
 use crate::server::Server;
+use crate::session::Session;
 
 /// How many messages may arrive before the introduction is over.
 const EARLY: usize = 256;
@@ -17,6 +18,8 @@ const EARLY: usize = 256;
 pub(crate) struct LinkSink {
     gateway: Weak<Inner>,
     server: Weak<Server>,
+    /// The session that alone uses the link, if it is not shared.
+    own: Option<Weak<Session>>,
     pub(crate) key: LinkKey,
     link: OnceLock<SharedLink>,
     early: Mutex<Vec<Frame>>,
@@ -25,11 +28,16 @@ pub(crate) struct LinkSink {
 
 impl LinkSink {
     /// A sink for a link that is about to be made; the receiver hears of its end.
-    pub(crate) fn new(gateway: &Arc<Inner>, server: &Arc<Server>) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
+    pub(crate) fn new(
+        gateway: &Arc<Inner>,
+        server: &Arc<Server>,
+        own: Option<&Arc<Session>>,
+    ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
         let (ended, end) = oneshot::channel();
         let sink = Self {
             gateway: Arc::downgrade(gateway),
             server: Arc::downgrade(server),
+            own: own.map(Arc::downgrade),
             key: gateway.next_link(),
             link: OnceLock::new(),
             early: Mutex::default(),
@@ -53,7 +61,8 @@ impl LinkSink {
         else {
             return;
         };
-        gateway.unowned(&server, self.key, link, frame);
+        let own = self.own.as_ref().and_then(Weak::upgrade);
+        gateway.unowned(&server, self.key, link, own, frame);
     }
 }
 
@@ -96,6 +105,6 @@ impl Sink for LinkSink {
 fn is_about_the_server(message: &Frame) -> bool {
     let method = message.method();
     !ListKind::announced_by(&method).is_empty()
-        || matches!(&*method, "notifications/resources/updated" | "notifications/cancelled")
+        || method == "notifications/resources/updated"
         || (message.kind() == Kind::Request && method == "ping")
 }

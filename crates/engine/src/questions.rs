@@ -1,12 +1,13 @@
 //! What servers say outside the stream of a call, and what they ask of clients.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::LinkKey;
 use tidings_hub::asks::Ask;
 use tidings_hub::calls::CallId;
+use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
 use tidings_upstream::SharedLink;
 use tidings_wire::{
@@ -30,6 +31,18 @@ impl Gateway {
             let mut patch = Patch::new();
             patch.replace(span, ask.id.as_str().to_owned());
             link.send(patch.apply(frame.bytes()));
+        }
+    }
+
+    /// The session's client can be reached but says nothing any more: what it was asked is refused in its place.
+    pub fn no_more_answers(&self, session: &Session) {
+        let unanswered = {
+            let mut state = self.0.core.lock();
+            session.silent.store(true, Ordering::Relaxed);
+            state.asks.client_gone(session.key)
+        };
+        for (_, ask) in &unanswered {
+            self.0.refuse_ask(ask);
         }
     }
 
@@ -64,16 +77,23 @@ impl Inner {
         }
     }
 
-    /// A message of a server that belongs to no call.
-    pub(crate) fn unowned(self: &Arc<Self>, server: &Arc<Server>, key: LinkKey, link: &SharedLink, frame: Frame) {
+    /// A message of a server that came on no stream of a call. `own`: the session that alone uses the link.
+    pub(crate) fn unowned(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        key: LinkKey,
+        link: &SharedLink,
+        own: Option<Arc<Session>>,
+        frame: Frame,
+    ) {
         let method = frame.method().into_owned();
+        let owner = own.or_else(|| self.only_session());
         if frame.kind() == Kind::Request {
             // Some servers ask on their standalone stream what they need for a call.
             let Some(frame) = (if method == "ping" { Some(frame) } else { self.core.give_to_sole(key, frame) }) else {
                 return;
             };
-            let only = self.only_session();
-            return self.ask(only.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
+            return self.ask(owner.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
                 session.sink.push(bytes);
             });
         }
@@ -83,17 +103,30 @@ impl Inner {
             return server.mark_dirty(kinds);
         }
         match method.as_str() {
-            "notifications/cancelled" => self.withdrawn(key, &frame),
-            // Followed by nobody yet, and progress of calls that are over.
-            "notifications/resources/updated" | "notifications/progress" => {}
-            "notifications/message" => match self.only_session() {
-                Some(session) if session.wants(log_level(&frame)) => session.sink.push(frame.into_bytes()),
-                Some(_) => {}
-                None => tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame)),
-            },
-            "notifications/elicitation/complete" if !self.has_only_client() => {}
+            "notifications/cancelled" => {
+                if let Some((ask, bytes)) = self.take_withdrawn(key, &frame) {
+                    self.push_to(ask.client, bytes);
+                }
+            }
+            // Followed by nobody yet.
+            "notifications/resources/updated" => {}
+            // The token names the call; without one, the call is over.
+            "notifications/progress" => self.core.give_progress(key, frame),
+            "notifications/message" => {
+                let Some(frame) = self.core.give_to_sole(key, frame) else { return };
+                match owner {
+                    Some(session) if session.wants(log_level(&frame)) => session.sink.push(frame.into_bytes()),
+                    Some(_) => {}
+                    None => {
+                        tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame));
+                    }
+                }
+            }
+            "notifications/elicitation/complete" if owner.is_none() => {}
             _ => {
-                let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+                let Some(frame) = self.core.give_to_sole(key, frame) else { return };
+                let all = || self.sessions().values().cloned().collect();
+                let sessions: Vec<Arc<Session>> = owner.map_or_else(all, |owner| vec![owner]);
                 for session in sessions {
                     session.sink.push(frame.bytes().clone());
                 }
@@ -141,29 +174,39 @@ impl Inner {
             return link.send(refusal(&id, &method));
         };
         let ask = Ask { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
-        if self.core.lock().asks.open(shown, ask) {
+        let opened = {
+            let mut state = self.core.lock();
+            !session.silent.load(Ordering::Relaxed) && state.asks.open(shown, ask)
+        };
+        if opened {
             deliver(session, bytes);
         } else {
             link.send(refusal(&id, &method));
         }
     }
 
-    /// The server withdraws its question.
-    fn withdrawn(&self, key: LinkKey, frame: &Frame) {
-        let id = frame.param(&["requestId"]).and_then(|at| RawId::from_raw(frame.raw(at)));
-        let found = id.and_then(|id| self.core.lock().asks.withdraw(key, &id));
-        if let Some((shown, ask)) = found {
-            self.withdraw_from_client(shown, &ask);
+    /// The server withdraws a question: takes it out, and gives the notification as its client knows it.
+    pub(crate) fn take_withdrawn(&self, key: LinkKey, frame: &Frame) -> Option<(Ask, Bytes)> {
+        let span = frame.param(&["requestId"])?;
+        let id = RawId::from_raw(frame.raw(span))?;
+        let (shown, ask) = self.core.lock().asks.withdraw(key, &id)?;
+        let mut patch = Patch::new();
+        patch.replace(span, shown.to_string());
+        Some((ask, patch.apply(frame.bytes())))
+    }
+
+    /// Sends outside of any call.
+    pub(crate) fn push_to(&self, client: ClientKey, message: Bytes) {
+        let session = self.sessions().get(&client).cloned();
+        if let Some(session) = session {
+            session.sink.push(message);
         }
     }
 
     /// The client need not answer any more.
     pub(crate) fn withdraw_from_client(&self, shown: u64, ask: &Ask) {
-        let session = self.sessions().get(&ask.client).cloned();
-        if let Some(session) = session {
-            let params = format!("{{\"requestId\":{shown}}}");
-            session.sink.push(notification("notifications/cancelled", Some(params.as_bytes())));
-        }
+        let params = format!("{{\"requestId\":{shown}}}");
+        self.push_to(ask.client, notification("notifications/cancelled", Some(params.as_bytes())));
     }
 
     /// The client is gone: the server must not wait for it.

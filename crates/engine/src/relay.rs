@@ -35,12 +35,13 @@ impl Relay<'_> {
         match &*method {
             "notifications/progress" => self.progress(frame),
             "notifications/message" => self.caller.wants(log_level(frame)).then(|| frame.bytes().clone()),
-            "notifications/cancelled" | "notifications/resources/updated" => {
-                self.gateway.unowned(self.server, self.key, self.link, frame.clone());
+            "notifications/cancelled" => self.withdrawal(frame),
+            "notifications/resources/updated" => {
+                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
             }
             name if !ListKind::announced_by(name).is_empty() => {
-                self.gateway.unowned(self.server, self.key, self.link, frame.clone());
+                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
             }
             "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
@@ -60,6 +61,16 @@ impl Relay<'_> {
             &mut |_, bytes| out = Some(bytes),
         );
         out
+    }
+
+    /// A question of this call is withdrawn where it was asked.
+    fn withdrawal(&self, frame: &Frame) -> Option<Bytes> {
+        let (ask, bytes) = self.gateway.take_withdrawn(self.key, frame)?;
+        if ask.call == Some(self.call) {
+            return Some(bytes);
+        }
+        self.gateway.push_to(ask.client, bytes);
+        None
     }
 
     fn progress(&self, frame: &Frame) -> Option<Bytes> {

@@ -180,7 +180,7 @@ impl Inner {
         }
         own.retain(|(id, _)| *id != server.id);
         let known = self.current().server(server.id).and_then(|status| status.era());
-        match server.connect(self, known).await {
+        match server.connect(self, known, Some(session)).await {
             Ok((live, _end)) => {
                 own.push((server.id, live.clone()));
                 Ok(live)

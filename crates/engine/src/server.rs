@@ -13,6 +13,7 @@ use crate::discovery::Lister;
 use crate::gateway::Inner;
 use crate::links::LinkSink;
 use crate::plan::{ServerPlan, Source};
+use crate::session::Session;
 use crate::status::ServerState;
 
 /// The first pause before a broken server is tried again, and the longest.
@@ -93,19 +94,24 @@ impl Server {
         ListKind::ALL.into_iter().filter(|kind| taken[*kind as usize]).collect()
     }
 
+    /// Makes a link; `own` is the session that alone uses it.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
         known: Option<Era>,
+        own: Option<&Arc<Session>>,
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
         let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
         let make_sink = || -> Arc<dyn Sink> {
-            let (sink, end) = LinkSink::new(gateway, self);
+            let (sink, end) = LinkSink::new(gateway, self, own);
             *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
             sink
         };
         let Connected { link, hello } = match &self.plan.source {
-            Source::Remote(spec) => gateway.connector.connect(spec, known, &gateway.introduction(), &make_sink).await?,
+            Source::Remote(spec) => {
+                let introduction = gateway.introduction(own.map(Arc::as_ref));
+                gateway.connector.connect(spec, known, &introduction, &make_sink).await?
+            }
             Source::Local(local) => local.connect(make_sink()),
         };
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
@@ -130,7 +136,7 @@ impl Server {
                 return None;
             }
         }
-        match self.connect(gateway, Some(Era::Legacy)).await {
+        match self.connect(gateway, Some(Era::Legacy), None).await {
             Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
                 tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
                 *companion = Companion::Live(live.clone());
@@ -185,7 +191,7 @@ impl Server {
 
     /// From connecting to the end of the link.
     async fn live_once(self: &Arc<Self>, gateway: &Arc<Inner>, era: &mut Option<Era>) -> LinkError {
-        let (live, mut end) = match self.connect(gateway, *era).await {
+        let (live, mut end) = match self.connect(gateway, *era, None).await {
             Ok(connected) => connected,
             Err(error) => {
                 // The assumption may be what failed.

@@ -1,5 +1,6 @@
 //! Clients.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -25,6 +26,8 @@ pub struct Session {
     pub(crate) capabilities: Value,
     pub(crate) level: Mutex<Option<LogLevel>>,
     pub(crate) sink: Arc<dyn ClientSink>,
+    /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
+    pub(crate) silent: AtomicBool,
     /// Connections of this session alone (`isolation = "session"`).
     pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
 }

@@ -84,7 +84,8 @@ pub struct Calls {
     limits: Limits,
     next: u64,
     calls: HashMap<CallId, Call>,
-    by_client: HashMap<ClientKey, HashMap<RawId, CallId>>,
+    by_client_id: HashMap<(ClientKey, RawId), CallId>,
+    per_client: HashMap<ClientKey, usize>,
     by_link: HashMap<LinkKey, BTreeSet<CallId>>,
 }
 
@@ -103,18 +104,18 @@ impl Calls {
 
     /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.
     pub fn begin(&mut self, call: NewCall, now: Instant) -> Result<CallId, BeginError> {
-        let of_client = self.by_client.get(&call.client);
-        if of_client.is_some_and(|ids| ids.contains_key(&call.id)) {
+        if self.find(call.client, &call.id).is_some() {
             return Err(BeginError::DuplicateId);
         }
-        if of_client.map_or(0, HashMap::len) >= self.limits.per_client {
+        if self.per_client.get(&call.client).is_some_and(|count| *count >= self.limits.per_client) {
             return Err(BeginError::TooMany { limit: self.limits.per_client });
         }
         if self.calls.len() >= self.limits.total {
             return Err(BeginError::TooMany { limit: self.limits.total });
         }
         let id = self.mint();
-        self.by_client.entry(call.client).or_default().insert(call.id.clone(), id);
+        self.by_client_id.insert((call.client, call.id.clone()), id);
+        *self.per_client.entry(call.client).or_default() += 1;
         self.by_link.entry(call.link).or_default().insert(id);
         let last_moment = now + call.max_timeout;
         self.calls.insert(
@@ -136,10 +137,11 @@ impl Calls {
     /// Takes a call out: it was answered, lost or given up. `None` when somebody else was first.
     pub fn finish(&mut self, id: CallId) -> Option<Call> {
         let call = self.calls.remove(&id)?;
-        if let Some(ids) = self.by_client.get_mut(&call.client) {
-            ids.remove(&call.id);
-            if ids.is_empty() {
-                self.by_client.remove(&call.client);
+        self.by_client_id.remove(&(call.client, call.id.clone()));
+        if let Some(count) = self.per_client.get_mut(&call.client) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_client.remove(&call.client);
             }
         }
         if let Some(ids) = self.by_link.get_mut(&call.link) {
@@ -153,7 +155,7 @@ impl Calls {
 
     /// The call a client means by its own id.
     pub fn find(&self, client: ClientKey, id: &RawId) -> Option<CallId> {
-        self.by_client.get(&client)?.get(id).copied()
+        self.by_client_id.get(&(client, id.clone())).copied()
     }
 
     /// Takes out the call that a client cancels.
@@ -164,7 +166,8 @@ impl Calls {
 
     /// Takes out everything a client has in flight.
     pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, Call)> {
-        let ids: Vec<CallId> = self.by_client.get(&client).into_iter().flat_map(|ids| ids.values().copied()).collect();
+        let owned = self.by_client_id.iter().filter(|((owner, _), _)| *owner == client);
+        let ids: Vec<CallId> = owned.map(|(_, id)| *id).collect();
         ids.into_iter().filter_map(|id| Some((id, self.finish(id)?))).collect()
     }
 

@@ -39,9 +39,9 @@ impl ContentView<'_> {
     fn block(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
         let kind = get(bytes, span, "type").and_then(|at| string_at(bytes, at)).unwrap_or_default();
         match &*kind {
-            "audio" if self.hides(Revision::V2025_03_26) => patch.replace(span, audio_as_resource(bytes, span)),
+            "audio" if self.hides(Revision::V2025_03_26) => return patch.replace(span, audio_as_resource(bytes, span)),
             "resource_link" if self.hides(Revision::V2025_06_18) => {
-                patch.replace(span, link_as_text(bytes, span, self.uris));
+                return patch.replace(span, link_as_text(bytes, span, self.uris));
             }
             "resource_link" => {
                 let mut edit = ObjectEdit::new(bytes, span);
@@ -62,6 +62,13 @@ impl ContentView<'_> {
                 }
             }
             _ => {}
+        }
+        if self.hides(Revision::V2025_06_18)
+            && let Some(annotations) = get(bytes, span, "annotations")
+        {
+            let mut edit = ObjectEdit::new(bytes, annotations);
+            edit.remove("lastModified");
+            edit.finish(patch);
         }
     }
 

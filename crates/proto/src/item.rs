@@ -1,7 +1,7 @@
 //! Items of the four lists as one client sees them.
 
 use bytes::Bytes;
-use tidings_wire::{ObjectEdit, Patch, Span, encode_string, get_path, is_object, string_at};
+use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get_path, is_object, string_at};
 
 use crate::{ListKind, Revision, UriMap, View};
 
@@ -56,6 +56,13 @@ impl ItemView<'_> {
     fn strip_for_early(&self, item: &[u8], edit: &mut ObjectEdit<'_>, patch: &mut Patch) {
         let title = edit.get("title").map(|at| Bytes::copy_from_slice(at.of(item)));
         edit.remove("title").remove("outputSchema");
+        if self.kind == ListKind::Prompts {
+            for argument in edit.get("arguments").into_iter().flat_map(|at| elements(item, at)) {
+                let mut inner = ObjectEdit::new(item, argument);
+                inner.remove("title");
+                inner.finish(patch);
+            }
+        }
         if self.hides(Revision::V2025_03_26) && self.kind == ListKind::Tools {
             edit.remove("annotations");
             return;

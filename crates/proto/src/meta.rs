@@ -40,7 +40,10 @@ pub enum MetaFault {
     /// No `_meta` object.
     #[error("params._meta must be an object with the protocol version and the client capabilities")]
     Missing,
-    /// No version, or not a string.
+    /// No version.
+    #[error("params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing")]
+    NoVersion,
+    /// The version is not a string.
     #[error("params._meta[\"io.modelcontextprotocol/protocolVersion\"] must be a string")]
     Version,
     /// No capabilities, or not an object.
@@ -61,6 +64,13 @@ pub fn is_modern(frame: &Frame) -> bool {
     meta_span(frame).is_some_and(|meta| get(frame.bytes(), meta, PROTOCOL_VERSION).is_some())
 }
 
+impl MetaFault {
+    /// Whether the message claims nothing modern at all.
+    pub fn is_absence(self) -> bool {
+        matches!(self, Self::Missing | Self::NoVersion)
+    }
+}
+
 impl ModernMeta {
     /// Reads the required members.
     pub fn read(frame: &Frame) -> Result<Self, MetaFault> {
@@ -76,7 +86,8 @@ impl ModernMeta {
                 _ => {}
             }
         }
-        let version = version.and_then(|span| string_at(bytes, span)).ok_or(MetaFault::Version)?.into_owned();
+        let version = version.ok_or(MetaFault::NoVersion)?;
+        let version = string_at(bytes, version).ok_or(MetaFault::Version)?.into_owned();
         let capabilities = capabilities.filter(|span| is_object(bytes, *span)).ok_or(MetaFault::Capabilities)?;
         if client_info.is_some_and(|span| !is_object(bytes, span)) {
             return Err(MetaFault::ClientInfo);

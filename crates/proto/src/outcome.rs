@@ -1,9 +1,8 @@
 //! A server's answer on its way to the client: the client's id, its view, its era.
 
-use bytes::Bytes;
 use tidings_wire::{
-    Frame, Kind, ObjectEdit, Patch, RawId, Span, elements, encode_string, error_response, get, is_object, response,
-    string_at,
+    Frame, Kind, ObjectEdit, Patch, Payload, RawId, Span, elements, encode_string, error_response, get, is_object,
+    response, string_at,
 };
 
 use crate::content::ContentView;
@@ -30,7 +29,7 @@ pub struct Reader<'a> {
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The whole response.
-    pub bytes: Bytes,
+    pub payload: Payload,
     /// The error code, if it is an error: HTTP may need it for the status.
     pub error: Option<i64>,
 }
@@ -38,12 +37,12 @@ pub struct Answer {
 impl Answer {
     /// A response with this result.
     pub fn result(id: &RawId, result: &[u8]) -> Self {
-        Self { bytes: response(id, result), error: None }
+        Self { payload: response(id, result).into(), error: None }
     }
 
     /// An error response of our own.
     pub fn error(id: &RawId, code: i64, message: &str) -> Self {
-        Self { bytes: error_response(Some(id), code, message, None), error: Some(code) }
+        Self { payload: error_response(Some(id), code, message, None).into(), error: Some(code) }
     }
 }
 
@@ -60,7 +59,7 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
         return translate_error(frame, outcome, id, reader, patch);
     }
     if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
-        return Answer { bytes: patch.apply(frame.bytes()), error: None };
+        return Answer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
     translate_result(frame, outcome, id, reader, patch)
 }
@@ -101,7 +100,7 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
     edit_meta(bytes, &edit, reader, &mut patch);
     edit_content(bytes, &mut edit, reader, &mut patch);
     edit.finish(&mut patch);
-    Answer { bytes: patch.apply(bytes), error: None }
+    Answer { payload: patch.apply(bytes).into(), error: None }
 }
 
 fn input_required(
@@ -122,7 +121,7 @@ fn input_required(
     }
     edit_meta(bytes, &edit, reader, &mut patch);
     edit.finish(&mut patch);
-    Answer { bytes: patch.apply(bytes), error: None }
+    Answer { payload: patch.apply(bytes).into(), error: None }
 }
 
 fn edit_meta(bytes: &[u8], result: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
@@ -238,7 +237,7 @@ fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, 
     {
         patch.replace(at, shown.to_string());
     }
-    Answer { bytes: patch.apply(bytes), error: Some(shown) }
+    Answer { payload: patch.apply(bytes).into(), error: Some(shown) }
 }
 
 /// An error that the client's era can not express: a failed tool result that says it in words, or an internal error.

@@ -1,17 +1,26 @@
 //! Where a command gets its answers: from the gateway that is running, else from one started for the occasion.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_downstream::auth::LOCAL;
 use tidings_engine::{Caller, Gateway, Reply};
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{Method, Revision, headers};
+use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
 use crate::cli::Cli;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
 use crate::{settings, wiring};
+
+/// The gateway has its own, shorter patience with servers.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) enum Backend {
     Running(Running),
@@ -44,12 +53,10 @@ impl Backend {
                 Ok(tidings_admin::describe(gateway))
             }
             Self::Running(running) => {
-                let url = format!("{}/api/v1/servers", running.url);
-                let client = tidings_upstream::http_client().map_err(Failure::failed)?;
-                let answer = client.get(url).bearer_auth(&running.token).send().await;
-                let answer = answer.map_err(|e| unreachable(running, &e))?;
-                let text = answer.text().await.map_err(|e| unreachable(running, &e))?;
-                serde_json::from_str(&text).map_err(Failure::failed)
+                let request = Request::get(format!("{}/api/v1/servers", running.url))
+                    .header("authorization", format!("Bearer {}", running.token));
+                let text = fetch(running, request, Vec::new()).await?.into_body();
+                serde_json::from_slice(&text).map_err(Failure::failed)
             }
         }
     }
@@ -75,7 +82,7 @@ impl Backend {
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
-                        Reply::Answer(answer) => break answer.bytes.to_vec(),
+                        Reply::Answer(answer) => break answer.payload.to_bytes().to_vec(),
                         Reply::Cancelled => return Err(Failure::Failed("the request was cancelled".into())),
                         _ => {}
                     }
@@ -92,9 +99,7 @@ impl Backend {
     }
 
     async fn post(&self, running: &Running, method: Method, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        let client = tidings_upstream::http_client().map_err(Failure::failed)?;
-        let mut post = client
-            .post(format!("{}/mcp", running.url))
+        let mut post = Request::post(format!("{}/mcp", running.url))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", Revision::MODERN.as_str())
@@ -102,9 +107,9 @@ impl Backend {
         if !name.is_empty() {
             post = post.header("mcp-name", &*headers::encode(name));
         }
-        let answer = post.body(body).send().await.map_err(|e| unreachable(running, &e))?;
+        let answer = fetch(running, post, body).await?;
         let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
-        let bytes = answer.bytes().await.map_err(|e| unreachable(running, &e))?;
+        let bytes = answer.into_body();
         if !streamed {
             return Ok(bytes.to_vec());
         }
@@ -134,6 +139,11 @@ impl Backend {
     }
 }
 
-fn unreachable(running: &Running, error: &reqwest::Error) -> Failure {
-    Failure::Failed(format!("the gateway at {} does not answer: {error}", running.url))
+async fn fetch(running: &Running, request: http::request::Builder, body: Vec<u8>) -> Result<Response<Bytes>, Failure> {
+    let request = request.body(Full::new(body.into())).map_err(Failure::failed)?;
+    let client = HttpClient::new().map_err(Failure::failed)?;
+    client
+        .fetch(request, PATIENCE, LIMITS.max_bytes)
+        .await
+        .map_err(|error| Failure::Failed(format!("the gateway at {} {error}", running.url)))
 }

@@ -23,6 +23,8 @@ pub enum CallEvent {
     Message(Frame),
     /// The server closed the stream for now; it will be picked up again after this time.
     Interrupted(Duration),
+    /// The connection broke; it will be picked up again.
+    Broken,
     /// The answer.
     Response(Frame),
     /// There will be no answer.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tidings_proto::Era;
+use tidings_wire::notification;
 
 use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
-use crate::http::HttpLink;
+use crate::http::{HttpClient, HttpLink};
 use crate::link::{SharedLink, Sink};
 use crate::spec::{ServerSpec, Transport};
 use crate::stdio::StdioLink;
@@ -24,13 +25,13 @@ pub struct Connected {
 #[derive(Clone)]
 pub struct Connector {
     launcher: Arc<Launcher>,
-    client: reqwest::Client,
+    client: HttpClient,
 }
 
 impl Connector {
     /// A connector that starts processes through `launcher`.
     pub fn new(launcher: Arc<Launcher>) -> Result<Self, LinkError> {
-        Ok(Self { launcher, client: crate::http::client()? })
+        Ok(Self { launcher, client: HttpClient::new()? })
     }
 
     /// Connects in the era that is configured, else in the one that is `known` from before, else in the one it finds.
@@ -59,7 +60,7 @@ impl Connector {
         };
         match outcome {
             Ok(hello) => {
-                open.settle(&hello);
+                open.settle(&hello).await;
                 Ok(Connected { link: open.into_link(), hello: *hello })
             }
             Err(error) => {
@@ -125,9 +126,17 @@ impl Open {
         }
     }
 
-    fn settle(&self, hello: &Hello) {
+    /// Headers say the revision from now on, `initialized` is the first to, and only then does the server speak by itself.
+    async fn settle(&self, hello: &Hello) {
         if let Self::Http(link) = self {
             link.settle(hello.revision);
+        }
+        if hello.revision.era() == Era::Modern {
+            return;
+        }
+        self.link().deliver(notification("notifications/initialized", None)).await;
+        if let Self::Http(link) = self {
+            link.listen();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_proto::{Era, Method, Revision, capabilities, code, meta};
-use tidings_wire::{Frame, Kind, RawId, elements, get_path, notification, request, string_at};
+use tidings_wire::{Frame, Kind, RawId, request};
 
 use crate::link::{Link, Outgoing};
 use crate::{EraChoice, LinkError};
@@ -105,7 +105,7 @@ pub(crate) enum Initialized {
     IsModern,
 }
 
-/// The legacy introduction.
+/// The legacy introduction, up to the server's answer.
 pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introduction) -> Result<Initialized, LinkError> {
     let revision = Revision::LATEST_LEGACY;
     let declared = match &introduction.only_client {
@@ -130,7 +130,6 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
         };
     }
     let hello = read_initialize(&frame)?;
-    link.send(notification("notifications/initialized", None));
     Ok(Initialized::Hello(Box::new(hello)))
 }
 
@@ -159,23 +158,22 @@ enum Discovered {
 fn read_discover(frame: &Frame) -> Discovered {
     if frame.kind() == Kind::Error {
         let (code, message) = read_error(frame);
-        let supported = frame.outcome().and_then(|error| get_path(frame.bytes(), error, &["data", "supported"]));
-        let ours = |at| string_at(frame.bytes(), at).is_some_and(|v| v == Revision::MODERN.as_str());
-        if code == code::UNSUPPORTED_VERSION && supported.is_some_and(|list| elements(frame.bytes(), list).any(ours)) {
-            return Discovered::TryAgain;
-        }
-        return if code::is_modern(code) {
-            Discovered::OtherModern(format!("{message} ({code})"))
-        } else {
-            Discovered::NotModern
+        let supported = outcome(frame).and_then(|error| common_era(&error["data"]["supported"]));
+        return match (code, supported) {
+            (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => Discovered::TryAgain,
+            (code::UNSUPPORTED_VERSION, Some(Era::Legacy)) => Discovered::NotModern,
+            _ if code::is_modern(code) => Discovered::OtherModern(format!("{message} ({code})")),
+            _ => Discovered::NotModern,
         };
     }
     let Some(result) = outcome(frame) else { return Discovered::NotModern };
-    let Some(versions) = result.get("supportedVersions").and_then(Value::as_array) else {
+    let Some(versions) = result.get("supportedVersions").filter(|versions| versions.is_array()) else {
         return Discovered::NotModern;
     };
-    if !versions.iter().any(|v| v.as_str() == Some(Revision::MODERN.as_str())) {
-        return Discovered::OtherModern(format!("it speaks only {}", result["supportedVersions"]));
+    match common_era(versions) {
+        Some(Era::Modern) => {}
+        Some(Era::Legacy) => return Discovered::NotModern,
+        None => return Discovered::OtherModern(format!("it speaks only {versions}")),
     }
     let info = result.get("_meta").and_then(|m| m.get(meta::SERVER_INFO)).cloned().unwrap_or_else(|| json!({}));
     Discovered::Hello(Box::new(Hello {
@@ -184,6 +182,12 @@ fn read_discover(frame: &Frame) -> Discovered {
         info,
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
     }))
+}
+
+/// The newest era of ours among the versions that a server lists. One that answers the probe may speak legacy only.
+fn common_era(versions: &Value) -> Option<Era> {
+    let listed = versions.as_array()?.iter().filter_map(|version| Revision::parse(version.as_str()?));
+    listed.max().map(Revision::era)
 }
 
 fn read_initialize(frame: &Frame) -> Result<Hello, LinkError> {

@@ -1,6 +1,7 @@
 //! A server behind Streamable HTTP, of either era.
 
 mod call;
+mod client;
 mod push;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -8,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::{Request, Uri};
+use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
 use tidings_wire::{encode_string, notification};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +19,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::link::{Link, Outgoing, Sink};
 use crate::spec::HttpSpec;
-use crate::{CallStream, LinkError};
+use crate::{CallStream, LinkError, MAX_MESSAGE};
+pub use client::HttpClient;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -24,26 +28,11 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("tidings/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// How long to wait for a connection.
-const CONNECT: Duration = Duration::from_secs(10);
 /// How long our own short posts (notifications, answers) may take.
 const POST: Duration = Duration::from_secs(30);
-
-/// An HTTP client as links use it: it pools connections per host and follows no redirects.
-pub fn client() -> Result<reqwest::Client, LinkError> {
-    // Fails only when one was installed before, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .connect_timeout(CONNECT)
-        .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true)
-        .pool_idle_timeout(Duration::from_secs(60))
-        .user_agent(concat!("tidings/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| LinkError::Unreachable(error.to_string()))
-}
 
 /// A session with a legacy server, or an understanding with a modern one.
 pub(crate) struct HttpLink {
@@ -51,8 +40,8 @@ pub(crate) struct HttpLink {
 }
 
 pub(crate) struct Shared {
-    pub(crate) client: reqwest::Client,
-    pub(crate) url: reqwest::Url,
+    pub(crate) client: HttpClient,
+    pub(crate) url: Uri,
     configured: HeaderMap,
     state: RwLock<State>,
     pub(crate) sink: Arc<dyn Sink>,
@@ -70,12 +59,12 @@ pub(crate) struct State {
 
 impl HttpLink {
     pub(crate) fn open(
-        client: reqwest::Client,
+        client: HttpClient,
         spec: &HttpSpec,
         era: Era,
         sink: Arc<dyn Sink>,
     ) -> Result<Arc<Self>, LinkError> {
-        let url = reqwest::Url::parse(&spec.url).map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
+        let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
         let mut configured = HeaderMap::new();
         for (name, value) in &spec.headers {
             let name = HeaderName::try_from(name).map_err(|e| LinkError::Unreachable(e.to_string()))?;
@@ -102,12 +91,14 @@ impl HttpLink {
         self.shared.update(|state| state.era = era);
     }
 
-    /// The introduction is over: say the revision in headers, and listen to what the server says by itself.
+    /// The revision is known: headers say it from now on.
     pub(crate) fn settle(&self, revision: Revision) {
         self.shared.update(|state| state.revision = Some(HeaderValue::from_static(revision.as_str())));
-        if revision.era() == Era::Legacy {
-            self.shared.tasks.spawn(push::listen(Arc::clone(&self.shared)));
-        }
+    }
+
+    /// Listens to what a legacy server says by itself.
+    pub(crate) fn listen(&self) {
+        self.shared.tasks.spawn(push::listen(Arc::clone(&self.shared)));
     }
 }
 
@@ -128,11 +119,21 @@ impl Shared {
         }
     }
 
+    /// A request to the endpoint.
+    pub(crate) fn request(&self, method: http::Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.url.clone();
+        *request.headers_mut() = headers;
+        request
+    }
+
     /// Headers that every request carries.
     pub(crate) fn base_headers(&self, state: &State) -> HeaderMap {
         let mut headers = self.configured.clone();
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, BOTH);
+        headers.insert(USER_AGENT, AGENT);
         if let Some(session) = &state.session {
             headers.insert(SESSION, session.clone());
         }
@@ -191,17 +192,11 @@ impl Link for HttpLink {
     }
 
     fn send(&self, message: Bytes) {
-        let shared = Arc::clone(&self.shared);
-        let state = shared.state();
-        let post =
-            shared.client.post(shared.url.clone()).headers(shared.base_headers(&state)).body(message).timeout(POST);
-        self.shared.tasks.spawn(async move {
-            match post.send().await {
-                Ok(answer) if answer.status().is_success() => {}
-                Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
-                Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
-            }
-        });
+        self.shared.tasks.spawn(post(Arc::clone(&self.shared), message));
+    }
+
+    fn deliver(&self, message: Bytes) -> BoxFuture<'static, ()> {
+        Box::pin(post(Arc::clone(&self.shared), message))
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -213,19 +208,20 @@ impl Link for HttpLink {
             let _ = tokio::time::timeout(Duration::from_secs(2), shared.tasks.wait()).await;
             let state = shared.state();
             if state.session.is_some() {
-                let request = shared.client.delete(shared.url.clone()).headers(shared.base_headers(&state));
-                let _ = request.timeout(Duration::from_secs(2)).send().await;
+                let request = shared.request(http::Method::DELETE, shared.base_headers(&state), Bytes::new());
+                let _ = shared.client.fetch(request, Duration::from_secs(2), MAX_MESSAGE).await;
             }
         })
     }
 }
 
-pub(crate) fn unreachable(error: &reqwest::Error) -> LinkError {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        text = inner.to_string();
-        source = inner.source();
+/// Posts a message that wants no answer.
+async fn post(shared: Arc<Shared>, message: Bytes) {
+    let headers = shared.base_headers(&shared.state());
+    let request = shared.request(http::Method::POST, headers, message);
+    match shared.client.fetch(request, POST, MAX_MESSAGE).await {
+        Ok(answer) if answer.status().is_success() => {}
+        Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
+        Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
     }
-    LinkError::Unreachable(text)
 }

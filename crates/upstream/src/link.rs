@@ -36,6 +36,12 @@ pub trait Link: Send + Sync + 'static {
     /// Sends a notification, or an answer to a server's request.
     fn send(&self, message: Bytes);
 
+    /// As [`Link::send`], and waits until it has arrived, where what is sent next could overtake it.
+    fn deliver(&self, message: Bytes) -> BoxFuture<'static, ()> {
+        self.send(message);
+        Box::pin(std::future::ready(()))
+    }
+
     /// Ends the connection in good order.
     fn close(&self) -> BoxFuture<'static, ()>;
 }

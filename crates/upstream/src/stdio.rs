@@ -5,6 +5,7 @@ pub(crate) mod process;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -19,6 +20,9 @@ use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 use outbox::Outbox;
 use process::{Launcher, Process};
+
+/// How long the pipe of a process that has ended is read on.
+const LEFT_OVER: Duration = Duration::from_millis(200);
 
 /// A running child.
 pub(crate) struct StdioLink {
@@ -64,6 +68,11 @@ impl StdioLink {
         let mut buffer = BytesMut::with_capacity(16 << 10);
         let error = tokio::select! {
             error = self.read(&mut stdout, &mut buffer) => error,
+            // Its children may hold the pipe open after its end. What it wrote before is still to be read.
+            () = process.gone() => {
+                let rest = self.read(&mut stdout, &mut buffer);
+                tokio::time::timeout(LEFT_OVER, rest).await.unwrap_or(LinkError::Lost)
+            }
             () = self.stop.cancelled() => LinkError::Stopped,
         };
         // Whoever calls from now on must fail at once.
@@ -85,9 +94,11 @@ impl StdioLink {
         let mut searched = 0;
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
-                let line = buffer.split_to(searched + at + 1).freeze();
+                let mut line = buffer.split_to(searched + at + 1);
+                // The line break frames the message and is no part of it.
+                line.truncate(searched + at);
                 searched = 0;
-                self.line(&line);
+                self.line(&line.freeze());
             }
             searched = buffer.len();
             if buffer.len() > MAX_MESSAGE {

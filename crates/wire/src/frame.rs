@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::id::RawId;
 use crate::scan::{ScanError, Scanner, Span};
-use crate::walk::{self, string_at};
+use crate::walk::{self, Member, string_at};
 
 /// Bounds on what is accepted.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +55,14 @@ pub struct Frame {
     id: Option<Span>,
     method: Option<Span>,
     params: Option<Span>,
+    /// The members of the params, so that asking for several does not scan them several times. Empty where there are
+    /// none, or more than are worth remembering.
+    index: Vec<Member>,
     outcome: Option<Span>,
 }
+
+/// How many members of the params are remembered.
+const INDEX: usize = 16;
 
 /// Why bytes are not a message, with the request's id where it could still be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,7 +191,8 @@ impl Frame {
 
     fn parse_text(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
         let mut found = [None; 6];
-        let read = envelope(&bytes, limits, &mut found);
+        let mut index = Vec::new();
+        let read = envelope(&bytes, limits, &mut found, &mut index);
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
         match read.and_then(|()| classify(&bytes, &found)) {
             Ok(kind) => Ok(Self {
@@ -193,6 +200,7 @@ impl Frame {
                 id: id.is_some().then_some(found[ID]).flatten(),
                 method: found[METHOD],
                 params: found[PARAMS],
+                index,
                 outcome: found[RESULT].or(found[ERROR]),
                 bytes,
             }),
@@ -242,7 +250,13 @@ impl Frame {
 
     /// The value at a path inside the params.
     pub fn param(&self, path: &[&str]) -> Option<Span> {
-        walk::get_path(&self.bytes, self.params?, path)
+        let (first, rest) = path.split_first()?;
+        let start = match self.index.is_empty() {
+            true => walk::get(&self.bytes, self.params?, first)?,
+            // The last one wins where a key stands twice, as in `walk::get`.
+            false => self.index.iter().rev().find(|member| member.is(&self.bytes, first))?.value,
+        };
+        walk::get_path(&self.bytes, start, rest)
     }
 
     /// The string at a path inside the params.
@@ -263,9 +277,14 @@ impl Frame {
 
 /// Scans the envelope once; every value is validated on the way. On a fault, `found` holds the id only if it may be
 /// answered.
-fn envelope(bytes: &[u8], limits: &Limits, found: &mut [Option<Span>; 6]) -> Result<(), FrameFault> {
+fn envelope(
+    bytes: &[u8],
+    limits: &Limits,
+    found: &mut [Option<Span>; 6],
+    index: &mut Vec<Member>,
+) -> Result<(), FrameFault> {
     let mut duplicate = None;
-    if let Err(fault) = scan_envelope(bytes, limits, found, &mut duplicate) {
+    if let Err(fault) = scan_envelope(bytes, limits, found, index, &mut duplicate) {
         // Up to the place that is too deep the text is sound. Text that is not JSON has no id, whatever it looks like.
         if duplicate == Some(ID) || !matches!(fault, FrameFault::Json(ScanError::TooDeep { .. })) {
             found[ID] = None;
@@ -285,6 +304,7 @@ fn scan_envelope(
     bytes: &[u8],
     limits: &Limits,
     found: &mut [Option<Span>; 6],
+    index: &mut Vec<Member>,
     duplicate: &mut Option<usize>,
 ) -> Result<(), FrameFault> {
     let mut scanner = Scanner::new(bytes, limits.max_depth);
@@ -303,8 +323,11 @@ fn scan_envelope(
     }
     loop {
         let key = scanner.key()?;
-        let value = scanner.value()?;
-        let member = walk::Member { key, value };
+        let value = match key.of(bytes) == b"\"params\"" {
+            true => scanner.indexed_value(index, INDEX)?,
+            false => scanner.value()?,
+        };
+        let member = Member { key, value };
         if let Some(i) = MEMBERS.iter().position(|name| member.is(bytes, name))
             && found[i].replace(value).is_some()
             && (i == ID || duplicate.is_none())

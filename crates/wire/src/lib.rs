@@ -6,19 +6,23 @@
 //!
 //! This crate knows JSON, JSON-RPC envelopes and the event-stream framing. It knows no MCP method and does no I/O.
 
+mod canonical;
 mod compose;
 mod frame;
 mod id;
 mod patch;
+mod payload;
 mod scan;
 pub mod sse;
 mod text;
 mod walk;
 
+pub use canonical::{Digest, digest};
 pub use compose::{error_response, notification, request, response};
 pub use frame::{Frame, FrameError, FrameFault, Kind, Limits, Message};
 pub use id::RawId;
 pub use patch::{ObjectEdit, Patch};
+pub use payload::Payload;
 pub use scan::{ScanError, Span, validate};
 pub use text::{decode_string, encode_string, one_line};
 pub use walk::{Elements, Member, Members, elements, get, get_path, is_object, members, string_at};

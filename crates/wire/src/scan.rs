@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::walk::Member;
+
 /// A half-open byte range inside a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
@@ -125,7 +127,32 @@ impl<'a> Scanner<'a> {
         Ok(Span::new(start, self.pos))
     }
 
+    /// As [`Self::value`]; when it is an object, remembers its members, unless there are more than `limit`.
+    pub(crate) fn indexed_value(&mut self, index: &mut Vec<Member>, limit: usize) -> Result<Span, ScanError> {
+        index.clear();
+        self.space();
+        if self.peek() != Some(b'{') {
+            return self.value();
+        }
+        let start = self.pos;
+        let mut total = 0;
+        self.members(|member| {
+            total += 1;
+            if total <= limit {
+                index.push(member);
+            }
+        })?;
+        if total > limit {
+            index.clear();
+        }
+        Ok(Span::new(start, self.pos))
+    }
+
     fn object(&mut self) -> Result<(), ScanError> {
+        self.members(|_| {})
+    }
+
+    fn members(&mut self, mut each: impl FnMut(Member)) -> Result<(), ScanError> {
         self.pos += 1;
         self.enter()?;
         self.space();
@@ -135,8 +162,9 @@ impl<'a> Scanner<'a> {
             return Ok(());
         }
         loop {
-            self.key()?;
-            self.value()?;
+            let key = self.key()?;
+            let value = self.value()?;
+            each(Member { key, value });
             if !self.more(b'}')? {
                 self.leave();
                 return Ok(());

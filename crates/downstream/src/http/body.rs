@@ -8,9 +8,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use http_body::Frame;
-use http_body_util::Full;
-use tidings_wire::{RawId, error_response};
+use http_body::{Frame, SizeHint};
+use tidings_wire::{Payload, RawId, error_response};
 
 /// A comment that keeps intermediaries from closing a quiet stream.
 pub(super) const KEEP_ALIVE: &[u8] = b": \n\n";
@@ -20,8 +19,8 @@ pub(super) const QUIET: std::time::Duration = std::time::Duration::from_secs(15)
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A whole JSON message.
-pub(super) fn json(status: u16, bytes: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::new(Full::new(bytes)));
+pub(super) fn json(status: u16, payload: Payload) -> Response<Body> {
+    let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0 }));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -29,7 +28,7 @@ pub(super) fn json(status: u16, bytes: Bytes) -> Response<Body> {
 
 /// An error that is no answer to a request that could be read, or that precedes its reading.
 pub(super) fn error(status: u16, id: Option<&RawId>, code: i64, message: &str) -> Response<Body> {
-    json(status, error_response(id, code, message, None))
+    json(status, error_response(id, code, message, None).into())
 }
 
 /// No body.
@@ -47,6 +46,37 @@ pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
     response
+}
+
+/// A message of known length, written in as many pieces as it has.
+struct Pieces {
+    payload: Payload,
+    next: usize,
+    left: usize,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        while let Some(piece) = self.payload.pieces().get(self.next).cloned() {
+            self.next += 1;
+            if !piece.is_empty() {
+                self.left -= piece.len();
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left as u64)
+    }
 }
 
 struct Chunks(Pin<Box<dyn Stream<Item = Bytes> + Send>>);

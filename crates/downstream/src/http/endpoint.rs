@@ -9,7 +9,7 @@ use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::Gateway;
-use tidings_proto::meta::{self, ModernMeta};
+use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, Kind, Message};
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,7 @@ impl Endpoint {
             Err(refused) => return refused.into(),
         };
         match Message::parse(bytes, &LIMITS) {
-            Err(error) => body::json(400, malformed(&error)),
+            Err(error) => body::json(400, malformed(&error).into()),
             Ok(Message::Batch(parts)) => match self.session_of(received) {
                 Ok(session) => self.batch(&session, parts).await,
                 Err(refused) => refused.into(),
@@ -107,9 +107,10 @@ impl Endpoint {
 
     /// Bridging rule 0.1.
     async fn classify(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
-        if meta::is_modern(&frame) {
+        let meta = ModernMeta::read(&frame);
+        if !meta.as_ref().is_err_and(|fault| fault.is_absence()) {
             return match frame.kind() {
-                Kind::Request => self.modern(received, frame).await,
+                Kind::Request => self.modern(received, frame, meta).await,
                 // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
                 _ => body::empty(202),
             };
@@ -130,7 +131,7 @@ impl Endpoint {
         if received.claims_modern() || modern_only {
             return match frame.kind() {
                 Kind::Request => {
-                    let fault = ModernMeta::read(&frame).err().map(|fault| fault.to_string()).unwrap_or_default();
+                    let fault = meta.err().map(|fault| fault.to_string()).unwrap_or_default();
                     body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault)
                 }
                 Kind::Notification => body::empty(202),

@@ -25,14 +25,14 @@ impl Endpoint {
         let session = HttpSession::new();
         let sink: Arc<dyn ClientSink> = Arc::clone(&session) as _;
         match self.gateway.initialize(frame, &id, received.principal, sink).await {
-            Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy)),
+            Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy).into()),
             Ok((engine_session, answer)) => {
                 session.begin(Arc::clone(&engine_session));
                 let Some(session_id) = self.sessions.add(&session, self.options.max_sessions) else {
                     self.gateway.end_session(&engine_session);
                     return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
                 };
-                let mut response = body::json(200, answer.bytes);
+                let mut response = body::json(200, answer.payload);
                 if let Ok(value) = HeaderValue::try_from(session_id) {
                     response.headers_mut().insert(SESSION, value);
                 }
@@ -58,7 +58,7 @@ impl Endpoint {
                 return body::error(400, Some(&id), code::INVALID_REQUEST, text);
             }
             Ok(method) => method,
-            Err(refusal) => return body::json(200, refusal.respond(&id, Era::Legacy)),
+            Err(refusal) => return body::json(200, refusal.respond(&id, Era::Legacy).into()),
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
         let stream = http.new_stream();
@@ -136,9 +136,9 @@ impl Endpoint {
             return body::error(400, None, code::INVALID_REQUEST, text);
         }
         let standalone = Arc::clone(http.standalone());
-        let push = move |message: Bytes| standalone.push(&message);
+        let push = move |message: Bytes| standalone.push(message);
         match batch::run(&self.gateway, session, parts, push).await {
-            Some(answers) => body::json(200, answers),
+            Some(answers) => body::json(200, answers.into()),
             None => body::empty(202),
         }
     }
@@ -163,9 +163,9 @@ async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) 
     loop {
         match exchange.next().await {
             Reply::Opened => stream.open(),
-            Reply::Message(message) => stream.push(&message),
+            Reply::Message(message) => stream.push(message),
             Reply::Interrupted(pause) => stream.interrupt(pause),
-            Reply::Answer(answer) => return stream.finish(Some(&answer.bytes)),
+            Reply::Answer(answer) => return stream.finish(Some(answer.payload)),
             Reply::Cancelled => return stream.finish(None),
         }
     }

@@ -6,7 +6,7 @@ use futures_util::stream;
 use http::Response;
 use http::header::{HeaderMap, HeaderName};
 use tidings_engine::{Caller, Exchange, Reply};
-use tidings_proto::meta::ModernMeta;
+use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method, Revision, code, headers};
 use tidings_wire::{Frame, one_line, sse};
@@ -18,23 +18,33 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 impl Endpoint {
-    pub(super) async fn modern(&self, received: &Received<'_>, frame: Frame) -> Response<Body> {
+    pub(super) async fn modern(
+        &self,
+        received: &Received<'_>,
+        frame: Frame,
+        meta: Result<ModernMeta, MetaFault>,
+    ) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
-        match self.admit(received, &frame) {
+        match self.admit(received, &frame, meta) {
             Ok((caller, method)) => {
                 let exchange = self.gateway.request(caller, frame, method, id);
                 respond(exchange).await
             }
             Err(refusal) => {
                 let status = if matches!(refusal, Refusal::UnknownMethod(_)) { 404 } else { 400 };
-                body::json(status, refusal.respond(&id, Era::Modern))
+                body::json(status, refusal.respond(&id, Era::Modern).into())
             }
         }
     }
 
     /// The checks, in the order that decides which error a request with several faults gets.
-    fn admit(&self, received: &Received<'_>, frame: &Frame) -> Result<(Caller, Method), Refusal> {
-        let meta = ModernMeta::read(frame).map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
+    fn admit(
+        &self,
+        received: &Received<'_>,
+        frame: &Frame,
+        meta: Result<ModernMeta, MetaFault>,
+    ) -> Result<(Caller, Method), Refusal> {
+        let meta = meta.map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
         match received.header(VERSION) {
             None => return Err(Refusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
             Some(header) if header != meta.version => {
@@ -105,7 +115,7 @@ async fn respond(mut exchange: Exchange) -> Response<Body> {
         () = tokio::time::sleep(QUIET) => None,
     };
     match first {
-        Some(Reply::Answer(answer)) => body::json(answer.error.map_or(200, code::modern_status), answer.bytes),
+        Some(Reply::Answer(answer)) => body::json(answer.error.map_or(200, code::modern_status), answer.payload),
         Some(Reply::Cancelled) => body::events(stream::empty()),
         first => body::events(stream::unfold((Some(exchange), first), |(exchange, early)| async move {
             let mut exchange = exchange?;
@@ -125,7 +135,7 @@ async fn respond(mut exchange: Exchange) -> Response<Body> {
 fn event(reply: Reply) -> (Option<Bytes>, bool) {
     match reply {
         Reply::Message(message) => (Some(sse::encode(None, None, &one_line(&message))), false),
-        Reply::Answer(answer) => (Some(sse::encode(None, None, &one_line(&answer.bytes))), true),
+        Reply::Answer(answer) => (Some(sse::encode(None, None, &one_line(&answer.payload.to_bytes()))), true),
         Reply::Cancelled => (None, true),
         Reply::Opened | Reply::Interrupted(_) => (None, false),
     }

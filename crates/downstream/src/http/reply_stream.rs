@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use tidings_wire::{one_line, sse};
+use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub(super) struct ReplyStream {
 struct State {
     /// Sequence number of the first event that is kept.
     first: u64,
-    events: VecDeque<Bytes>,
+    events: VecDeque<Payload>,
     bytes: usize,
     opened: bool,
     /// The server closed its stream for a while; the client is let go and comes back.
@@ -46,7 +46,7 @@ struct State {
 /// What the first look at a request's stream shows.
 pub(super) enum First {
     /// Only the answer: it can be sent as plain JSON.
-    Answer(Bytes),
+    Answer(Payload),
     /// Messages come before it.
     Events,
     /// There will be no answer.
@@ -68,12 +68,12 @@ impl ReplyStream {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn push(&self, message: &Bytes) {
-        self.add(message, false);
+    pub(super) fn push(&self, message: Bytes) {
+        self.add(message.into(), false);
     }
 
     /// Ends the stream, with the answer if there is one.
-    pub(super) fn finish(&self, answer: Option<&Bytes>) {
+    pub(super) fn finish(&self, answer: Option<Payload>) {
         match answer {
             Some(answer) => self.add(answer, true),
             None => {
@@ -91,13 +91,13 @@ impl ReplyStream {
         self.changed.notify_waiters();
     }
 
-    fn add(&self, message: &Bytes, last: bool) {
+    fn add(&self, message: Payload, last: bool) {
         let mut state = self.lock();
         state.answer_alone = last && state.events.is_empty() && state.first == 0 && !state.opened;
         state.opened = true;
         state.over |= last;
         state.bytes += message.len();
-        state.events.push_back(one_line(message));
+        state.events.push_back(message);
         while state.events.len() > EVENTS || (state.bytes > BYTES && state.events.len() > 1) {
             if let Some(old) = state.events.pop_front() {
                 state.bytes -= old.len();
@@ -186,7 +186,8 @@ impl Cursor {
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(KEEP_ALIVE)),
-                () = self.closing.cancelled() => return None,
+                // Only the standalone stream has nothing to finish.
+                () = self.closing.cancelled(), if stream.number == 0 => return None,
             }
         }
     }
@@ -204,7 +205,7 @@ impl Cursor {
                 self.ended = true;
             }
             drop(state);
-            return Some(sse::encode(Some(&self.event_id(self.next)), None, &data));
+            return Some(sse::encode(Some(&self.event_id(self.next)), None, &one_line(&data.to_bytes())));
         }
         if let Some(pause) = state.interrupted.take().filter(|_| newest) {
             self.ended = true;

@@ -62,11 +62,10 @@ impl HttpSession {
     pub(super) fn keep(&self, stream: &Arc<ReplyStream>) {
         let mut streams = self.streams();
         streams.retain(|_, kept| !kept.is_done());
-        if streams.len() >= STREAMS {
+        while streams.len() >= STREAMS {
             let oldest = streams.values().filter(|kept| kept.is_over()).map(|kept| kept.number).min();
-            if let Some(oldest) = oldest {
-                streams.remove(&oldest);
-            }
+            let Some(oldest) = oldest else { break };
+            streams.remove(&oldest);
         }
         streams.insert(stream.number, Arc::clone(stream));
     }
@@ -89,7 +88,7 @@ impl HttpSession {
 
 impl ClientSink for HttpSession {
     fn push(&self, message: Bytes) {
-        self.standalone.push(&message);
+        self.standalone.push(message);
     }
 }
 

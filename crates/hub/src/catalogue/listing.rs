@@ -43,9 +43,10 @@ impl Listing {
         let (mut ttl_ms, mut public) = (u64::MAX, true);
         for offer in snapshot.offers() {
             let list = offer.list(kind);
-            let fresh = offer.era == Era::Modern && offer.current;
-            ttl_ms = ttl_ms.min(if fresh { list.ttl_ms } else { 0 });
-            public &= fresh && list.public;
+            let says = offer.era == Era::Modern;
+            ttl_ms = ttl_ms.min(if says && offer.current { list.ttl_ms } else { 0 });
+            // Also when it is down: all pages of a list have one scope.
+            public &= says && list.public;
             let item_view = ItemView { kind, revision, view, uris: &offer.uris };
             for item in &list.items {
                 if !entries.is_empty() {

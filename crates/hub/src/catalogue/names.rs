@@ -66,9 +66,17 @@ impl NameTable {
         if !self.public.contains_key(name.as_str()) {
             return name.into();
         }
-        // `a` + `b__c` and `a__b` + `c` meet here; the text of both parts tells them apart.
-        let digest = blake3::hash(format!("{}\0{local}", offer.name).as_bytes()).to_hex();
-        public_name(&offer.prefix, &format!("{local}_{}", &digest[..8])).into()
+        // `a` + `b__c` and `a__b` + `c` meet here; the text of both parts tells them apart. A server that guesses the
+        // result may have taken that as well, so the next one is tried.
+        let mut text = format!("{}\0{local}", offer.name);
+        loop {
+            let digest = blake3::hash(text.as_bytes()).to_hex();
+            let name = public_name(&offer.prefix, &format!("{local}_{}", &digest[..8]));
+            if !self.public.contains_key(name.as_str()) {
+                return name.into();
+            }
+            text.push('\0');
+        }
     }
 
     fn add_alias(&mut self, alias: String, route: &Route) {

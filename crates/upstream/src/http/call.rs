@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use reqwest::Response;
+use http::{Method as Verb, Response};
+use hyper::body::Incoming;
 use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
 use tidings_wire::{Frame, Kind, Message};
 
-use super::{LAST_EVENT, SESSION, Shared, unreachable};
+use super::client::{chunk, read_all};
+use super::{LAST_EVENT, SESSION, Shared};
 use crate::link::Outgoing;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 
@@ -34,7 +36,7 @@ struct Call {
 
 enum Stage {
     Start(Box<Outgoing>),
-    Stream(Box<(Response, Decoder)>),
+    Stream(Box<(Incoming, Decoder)>),
     Resume,
     Over,
 }
@@ -68,12 +70,8 @@ impl Call {
     async fn post(&mut self, request: Outgoing) -> Result<CallEvent, LinkError> {
         let state = self.shared.state();
         let headers = self.shared.call_headers(&state, &request);
-        let sent = self.shared.client.post(self.shared.url.clone()).headers(headers).body(request.bytes).send().await;
-        let answer = sent.map_err(|error| {
-            let error = unreachable(&error);
-            self.shared.report(error.clone());
-            error
-        })?;
+        let post = self.shared.request(Verb::POST, headers, request.bytes);
+        let answer = self.shared.client.send(post).await.inspect_err(|error| self.shared.report(error.clone()))?;
         if request.method == Method::Initialize {
             self.shared.adopt_session(answer.headers());
         }
@@ -81,23 +79,16 @@ impl Call {
         self.accept(answer, had_session).await
     }
 
-    async fn accept(&mut self, mut answer: Response, had_session: bool) -> Result<CallEvent, LinkError> {
+    async fn accept(&mut self, answer: Response<Incoming>, had_session: bool) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Err(LinkError::Unauthorized(status.as_u16()));
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/event-stream") {
-            return self.read(Box::new((answer, Decoder::new(MAX_MESSAGE)))).await;
+            return self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await;
         }
-        let mut body = BytesMut::with_capacity(answer.content_length().unwrap_or(0).min(1 << 20) as usize);
-        while let Some(chunk) = answer.chunk().await.map_err(|_| LinkError::Lost)? {
-            if body.len() + chunk.len() > MAX_MESSAGE {
-                return Err(LinkError::Protocol(format!("the answer exceeds {MAX_MESSAGE} bytes")));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        let body = body.freeze();
+        let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
         match Message::parse(body.clone(), &LIMITS) {
             Ok(message) if status.is_success() => self.pick_answer(message).map(CallEvent::Response),
             // Errors come with a status of their own in the modern era; the body says more.
@@ -128,9 +119,9 @@ impl Call {
         found.ok_or_else(|| LinkError::Protocol("the body holds no answer to the request".into()))
     }
 
-    async fn read(&mut self, mut stream: Box<(Response, Decoder)>) -> Result<CallEvent, LinkError> {
+    async fn read(&mut self, mut stream: Box<(Incoming, Decoder)>) -> Result<CallEvent, LinkError> {
         loop {
-            let (answer, decoder) = &mut *stream;
+            let (body, decoder) = &mut *stream;
             match decoder.next_event() {
                 Err(error) => return Err(LinkError::Protocol(error.to_string())),
                 Ok(Some(event)) => {
@@ -141,9 +132,10 @@ impl Call {
                         return Ok(call_event);
                     }
                 }
-                Ok(None) => match answer.chunk().await {
-                    Ok(Some(chunk)) => decoder.push(&chunk),
-                    Ok(None) | Err(_) => return self.interrupted(),
+                Ok(None) => match chunk(body).await {
+                    Some(Ok(bytes)) => decoder.push(&bytes),
+                    Some(Err(_)) => return self.interrupted(false),
+                    None => return self.interrupted(true),
                 },
             }
         }
@@ -172,7 +164,8 @@ impl Call {
         })
     }
 
-    fn interrupted(&mut self) -> Result<CallEvent, LinkError> {
+    /// The stream ended before the answer. Only a server that closes it in good order wants to be left alone for a while.
+    fn interrupted(&mut self, in_order: bool) -> Result<CallEvent, LinkError> {
         if self.shared.state().era == Era::Modern || self.resume_from.is_none() {
             return Err(LinkError::Lost);
         }
@@ -181,7 +174,7 @@ impl Call {
             return Err(LinkError::Lost);
         }
         self.stage = Stage::Resume;
-        Ok(CallEvent::Interrupted(self.retry))
+        Ok(if in_order { CallEvent::Interrupted(self.retry) } else { CallEvent::Broken })
     }
 
     async fn resume(&mut self) -> Result<CallEvent, LinkError> {
@@ -193,15 +186,15 @@ impl Call {
             headers.insert(LAST_EVENT, last);
         }
         let had_session = headers.contains_key(SESSION);
-        match self.shared.client.get(self.shared.url.clone()).headers(headers).send().await {
+        match self.shared.client.send(self.shared.request(Verb::GET, headers, Bytes::new())).await {
             Ok(answer) if answer.status().is_success() => {
-                self.read(Box::new((answer, Decoder::new(MAX_MESSAGE)))).await
+                self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await
             }
             Ok(answer) if had_session && answer.status() == StatusCode::NOT_FOUND => {
                 self.shared.report(LinkError::SessionExpired);
                 Err(LinkError::Lost)
             }
-            Ok(_) | Err(_) => self.interrupted(),
+            Ok(_) | Err(_) => self.interrupted(false),
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderValue};
 use tidings_wire::sse::Decoder;
 use tidings_wire::{Frame, Kind};
 
-use super::{LAST_EVENT, SESSION, Shared, unreachable};
+use super::client::chunk;
+use super::{LAST_EVENT, SESSION, Shared};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -66,9 +68,10 @@ impl Push {
             headers.insert(LAST_EVENT, last);
         }
         let had_session = headers.contains_key(SESSION);
-        let mut answer = match self.shared.client.get(self.shared.url.clone()).headers(headers).send().await {
+        let request = self.shared.request(http::Method::GET, headers, Bytes::new());
+        let answer = match self.shared.client.send(request).await {
             Ok(answer) => answer,
-            Err(error) => return End::Failed(unreachable(&error)),
+            Err(error) => return End::Failed(error),
         };
         match answer.status() {
             status if status.is_success() => {}
@@ -77,8 +80,9 @@ impl Push {
             status => return End::Failed(LinkError::Status { status: status.as_u16(), body: None }),
         }
         let mut decoder = Decoder::new(MAX_MESSAGE);
-        while let Ok(Some(chunk)) = answer.chunk().await {
-            decoder.push(&chunk);
+        let mut body = answer.into_body();
+        while let Some(Ok(bytes)) = chunk(&mut body).await {
+            decoder.push(&bytes);
             loop {
                 match decoder.next_event() {
                     Ok(Some(event)) => self.event(event),

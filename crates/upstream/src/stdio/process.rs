@@ -24,8 +24,9 @@ const GRACE: Duration = Duration::from_millis(1_500);
 /// How many lines of standard error are kept for error messages, and how long each may be.
 const LAST_WORDS: usize = 8;
 const LINE: usize = 2_000;
-/// Counts how deep gateways are nested.
+/// Counts how deep gateways are nested, and how deep they may be: a server that starts its own gateway would never end.
 const DEPTH: &str = "TIDINGS_DEPTH";
+const DEEPEST: u32 = 4;
 
 type Spawned = oneshot::Sender<std::io::Result<Child>>;
 
@@ -61,8 +62,14 @@ impl Launcher {
         if which(&spec.program, spec.cwd.as_deref()).is_none() {
             return Err(fail("command not found".into()));
         }
+        let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0);
+        if depth >= DEEPEST {
+            return Err(fail(format!(
+                "gateways are nested {depth} deep ({DEPTH}); does a server start its own gateway?"
+            )));
+        }
         let (reply, spawned) = oneshot::channel();
-        self.jobs.send((self.command(spec), reply)).map_err(|_| fail("the spawner has ended".into()))?;
+        self.jobs.send((self.command(spec, depth), reply)).map_err(|_| fail("the spawner has ended".into()))?;
         let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(group) = group {
@@ -75,7 +82,7 @@ impl Launcher {
         Ok(Process { child, group, words, launcher: Arc::clone(self) })
     }
 
-    fn command(&self, spec: &StdioSpec) -> Command {
+    fn command(&self, spec: &StdioSpec, depth: u32) -> Command {
         let mut command = match &self.helper {
             Some(helper) => {
                 let mut command = Command::new(helper);
@@ -84,7 +91,6 @@ impl Launcher {
             }
             None => Command::new(&spec.program),
         };
-        let depth: u32 = std::env::var(DEPTH).ok().and_then(|d| d.parse().ok()).unwrap_or(0);
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(k, v)| (k, v)))
@@ -191,6 +197,11 @@ impl Process {
 
     pub(crate) fn take_stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("standard output is piped and taken once")
+    }
+
+    /// Waits until it has ended, by itself or by somebody else.
+    pub(crate) async fn gone(&mut self) {
+        let _ = self.child.wait().await;
     }
 
     /// Ends it: its input is closed already; then SIGTERM, then SIGKILL, to the whole group. Says how it ended.

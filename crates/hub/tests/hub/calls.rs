@@ -1,0 +1,299 @@
+//! The table of calls against a model that is a plain list.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tidings_hub::calls::{BeginError, CallId, Calls, Limits, NewCall};
+use tidings_hub::{ClientKey, LinkKey};
+use tidings_wire::RawId;
+
+/// Texts that differ only in type or spelling: all of them are different requests.
+const IDS: [&str; 6] = ["0", "1", "\"1\"", "\"0\"", "1.0", "-1"];
+const LIMITS: Limits = Limits { per_client: 4, total: 9 };
+const FIRST: u64 = 100;
+
+fn raw(text: &str) -> RawId {
+    RawId::from_raw(text.as_bytes()).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Begin { client: u64, id: usize, link: u64, token: Option<usize>, timeout: u64, max: u64 },
+    Finish(usize),
+    Cancel { client: u64, id: usize },
+    ClientGone(u64),
+    Progress { call: usize, value: i32 },
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ids = 0..IDS.len();
+    prop_oneof![
+        5 => (0..3u64, ids.clone(), 0..3u64, proptest::option::of(0..IDS.len()), 1..8u64, 1..20u64)
+            .prop_map(|(client, id, link, token, timeout, max)| Step::Begin { client, id, link, token, timeout, max }),
+        2 => (0..40usize).prop_map(Step::Finish),
+        2 => (0..3u64, ids).prop_map(|(client, id)| Step::Cancel { client, id }),
+        1 => (0..3u64).prop_map(Step::ClientGone),
+        4 => (0..40usize, -2..6i32).prop_map(|(call, value)| Step::Progress { call, value }),
+        2 => (0..5u64).prop_map(Step::Pass),
+    ]
+}
+
+/// One call, as it should be.
+#[derive(Clone, Debug)]
+struct Expected {
+    client: u64,
+    id: usize,
+    link: u64,
+    token: Option<usize>,
+    begun: Instant,
+    heard: Instant,
+    timeout: Duration,
+    max: Duration,
+    progress: Option<i32>,
+}
+
+impl Expected {
+    fn deadline(&self) -> Instant {
+        (self.heard + self.timeout).min(self.begun + self.max)
+    }
+}
+
+struct Run {
+    table: Calls,
+    model: BTreeMap<CallId, Expected>,
+    /// How often each call has ended.
+    ends: BTreeMap<CallId, usize>,
+    now: Instant,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self { table: Calls::new(LIMITS, FIRST), model: BTreeMap::new(), ends: BTreeMap::new(), now: Instant::now() }
+    }
+
+    fn nth(&self, index: usize) -> CallId {
+        CallId(FIRST + index as u64)
+    }
+
+    fn of(&self, client: u64, id: usize) -> Option<CallId> {
+        self.model.iter().find(|(_, call)| call.client == client && call.id == id).map(|(key, _)| *key)
+    }
+
+    fn ended(&mut self, id: CallId) {
+        *self.ends.entry(id).or_default() += 1;
+        self.model.remove(&id).unwrap();
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Begin { client, id, link, token, timeout, max } => {
+                let (timeout, max) = (Duration::from_secs(timeout), Duration::from_secs(max));
+                let new = NewCall {
+                    client: ClientKey(client),
+                    id: raw(IDS[id]),
+                    link: LinkKey(link),
+                    token: token.map(|token| raw(IDS[token])),
+                    timeout,
+                    max_timeout: max,
+                };
+                let got = self.table.begin(new, self.now);
+                let mine = self.model.values().filter(|call| call.client == client).count();
+                if self.of(client, id).is_some() {
+                    assert_eq!(got, Err(BeginError::DuplicateId));
+                } else if mine >= LIMITS.per_client {
+                    assert_eq!(got, Err(BeginError::TooMany { limit: LIMITS.per_client }));
+                } else if self.model.len() >= LIMITS.total {
+                    assert_eq!(got, Err(BeginError::TooMany { limit: LIMITS.total }));
+                } else {
+                    let key = got.unwrap();
+                    assert!(self.ends.keys().chain(self.model.keys()).all(|used| *used < key), "an id came twice");
+                    let (begun, heard) = (self.now, self.now);
+                    let call = Expected { client, id, link, token, begun, heard, timeout, max, progress: None };
+                    self.model.insert(key, call);
+                }
+            }
+            Step::Finish(index) => {
+                let key = self.nth(index);
+                let got = self.table.finish(key);
+                assert_eq!(got.is_some(), self.model.contains_key(&key));
+                if got.is_some() {
+                    self.ended(key);
+                }
+            }
+            Step::Cancel { client, id } => {
+                let got = self.table.cancel(ClientKey(client), &raw(IDS[id]));
+                let expected = self.of(client, id);
+                assert_eq!(got.as_ref().map(|(key, _)| *key), expected);
+                if let Some((key, call)) = got {
+                    assert_eq!((call.client, call.id), (ClientKey(client), raw(IDS[id])));
+                    self.ended(key);
+                }
+            }
+            Step::ClientGone(client) => {
+                let mut got: Vec<CallId> =
+                    self.table.client_gone(ClientKey(client)).into_iter().map(|(key, _)| key).collect();
+                got.sort();
+                let expected: Vec<CallId> =
+                    self.model.iter().filter(|(_, call)| call.client == client).map(|(key, _)| *key).collect();
+                assert_eq!(got, expected);
+                got.into_iter().for_each(|key| self.ended(key));
+            }
+            Step::Progress { call, value } => self.progress(self.nth(call), value),
+            Step::Pass(seconds) => self.pass(Duration::from_secs(seconds)),
+        }
+        self.check();
+    }
+
+    fn progress(&mut self, key: CallId, value: i32) {
+        let got = self.table.progress(key, f64::from(value), self.now);
+        let now = self.now;
+        let expected = self.model.get_mut(&key).and_then(|call| {
+            call.heard = now;
+            if call.progress.is_some_and(|last| value <= last) {
+                return None;
+            }
+            call.progress = Some(value);
+            call.token.map(|token| raw(IDS[token]))
+        });
+        assert_eq!(got, expected, "progress {value} of {key:?}");
+    }
+
+    /// Time passes; whoever waits for a call gives it up at its deadline, not before.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let due: Vec<CallId> =
+            self.model.iter().filter(|(_, call)| call.deadline() <= self.now).map(|(key, _)| *key).collect();
+        for key in due {
+            assert!(self.table.get(key).unwrap().deadline <= self.now);
+            self.table.finish(key).unwrap();
+            self.ended(key);
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.table.len(), self.model.len());
+        assert_eq!(self.table.is_empty(), self.model.is_empty());
+        for client in 0..3 {
+            for (id, text) in IDS.iter().enumerate() {
+                assert_eq!(self.table.find(ClientKey(client), &raw(text)), self.of(client, id));
+            }
+        }
+        for (key, expected) in &self.model {
+            let call = self.table.get(*key).unwrap();
+            assert_eq!(call.deadline, expected.deadline(), "deadline of {key:?}");
+            assert_eq!((call.client, call.link), (ClientKey(expected.client), LinkKey(expected.link)));
+            assert_eq!((&call.id, &call.token), (&raw(IDS[expected.id]), &expected.token.map(|t| raw(IDS[t]))));
+        }
+        for link in 0..3 {
+            let mut on_link = self.model.iter().filter(|(_, call)| call.link == link).map(|(key, _)| *key);
+            let sole = on_link.next().filter(|_| on_link.next().is_none());
+            assert_eq!(self.table.sole_on(LinkKey(link)), sole);
+        }
+    }
+}
+
+/// The indexes are not visible otherwise, and a leak in them is one.
+fn assert_holds_nothing(table: &Calls) {
+    let text = format!("{table:?}");
+    let (_, maps) = text.split_once(" calls: ").unwrap();
+    assert!(!maps.replace("{}", "").contains('{'), "{text}");
+}
+
+proptest! {
+    // S2.1, S2.3, S2.5, bridging 28, 29, 30, 31
+    #[test]
+    fn every_call_ends_once_and_nobody_meets_another(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut run = Run::new();
+        for step in &steps {
+            run.apply(step);
+        }
+        run.pass(Duration::from_secs(20));
+        run.check();
+        prop_assert!(run.ends.values().all(|times| *times == 1));
+        assert_holds_nothing(&run.table);
+    }
+}
+
+fn call(client: u64, id: &str, timeout: u64, max: u64) -> NewCall {
+    let (timeout, max_timeout) = (Duration::from_secs(timeout), Duration::from_secs(max));
+    NewCall {
+        client: ClientKey(client),
+        id: raw(id),
+        link: LinkKey(1),
+        token: Some(raw("\"t\"")),
+        timeout,
+        max_timeout,
+    }
+}
+
+// bridging B4
+#[test]
+fn silence_progress_and_the_hard_maximum_set_the_deadline() {
+    let mut table = Calls::new(Limits::default(), 1);
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let id = table.begin(call(1, "1", 10, 25), start).unwrap();
+    assert_eq!(table.get(id).unwrap().deadline, at(10), "silence");
+    assert_eq!(table.progress(id, 1.0, at(8)), Some(raw("\"t\"")));
+    assert_eq!(table.get(id).unwrap().deadline, at(18), "progress moves it");
+    assert_eq!(table.progress(id, 1.0, at(16)), None, "the same value is not delivered");
+    assert_eq!(table.get(id).unwrap().deadline, at(25), "but it shows life, up to the maximum");
+    assert_eq!(table.progress(id, 2.0, at(24)), Some(raw("\"t\"")));
+    assert_eq!(table.get(id).unwrap().deadline, at(25), "the maximum stands");
+    let short = table.begin(call(1, "2", 10, 3), start).unwrap();
+    assert_eq!(table.get(short).unwrap().deadline, at(3), "also before any progress");
+}
+
+// S2.1
+#[test]
+fn ids_that_look_alike_are_different_requests() {
+    let mut table = Calls::new(Limits::default(), 1);
+    let now = Instant::now();
+    let mut begun = Vec::new();
+    for client in [1, 2] {
+        for id in ["0", "1", "\"1\""] {
+            begun.push((client, id, table.begin(call(client, id, 1, 1), now).unwrap()));
+        }
+    }
+    assert_eq!(table.begin(call(1, "0", 1, 1), now), Err(BeginError::DuplicateId));
+    let (cancelled, _) = table.cancel(ClientKey(1), &raw("\"1\"")).unwrap();
+    for (client, id, key) in begun {
+        assert_eq!(table.find(ClientKey(client), &raw(id)), Some(key).filter(|key| *key != cancelled));
+    }
+}
+
+// S2.5
+#[test]
+fn a_hundred_thousand_abandoned_requests_stay_bounded_and_go() {
+    let limits = Limits::default();
+    let mut table = Calls::new(limits, 1);
+    let start = Instant::now();
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    for number in 0..100_000u64 {
+        match table.begin(call(number % 80, &number.to_string(), 60, 60), start) {
+            Ok(id) => accepted.push(id),
+            Err(BeginError::TooMany { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(table.len() <= limits.total);
+    }
+    assert_eq!((table.len(), accepted.len(), refused), (limits.total, limits.total, 100_000 - limits.total));
+    for number in 0..100_000u64 {
+        let one_client = table.begin(call(1_000, &number.to_string(), 60, 60), start);
+        assert!(matches!(one_client, Err(BeginError::TooMany { .. })));
+    }
+    let later = start + Duration::from_secs(60);
+    for id in accepted {
+        assert!(table.get(id).unwrap().deadline <= later);
+        table.finish(id).unwrap();
+    }
+    assert_holds_nothing(&table);
+    for number in 0..100_000u64 {
+        let _ = table.begin(call(7, &number.to_string(), 60, 60), later);
+        assert!(table.len() <= limits.per_client);
+    }
+    assert_eq!(table.client_gone(ClientKey(7)).len(), limits.per_client);
+    assert_holds_nothing(&table);
+}

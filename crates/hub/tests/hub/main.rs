@@ -1,0 +1,9 @@
+//! The hub from outside: tables against simple models, and the catalogue over generated offers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod asks;
+mod calls;
+mod generate;
+mod names;
+mod pages;
+mod uris;

@@ -1,0 +1,91 @@
+//! Pages of a list: together they are the list, whatever happens between them.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{Page, PageKey, ServerOffer, Snapshot};
+use tidings_proto::{ListKind, Revision, View};
+
+use crate::generate::offers;
+
+/// Who the items of a page are, by the description that says where they come from.
+fn read(page: &Page) -> Vec<String> {
+    let text = [b"[", &page.items[..], b"]"].concat();
+    let items: Vec<Value> = serde_json::from_slice(&text).unwrap();
+    items.iter().map(|item| item["description"].as_str().unwrap().to_owned()).collect()
+}
+
+fn snapshot(offers: &[Arc<ServerOffer>]) -> Snapshot {
+    Snapshot::new(offers.to_vec(), View::Strict)
+}
+
+fn page(snapshot: &Snapshot, after: Option<&PageKey>, size: usize) -> Page {
+    snapshot.listing(ListKind::Tools, Revision::LATEST_LEGACY).page(after, size)
+}
+
+fn expected(offers: &[Arc<ServerOffer>]) -> Vec<String> {
+    let list = |offer: &Arc<ServerOffer>| -> Vec<String> {
+        offer.list(ListKind::Tools).items.iter().map(|item| format!("{}/{}", offer.name, item.key)).collect()
+    };
+    offers.iter().flat_map(list).collect()
+}
+
+proptest! {
+    #[test]
+    fn pages_of_any_size_are_the_list_once_and_in_order(offers in offers(), size in 0..12usize) {
+        let snapshot = snapshot(&offers);
+        let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let page = page(&snapshot, after.as_ref(), size);
+            let items = read(&page);
+            prop_assert!(items.len() <= size.max(1));
+            seen.extend(items);
+            pages += 1;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let all = expected(&offers);
+        prop_assert_eq!(pages, all.len().div_ceil(size.max(1)).max(1));
+        prop_assert_eq!(snapshot.listing(ListKind::Tools, Revision::LATEST_LEGACY).len(), all.len());
+        prop_assert_eq!(seen, all);
+    }
+
+    // bridging 43
+    #[test]
+    fn a_server_that_vanishes_between_pages_costs_only_its_own_items(
+        offers in offers(),
+        size in 1..5usize,
+        vanishing in any::<proptest::sample::Index>(),
+        at in 0..6usize,
+    ) {
+        let gone = offers[vanishing.index(offers.len())].server;
+        let rest: Vec<_> = offers.iter().filter(|offer| offer.server != gone).cloned().collect();
+        let (before, later) = (snapshot(&offers), snapshot(&rest));
+        let (mut seen, mut after, mut number) = (Vec::new(), None, 0);
+        loop {
+            let page = page(if number < at { &before } else { &later }, after.as_ref(), size);
+            seen.extend(read(&page));
+            number += 1;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let gone_name = format!("{}/", offers.iter().find(|offer| offer.server == gone).unwrap().name);
+        seen.retain(|item| !item.starts_with(&gone_name));
+        prop_assert_eq!(seen, expected(&rest));
+    }
+}
+
+#[test]
+fn an_empty_catalogue_has_one_empty_page() {
+    let none = snapshot(&[]);
+    let page = page(&none, Some(&PageKey { server: 3, key: "x".into() }), 10);
+    assert!(page.items.is_empty() && page.next.is_none());
+    assert!(none.listing(ListKind::Tools, Revision::MODERN).is_empty());
+    assert_eq!(none.offer(ServerId(0)).map(|offer| offer.server), None);
+}

@@ -1,0 +1,67 @@
+//! Items of the lists in the eyes of every revision.
+
+use bytes::Bytes;
+use serde_json::{Value, json as value};
+use tidings_proto::item::ItemView;
+use tidings_proto::{ListKind, Revision, UriMap, View};
+
+use crate::json;
+
+fn tool() -> Value {
+    value!({
+        "name": "t", "title": "T", "icons": [], "execution": {}, "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}, "v/x": 1,
+        "_meta": {"ui": {"resourceUri": "ui://x"}},
+    })
+}
+
+fn view(revision: Revision, view: View, kind: ListKind, item: &Value) -> Value {
+    let uris = UriMap::Prefix("up".into());
+    let rendered = ItemView { kind, revision, view, uris: &uris }.render(&Bytes::from(item.to_string()), "up__t");
+    json(rendered)
+}
+
+// bridging A3, "Views for old clients"
+#[test]
+fn tools_show_only_what_a_revision_knows() {
+    use Revision::*;
+    for (revision, hidden) in [
+        (V2024_11_05, &["title", "icons", "execution", "outputSchema", "annotations"][..]),
+        (V2025_03_26, &["title", "icons", "execution", "outputSchema"]),
+        (V2025_06_18, &["icons", "execution"]),
+        (V2025_11_25, &[]),
+        (V2026_07_28, &["execution"]),
+    ] {
+        let mut expected = tool();
+        expected["name"] = "up__t".into();
+        expected["_meta"]["ui"]["resourceUri"] = "up+ui://x".into();
+        for name in hidden {
+            expected.as_object_mut().unwrap().remove(*name);
+        }
+        if revision == V2025_03_26 {
+            expected["annotations"]["title"] = "T".into();
+        }
+        assert_eq!(view(revision, View::Strict, ListKind::Tools, &tool()), expected, "{revision}");
+        let passed = view(revision, View::Pass, ListKind::Tools, &tool());
+        assert!(tool().as_object().unwrap().keys().all(|key| passed.get(key).is_some()), "{revision}");
+    }
+}
+
+#[test]
+fn an_output_that_is_no_object_is_for_modern_clients_only() {
+    let tool = value!({"name": "t", "outputSchema": {"type": "array"}});
+    for revision in Revision::ALL {
+        let shown = view(revision, View::Strict, ListKind::Tools, &tool);
+        assert_eq!(shown.get("outputSchema").is_some(), revision == Revision::MODERN, "{revision}");
+    }
+}
+
+#[test]
+fn resources_lose_what_early_clients_do_not_know() {
+    let resource = value!({"uri": "f://x", "name": "n", "title": "N",
+        "annotations": {"audience": ["user"], "lastModified": "2025-01-01"}});
+    let early = view(Revision::V2025_03_26, View::Strict, ListKind::Resources, &resource);
+    assert_eq!(early, value!({"uri": "up__t", "name": "n", "annotations": {"audience": ["user"]}}));
+    let later = view(Revision::V2025_06_18, View::Strict, ListKind::Resources, &resource);
+    assert_eq!((&later["title"], &later["annotations"]), (&resource["title"], &resource["annotations"]));
+}

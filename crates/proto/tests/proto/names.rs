@@ -1,0 +1,58 @@
+//! Names and URIs on both sides.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use tidings_proto::UriMap;
+use tidings_proto::names::{MAX_PUBLIC_NAME, public_name};
+
+#[test]
+fn names_up_to_the_limit_stay_readable() {
+    assert_eq!(public_name("git", "status"), "git__status");
+    let fits = "n".repeat(MAX_PUBLIC_NAME - 5);
+    assert_eq!(public_name("git", &fits), format!("git__{fits}"));
+    let long = public_name("git", &format!("{fits}n"));
+    assert_eq!(long.len(), MAX_PUBLIC_NAME);
+    assert!(long.starts_with("git__nnn"));
+    assert_eq!(long, public_name("git", &format!("{fits}n")), "the same every time");
+}
+
+proptest! {
+    #[test]
+    fn no_public_name_is_too_long(prefix in "[a-zA-Z0-9_-]{1,40}", local in any::<String>()) {
+        prop_assert!(public_name(&prefix, &local).len() <= MAX_PUBLIC_NAME);
+    }
+
+    #[test]
+    fn uris_come_back_as_they_were(prefix in "[a-z][a-z0-9.-]{0,8}", uri in any::<String>()) {
+        for map in [UriMap::Transparent, UriMap::Prefix(prefix.into())] {
+            let shown = map.outward(&uri);
+            prop_assert_eq!(map.inward(&shown), Some(uri.as_str()));
+        }
+    }
+}
+
+#[test]
+fn long_names_with_one_beginning_are_different() {
+    let names: HashSet<String> = (0..1_000).map(|n| public_name("p", &format!("{}{n}", "x".repeat(90)))).collect();
+    assert_eq!(names.len(), 1_000);
+}
+
+#[test]
+fn a_uri_of_another_server_is_not_ours() {
+    let map = UriMap::Prefix("up".into());
+    for (uri, local) in [
+        ("up+file:///x", Some("file:///x")),
+        ("UP+file:///x", Some("file:///x")),
+        ("up+file:///{path}", Some("file:///{path}")),
+        ("up+", Some("")),
+        ("up:file:///x", None),
+        ("upper+file:///x", None),
+        ("file:///x", None),
+        ("u", None),
+        ("", None),
+        ("ü+file:///x", None),
+    ] {
+        assert_eq!(map.inward(uri), local, "{uri}");
+    }
+}

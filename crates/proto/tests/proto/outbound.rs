@@ -1,0 +1,154 @@
+//! Requests on their way to a server.
+
+use serde_json::{Value, json as value};
+use tidings_proto::outbound::{Destination, Requester, Target, translate};
+use tidings_proto::{Era, LogLevel, Method, Revision};
+
+use crate::{frame, json};
+
+const META: &str = "io.modelcontextprotocol";
+
+/// What the server gets for these params.
+fn params(from: Era, to: Revision, method: Method, params: &str, state: Option<Option<&str>>) -> Value {
+    let request =
+        frame(&format!(r#"{{"jsonrpc":"2.0","id":"mine","method":"{}","params":{params}}}"#, method.as_str()));
+    let requester = Requester {
+        era: from,
+        info: (from == Era::Legacy).then_some(br#"{"name":"c"}"#),
+        capabilities: b"{}",
+        log_level: (from == Era::Legacy).then_some(LogLevel::Info),
+    };
+    let target = Target { member: "name", in_ref: false, local: "local".into() };
+    let bytes = translate(&request, method, Some(&target), &requester, Destination { revision: to, id: 77 }, state);
+    let message = json(bytes);
+    assert_eq!((&message["id"], &message["method"]), (&value!(77), &value!(method.as_str())));
+    message["params"].clone()
+}
+
+fn authored() -> Value {
+    value!({
+        format!("{META}/protocolVersion"): "2026-07-28",
+        format!("{META}/clientCapabilities"): {},
+        format!("{META}/clientInfo"): {"name": "c"},
+        format!("{META}/logLevel"): "info",
+    })
+}
+
+fn modern_meta(extra: &str) -> String {
+    format!(
+        r#"{{"{META}/protocolVersion":"2026-07-28","{META}/clientCapabilities":{{"sampling":{{}},"extensions":{{"x":{{}}}},"experimental":{{}}}}{extra}}}"#
+    )
+}
+
+#[test]
+fn between_legacy_peers_only_id_name_and_token_change() {
+    let request = frame(
+        r#"{ "jsonrpc":"2.0", "id":1, "method":"tools/call", "params":{"name":"up__t" , "arguments":{"n":1.0e2},"x":null,"_meta":{"progressToken":"p","v/k":[1]}} }"#,
+    );
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let target = Target { member: "name", in_ref: false, local: "t".into() };
+    let to = Destination { revision: Revision::V2025_06_18, id: 9 };
+    let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, None);
+    assert_eq!(
+        std::str::from_utf8(&bytes).unwrap(),
+        r#"{ "jsonrpc":"2.0", "id":9, "method":"tools/call", "params":{"name":"t" , "arguments":{"n":1.0e2},"x":null,"_meta":{"progressToken":9,"v/k":[1]}} }"#
+    );
+}
+
+// bridging A3 (`_meta` in)
+#[test]
+fn meta_is_what_the_servers_era_expects() {
+    let (legacy, modern) = (Revision::LATEST_LEGACY, Revision::MODERN);
+    let reserved = format!(r#"{{"name":"x","_meta":{{"{META}/related-task":{{}},"trace":1,"progressToken":"a"}}}}"#);
+    let mut to_modern = authored();
+    (to_modern["trace"], to_modern["progressToken"]) = (value!(1), value!(77));
+    for (from, to, given, expected) in [
+        (Era::Legacy, legacy, r#"{"name":"x"}"#.to_owned(), value!({"name": "local"})),
+        (Era::Legacy, legacy, reserved.clone(), value!({"name": "local", "_meta": {"trace": 1, "progressToken": 77}})),
+        (Era::Legacy, modern, r#"{"name":"x"}"#.to_owned(), value!({"name": "local", "_meta": authored()})),
+        (Era::Legacy, modern, reserved, value!({"name": "local", "_meta": to_modern})),
+        (
+            Era::Modern,
+            legacy,
+            format!(r#"{{"name":"x","_meta":{}}}"#, modern_meta(r#","v":2"#)),
+            value!({"name": "local", "_meta": {"v": 2}}),
+        ),
+        (
+            Era::Modern,
+            modern,
+            format!(r#"{{"name":"x","_meta":{}}}"#, modern_meta(r#","v":2,"progressToken":1"#)),
+            value!({"name": "local", "_meta": {
+                format!("{META}/protocolVersion"): "2026-07-28",
+                format!("{META}/clientCapabilities"): {"sampling": {}},
+                "v": 2,
+                "progressToken": 77,
+            }}),
+        ),
+    ] {
+        assert_eq!(params(from, to, Method::ToolsCall, &given, None), expected, "{from:?} to {to}: {given}");
+    }
+}
+
+// bridging B6
+#[test]
+fn the_state_of_a_retry_goes_to_modern_servers_only() {
+    let given = format!(r#"{{"name":"x","requestState":"sealed","inputResponses":{{}},"_meta":{}}}"#, modern_meta(""));
+    let cases = [
+        (Revision::MODERN, Some(Some("inner")), Some("inner"), true),
+        (Revision::MODERN, Some(None), None, true),
+        (Revision::LATEST_LEGACY, Some(Some("inner")), None, false),
+    ];
+    for (to, state, expected, responses) in cases {
+        let got = params(Era::Modern, to, Method::ToolsCall, &given, state);
+        assert_eq!(got.get("requestState").and_then(Value::as_str), expected, "{to}");
+        assert_eq!(got.get("inputResponses").is_some(), responses, "{to}");
+    }
+}
+
+#[test]
+fn a_completion_goes_without_context_to_servers_that_do_not_know_it() {
+    let given = r#"{"name":"x","ref":{"type":"ref/prompt","name":"p"},"context":{"arguments":{}},"task":{}}"#;
+    for revision in Revision::ALL {
+        let got = params(Era::Legacy, revision, Method::Complete, given, None);
+        assert_eq!(got.get("context").is_some(), revision >= Revision::V2025_06_18, "{revision}");
+        assert_eq!(got.get("task"), None);
+    }
+}
+
+#[test]
+fn what_a_reference_names_is_renamed_inside_it() {
+    let request = frame(
+        r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"up+f://{x}"},"uri":"up+other"}}"#,
+    );
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let target = Target { member: "uri", in_ref: true, local: "f://{x}".into() };
+    let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
+    let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, None));
+    assert_eq!(got["params"]["ref"]["uri"], "f://{x}");
+    assert_eq!(got["params"]["uri"], "up+other");
+}
+
+/// Two readers of a repeated key could otherwise see two names.
+#[test]
+fn a_repeated_name_is_left_once() {
+    let got = frame(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"up__a","name":"up__b"}}"#);
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let target = Target { member: "name", in_ref: false, local: "b".into() };
+    let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
+    let bytes = translate(&got, Method::ToolsCall, Some(&target), &requester, to, None);
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
+    assert_eq!(json(&text)["params"]["name"], "b");
+}
+
+#[test]
+fn a_modern_server_gets_meta_even_when_there_are_no_params() {
+    let request = frame(r#"{"jsonrpc":"2.0","method":"tools/list","id":"a"}"#);
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: br#"{"roots":{}}"#, log_level: None };
+    let method = Method::List(tidings_proto::ListKind::Tools);
+    let to = |revision| Destination { revision, id: 5 };
+    let got = json(translate(&request, method, None, &requester, to(Revision::MODERN), None));
+    assert_eq!(got["params"]["_meta"][format!("{META}/clientCapabilities")], value!({"roots": {}}));
+    let legacy = json(translate(&request, method, None, &requester, to(Revision::LATEST_LEGACY), None));
+    assert_eq!(legacy, value!({"jsonrpc": "2.0", "method": "tools/list", "id": 5}));
+}

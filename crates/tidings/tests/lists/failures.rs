@@ -1,0 +1,143 @@
+//! Servers that fail, hang or die, and lists that do not mind.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidings_testkit::{Answer, Gateway, Server, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// One server as the API describes it.
+async fn status(gateway: &Gateway, name: &str) -> Value {
+    let token = std::fs::read_to_string(gateway.data().join("admin.token")).expect("serve wrote its token");
+    let address = gateway.base_url().trim_start_matches("http://").to_owned();
+    let ask = async {
+        let mut stream = TcpStream::connect(&address).await?;
+        let head =
+            format!("GET /api/v1/servers HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n", token.trim());
+        stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = within("GET /api/v1/servers", ask).await.expect("the API answers");
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+    let all: Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {answer}"));
+    let servers = all["servers"].as_array().cloned().unwrap_or_default();
+    servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {all}"))
+}
+
+async fn wait_state(gateway: &Gateway, name: &str, state: &str) -> Value {
+    within(&format!("{name} to be {state}"), async {
+        loop {
+            let status = status(gateway, name).await;
+            if status["state"] == state {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+// bridging A1 (lists)
+#[tokio::test]
+async fn servers_that_fail_are_left_out_of_lists() {
+    let good = Server::builder("good").echo("echo").resource("file:///a", "a").stdio().await;
+    let refusing = Server::builder("refusing")
+        .on_raw("initialize", |_| async { Answer::error(-32603, "not today") })
+        .stdio()
+        .await;
+    let dead = Server::builder("dead").echo("echo").http().await;
+    dead.kill().await;
+    let broken = Server::builder("broken")
+        .on_raw("tools/list", |_| async { Answer::error(-32603, "no list") })
+        .prompt("p", |call| async move { call.ok_message("hi") })
+        .stdio()
+        .await;
+    let gateway = Gateway::builder()
+        .server("refusing", &refusing)
+        .server("dead", &dead)
+        .toml("[servers.missing]\ncommand = \"/no/such/program\"")
+        .server("broken", &broken)
+        .server("good", &good)
+        .serve()
+        .await;
+    for client in [gateway.client().connect().await, gateway.client().modern().connect().await] {
+        assert_eq!(client.names("tools").await, ["good__echo"]);
+        assert_eq!(client.names("resources").await, ["good+file:///a"]);
+        assert_eq!(client.names("prompts").await, ["broken__p"], "one list that fails costs only itself");
+        assert!(client.names("templates").await.is_empty());
+        assert_eq!(client.call_tool("good__echo", json!({})).await.text(), "{}");
+    }
+    for (name, word) in [("refusing", "not today"), ("missing", "/no/such/program"), ("dead", "refused")] {
+        let status = status(&gateway, name).await;
+        assert_ne!(status["state"], "ready", "{status}");
+        assert!(status["error"].as_str().is_some_and(|error| error.contains(word)), "{status}");
+    }
+}
+
+// interface (start_wait)
+#[tokio::test]
+async fn a_server_that_hangs_delays_the_first_list_by_start_wait_at_most() {
+    let good = Server::builder("good").echo("echo").stdio().await;
+    let hanging = Server::builder("hanging").silent_on("server/discover").silent_on("initialize").stdio().await;
+    let begun = Instant::now();
+    let gateway = Gateway::builder()
+        .toml("[gateway]\nstart_wait = \"700ms\"")
+        .server("good", &good)
+        .server("hanging", &hanging)
+        .without_waiting()
+        .serve()
+        .await;
+    let client = gateway.client().connect().await;
+    let called = client.call_tool("good__echo", json!({})).await;
+    assert_eq!(called.text(), "{}", "no call waits for another server");
+    assert_eq!(client.names("tools").await, ["good__echo"]);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(600), "it did wait for the other: {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let again = Instant::now();
+    assert_eq!(client.names("tools").await, ["good__echo"]);
+    assert!(again.elapsed() < Duration::from_millis(600), "only the first one waits: {:?}", again.elapsed());
+    assert_eq!(status(&gateway, "hanging").await["state"], "connecting");
+}
+
+// interface (start and end)
+#[tokio::test]
+async fn the_first_list_waits_for_a_slow_server() {
+    let slow = Server::builder("slow").delay("initialize", Duration::from_millis(300)).echo("echo").stdio().await;
+    let quick = Server::builder("quick").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("slow", &slow).server("quick", &quick).without_waiting().serve().await;
+    let client = gateway.client().connect().await;
+    assert_eq!(client.names("tools").await, ["slow__echo", "quick__echo"]);
+    assert_eq!(gateway.get("/readyz").await.0, 200);
+}
+
+// bridging A1 (lists), S3.4
+#[tokio::test]
+async fn a_dead_server_is_shown_with_its_error_and_comes_back_by_itself() {
+    let on_pipe = Server::builder("pipe").echo("echo").stdio().await;
+    let on_port = Server::builder("port").echo("echo").http().await;
+    let gateway = Gateway::builder().server("pipe", &on_pipe).server("port", &on_port).serve().await;
+    let client = gateway.client().connect().await;
+    for (name, server) in [("pipe", &on_pipe), ("port", &on_port)] {
+        let tool = format!("{name}__echo");
+        let before = status(&gateway, name).await;
+        assert_eq!(
+            (&before["state"], &before["error"], &before["connects"]),
+            (&json!("ready"), &json!(null), &json!(1))
+        );
+        server.kill().await;
+        // A server on HTTP is found dead by whoever needs it.
+        let reply = client.call_tool(&tool, json!({})).await;
+        assert_eq!(reply.error_code(), -32603);
+        let failing = wait_state(&gateway, name, "failing").await;
+        assert!(failing["error"].as_str().is_some_and(|error| !error.is_empty()), "{failing}");
+        assert_eq!(client.names("tools").await, ["pipe__echo", "port__echo"], "its last list is served on");
+        server.revive().await;
+        let ready = wait_state(&gateway, name, "ready").await;
+        assert_eq!((&ready["error"], &ready["connects"], &ready["tools"]), (&json!(null), &json!(2), &json!(1)));
+        assert_eq!(client.call_tool(&tool, json!({"a": 1})).await.text(), r#"{"a":1}"#, "in the same session");
+    }
+}

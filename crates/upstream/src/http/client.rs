@@ -1,0 +1,151 @@
+//! The HTTP client of all links: pooled connections, TLS, and the proxies that the environment names.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tower::Service;
+
+use crate::LinkError;
+
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A client whose clones share one pool.
+#[derive(Clone)]
+pub struct HttpClient(Client<HttpsConnector<Dialer>, Full<Bytes>>);
+
+impl HttpClient {
+    /// A client that trusts what the system trusts.
+    pub fn new() -> Result<Self, LinkError> {
+        // Fails only when one was installed before, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let dialer = Dialer { tcp, proxies: Matcher::from_env().into() };
+        let secured = HttpsConnectorBuilder::new()
+            .try_with_platform_verifier()
+            .map_err(|error| LinkError::Unreachable(error.to_string()))?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(dialer);
+        let client =
+            Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(secured);
+        Ok(Self(client))
+    }
+
+    /// Sends a request; redirects are not followed.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, LinkError> {
+        self.0.request(request).await.map_err(|error| unreachable(&error))
+    }
+
+    /// Sends a request and reads the whole answer, in this time and of at most this size.
+    pub async fn fetch(
+        &self,
+        request: Request<Full<Bytes>>,
+        within: Duration,
+        limit: usize,
+    ) -> Result<Response<Bytes>, LinkError> {
+        let whole = async {
+            let (parts, body) = self.send(request).await?.into_parts();
+            Ok(Response::from_parts(parts, read_all(body, limit).await?))
+        };
+        let late = LinkError::Unreachable(format!("no answer within {} s", within.as_secs()));
+        tokio::time::timeout(within, whole).await.unwrap_or(Err(late))
+    }
+}
+
+/// The next piece of a body; `None` at its end, or when the connection broke.
+pub(crate) async fn chunk(body: &mut Incoming) -> Option<Result<Bytes, LinkError>> {
+    loop {
+        match body.frame().await? {
+            Ok(frame) => {
+                if let Ok(data) = frame.into_data() {
+                    return Some(Ok(data));
+                }
+            }
+            Err(_) => return Some(Err(LinkError::Lost)),
+        }
+    }
+}
+
+/// A whole body of bounded size. One that arrives in one piece is not copied.
+pub(crate) async fn read_all(mut body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+    let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
+    let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
+    let mut rest = BytesMut::new();
+    while let Some(more) = chunk(&mut body).await.transpose()? {
+        if rest.is_empty() {
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&more);
+        if rest.len() > limit {
+            return Err(too_long());
+        }
+    }
+    match rest.is_empty() {
+        true if first.len() > limit => Err(too_long()),
+        true => Ok(first),
+        false => Ok(rest.freeze()),
+    }
+}
+
+/// The innermost cause says what happened; the outer ones only that something did.
+fn unreachable(error: &Error) -> LinkError {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = inner.to_string();
+        source = inner.source();
+    }
+    LinkError::Unreachable(text)
+}
+
+/// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
+#[derive(Clone)]
+struct Dialer {
+    tcp: HttpConnector,
+    proxies: std::sync::Arc<Matcher>,
+}
+
+type Dialed = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
+type DialError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Uri> for Dialer {
+    type Response = TokioIo<TcpStream>;
+    type Error = DialError;
+    type Future = Dialed;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, target: Uri) -> Dialed {
+        let mut tcp = self.tcp.clone();
+        match self.proxies.intercept(&target) {
+            None => Box::pin(async move { Ok(tcp.call(target).await?) }),
+            Some(proxy) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+                if let Some(credentials) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(credentials.clone());
+                }
+                Box::pin(async move { Ok(tunnel.call(target).await?) })
+            }
+        }
+    }
+}
