@@ -24,7 +24,7 @@ use tidings_testkit::within;
 use visit::{ERAS, Era, SERVERS, TOOLS, TRANSPORTS, Visit};
 
 fn object(value: Value) -> JsonObject {
-    value.as_object().cloned().unwrap_or_default()
+    serde_json::from_value(value).expect("an object")
 }
 
 fn tool(server: &str, name: &str, arguments: Value) -> CallToolRequestParams {

@@ -19,11 +19,25 @@ fn raw(text: &str) -> RawId {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Begin { client: u64, id: usize, link: u64, token: Option<usize>, timeout: u64, max: u64 },
+    Begin {
+        client: u64,
+        id: usize,
+        link: u64,
+        token: Option<usize>,
+        timeout: u64,
+        max: u64,
+    },
     Finish(usize),
-    Cancel { client: u64, id: usize },
+    Cancel {
+        client: u64,
+        id: usize,
+    },
     ClientGone(u64),
-    Progress { call: usize, value: i32 },
+    /// Of the call that was begun so many before the newest.
+    Progress {
+        back: usize,
+        value: i32,
+    },
     Pass(u64),
 }
 
@@ -35,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..40usize).prop_map(Step::Finish),
         2 => (0..3u64, ids).prop_map(|(client, id)| Step::Cancel { client, id }),
         1 => (0..3u64).prop_map(Step::ClientGone),
-        4 => (0..40usize, -2..6i32).prop_map(|(call, value)| Step::Progress { call, value }),
+        5 => (0..6usize, -1..4i32).prop_map(|(back, value)| Step::Progress { back, value }),
         2 => (0..5u64).prop_map(Step::Pass),
     ]
 }
@@ -140,7 +154,10 @@ impl Run {
                 assert_eq!(got, expected);
                 got.into_iter().for_each(|key| self.ended(key));
             }
-            Step::Progress { call, value } => self.progress(self.nth(call), value),
+            Step::Progress { back, value } => {
+                let begun = self.model.len() + self.ends.len();
+                self.progress(self.nth(begun.saturating_sub(back + 1)), value);
+            }
             Step::Pass(seconds) => self.pass(Duration::from_secs(seconds)),
         }
         self.check();

@@ -37,7 +37,7 @@ impl Case {
         };
         let id = RawId::from_raw(b"\"mine\"").unwrap();
         let answer = translate(&frame(&format!(r#"{{"jsonrpc":"2.0","id":77,{outcome}}}"#)), &id, &reader);
-        let message = json(&answer.bytes);
+        let message = json(answer.payload.to_bytes());
         assert_eq!((&message["id"], &message["jsonrpc"]), (&value!("mine"), &value!("2.0")), "{message}");
         (message, answer.error)
     }
@@ -234,5 +234,5 @@ fn nothing_is_touched_where_nothing_must_change() {
     };
     let text = r#"{ "result" : { "b":1e2,"a":"\u0041","content":[ ] }, "id": 77 ,"jsonrpc":"2.0"}"#;
     let answer = translate(&frame(text), &id, &reader);
-    assert_eq!(answer.bytes, text.replace("77", "1"));
+    assert_eq!(answer.payload.to_bytes(), text.replace("77", "1"));
 }

@@ -74,7 +74,7 @@ fn text(text: impl Into<String>) -> Result<CallToolResponse, ErrorData> {
     Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
 }
 
-fn failed(error: ServiceError) -> ErrorData {
+fn failed(error: &ServiceError) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
@@ -116,19 +116,19 @@ impl Host {
             let progress = ProgressNotificationParam::new(token.clone(), f64::from(step))
                 .with_total(3.0)
                 .with_message(format!("sdk step {step}"));
-            context.peer.notify_progress(progress).await.map_err(failed)?;
+            context.peer.notify_progress(progress).await.map_err(|error| failed(&error))?;
         }
         text("sdk done")
     }
 
     async fn ask(&self, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        let answer = context.peer.create_elicitation(name_form()).await.map_err(failed)?;
+        let answer = context.peer.create_elicitation(name_form()).await.map_err(|error| failed(&error))?;
         text(format!("{} for sdk", argument(answer.content.as_ref().and_then(Value::as_object), "name")))
     }
 
     async fn think(&self, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        let thought = context.peer.create_message(capital_question()).await.map_err(failed)?;
-        let roots = context.peer.list_roots().await.map_err(failed)?;
+        let thought = context.peer.create_message(capital_question()).await.map_err(|error| failed(&error))?;
+        let roots = context.peer.list_roots().await.map_err(|error| failed(&error))?;
         let answer = thought.message.content.first().and_then(|c| c.as_text().map(|t| t.text.clone()));
         text(format!("{} {}", answer.unwrap_or_default(), roots.roots[0].uri))
     }

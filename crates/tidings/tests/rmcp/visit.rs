@@ -98,7 +98,7 @@ pub(crate) struct Visit {
 }
 
 enum Reached {
-    Http { _gateway: Gateway },
+    Http { _gateway: Box<Gateway> },
     Stdio { directory: TempDir },
 }
 
@@ -137,7 +137,7 @@ impl Visit {
                 let config = StreamableHttpClientTransportConfig::with_uri(gateway.url());
                 let transport = StreamableHttpClientTransport::with_client(http, config);
                 let client = within("a client over HTTP", guest.serve_with_lifecycle(transport, lifecycle)).await;
-                (client, Reached::Http { _gateway: gateway })
+                (client, Reached::Http { _gateway: Box::new(gateway) })
             }
             Over::Stdio => {
                 let directory = TempDir::new();

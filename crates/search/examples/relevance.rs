@@ -1,0 +1,118 @@
+//! Prints how good and how fast the search is: `cargo run -p tidings-search --release --example relevance [-- --misses]`.
+//!
+//! `--misses` lists the tuned queries that do not have all their tools among the first five.
+
+use std::time::{Duration, Instant};
+
+use tidings_search::{Change, Document, Index};
+
+#[path = "../relevance/harness.rs"]
+mod harness;
+
+const CATALOGUE: usize = 5_000;
+
+fn main() {
+    let documents = harness::documents();
+    let queries = harness::queries();
+    let index = harness::index(&documents);
+    println!("{} tools, {} queries", documents.len(), queries.len());
+    println!("{:10} {:>7} {:>9} {:>9} {:>7}", "set", "queries", "recall@1", "recall@5", "MRR");
+    for set in harness::SETS.into_iter().chain(["all"]) {
+        let chosen = queries.iter().filter(|query| set == "all" || query.set == set);
+        let q = harness::measure(&index, chosen);
+        println!("{set:10} {:>7} {:>9.3} {:>9.3} {:>7.3}", q.queries, q.first, q.recall_at_5, q.reciprocal_rank);
+    }
+    if std::env::args().any(|argument| argument == "--misses") {
+        misses(&index, &queries);
+    }
+    speed(&documents, &queries);
+}
+
+fn misses(index: &Index, queries: &[harness::Query]) {
+    for query in queries.iter().filter(|query| query.set == "tuned") {
+        let hits = index.search(&query.text, 5);
+        let found = hits.iter().filter(|hit| query.relevant.contains(&hit.name)).count();
+        if found < query.relevant.len() {
+            println!("\n{:?} wants {:?}", query.text, query.relevant);
+            hits.iter().for_each(|hit| println!("    {:6.2} {}", hit.score, hit.name));
+        }
+    }
+}
+
+fn speed(documents: &[Document], queries: &[harness::Query]) {
+    let before = memory_kib("VmRSS:");
+    let mut catalogue: Vec<Document> = (0..CATALOGUE).map(|at| variant(&documents[at % documents.len()], at)).collect();
+    let with_documents = memory_kib("VmRSS:");
+    let start = Instant::now();
+    let index = harness::index(&catalogue);
+    println!("\n{CATALOGUE} tools: built in {:.1?}", start.elapsed());
+    println!(
+        "resident: {before} KiB, {} KiB with the documents, {} KiB with the index",
+        with_documents,
+        memory_kib("VmRSS:")
+    );
+
+    println!("peak: {} KiB", memory_kib("VmHWM:"));
+
+    let mut updates: Vec<Duration> = (0..500)
+        .map(|round| {
+            let document = &mut catalogue[round * 7];
+            document.description.push_str(" changed");
+            let change = [Change::Put(document.clone())];
+            let start = Instant::now();
+            index.apply(&change);
+            start.elapsed()
+        })
+        .collect();
+    report("update of one tool", &mut updates);
+
+    let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
+    report_queries("query", &index, &texts);
+    let texts: Vec<String> = texts.iter().map(|text| with_typos(text)).collect();
+    report_queries("query with a typo in every word", &index, &texts);
+}
+
+/// The best of several rounds per query: percentiles over queries rather than over what else the machine does.
+fn report_queries(what: &str, index: &Index, texts: &[String]) {
+    let time = |text: &String| {
+        let start = Instant::now();
+        std::hint::black_box(index.search(text, 15));
+        start.elapsed()
+    };
+    let mut times: Vec<Duration> =
+        texts.iter().map(|text| (0..20).map(|_| time(text)).min().unwrap_or_default()).collect();
+    report(what, &mut times);
+}
+
+/// Near-duplicates, with a few words of their own each, as a large catalogue has them.
+fn variant(document: &Document, at: usize) -> Document {
+    let mut document = document.clone();
+    document.id.name = format!("{}_{at}", document.id.name);
+    document.name = format!("{}_{at}", document.name);
+    document.description.push_str(&format!(" in area {} for topic{}", at % 97, at % 1_013));
+    document
+}
+
+fn with_typos(text: &str) -> String {
+    let swap = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        if letters.len() >= 4 {
+            letters.swap(1, 2);
+        }
+        letters.into_iter().collect::<String>()
+    };
+    text.split(' ').map(swap).collect::<Vec<_>>().join(" ")
+}
+
+fn report(what: &str, times: &mut [Duration]) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    println!("{what}: p50 {:.1?}, p99 {:.1?}, most {:.1?}", at(0.5), at(0.99), at(1.0));
+}
+
+/// Zero where the system does not say.
+fn memory_kib(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,134 @@
+//! What is searched of a tool, and how it is read from the tool's definition.
+
+use serde_json::Value;
+
+/// Parameters beyond this count add nothing to finding a tool; generated schemas may have thousands.
+const MAX_PARAMETERS: usize = 256;
+/// Schemas may refer to themselves through their definitions; deeper than this nobody searches.
+const MAX_DEPTH: usize = 8;
+
+/// Which tool a document is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocId {
+    /// The name under which clients call the tool; unique in the catalogue.
+    pub name: String,
+    /// The server that offers it.
+    pub server: String,
+}
+
+/// The searchable text of one tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Which tool this is.
+    pub id: DocId,
+    /// The server's own name for the tool, without the prefix of the public name.
+    pub name: String,
+    /// The title for people, if there is one.
+    pub title: Option<String>,
+    /// The description, empty if there is none.
+    pub description: String,
+    /// The parameters at all levels of the input schema.
+    pub parameters: Vec<Parameter>,
+}
+
+/// One property of an input schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its key.
+    pub name: String,
+    /// Its description and the values it may have, empty if neither is given.
+    pub description: String,
+}
+
+impl Document {
+    /// Reads what is searchable from a tool's definition as the server sent it.
+    ///
+    /// A definition that is not what it should be leaves fields empty: a tool with a strange schema is still found by name.
+    #[must_use]
+    pub fn from_tool(server: &str, public_name: &str, raw_definition: &[u8]) -> Self {
+        let tool: Value = serde_json::from_slice(raw_definition).unwrap_or(Value::Null);
+        let mut parameters = Vec::new();
+        collect_parameters(&tool["inputSchema"], 0, &mut parameters);
+        let title = text(&tool["title"]).or_else(|| text(&tool["annotations"]["title"]));
+        Self {
+            id: DocId { name: public_name.to_owned(), server: server.to_owned() },
+            name: text(&tool["name"]).unwrap_or_else(|| public_name.to_owned()),
+            title,
+            description: text(&tool["description"]).unwrap_or_default(),
+            parameters,
+        }
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// Walks a schema: properties, and the places where a schema holds further schemas.
+fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, property) in properties {
+            if found.len() == MAX_PARAMETERS {
+                return;
+            }
+            found.push(Parameter { name: name.clone(), description: describe(property) });
+            collect_parameters(property, depth + 1, found);
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        collect_parameters_of_object(&schema[key], depth, found);
+    }
+    for key in ["anyOf", "oneOf", "allOf"] {
+        for branch in schema[key].as_array().into_iter().flatten() {
+            collect_parameters(branch, depth + 1, found);
+        }
+    }
+    for key in ["$defs", "definitions"] {
+        for definition in schema[key].as_object().into_iter().flat_map(|map| map.values()) {
+            collect_parameters(definition, depth + 1, found);
+        }
+    }
+}
+
+fn collect_parameters_of_object(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
+    if schema.is_object() {
+        collect_parameters(schema, depth + 1, found);
+    }
+}
+
+fn describe(property: &Value) -> String {
+    let mut description = text(&property["description"]).unwrap_or_default();
+    for value in property["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        description.push(' ');
+        description.push_str(value);
+    }
+    description
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_parameters_and_choices_are_read() {
+        let raw = br#"{"name":"edit","title":"Edit","description":"d","inputSchema":{"type":"object","properties":{
+            "edits":{"type":"array","items":{"type":"object","properties":{"oldText":{"description":"before"}}}},
+            "mode":{"enum":["dry","real"]}},"$defs":{"Range":{"properties":{"from":{}}}}}}"#;
+        let document = Document::from_tool("fs", "fs__edit", raw);
+        let names: Vec<_> = document.parameters.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["edits", "oldText", "mode", "from"]);
+        assert_eq!(document.parameters[1].description, "before");
+        assert_eq!(document.parameters[2].description, " dry real");
+        assert_eq!((document.name.as_str(), document.title.as_deref()), ("edit", Some("Edit")));
+    }
+
+    #[test]
+    fn a_broken_definition_is_still_found_by_name() {
+        let document = Document::from_tool("fs", "fs__edit", b"{not json");
+        assert_eq!(document.name, "fs__edit");
+        assert!(document.description.is_empty() && document.parameters.is_empty());
+    }
+}

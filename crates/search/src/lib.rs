@@ -1,0 +1,19 @@
+//! Ranked text search over tools: a small inverted index in memory, fed by differences of the catalogue.
+//!
+//! A tool is found by the words of its name, title, description, parameters and server. Word forms, spelling of compounds
+//! (`snake_case`, `camelCase`, `kebab-case`), prefixes, small typos and everyday synonyms do not matter; see [`Index::search`].
+//!
+//! Not here: what a client may see, schemas of the results, calls. The crate does no I/O and is never on the path of a call.
+//! Why it is not a search library: `docs/adr/0006-search-engine.md`.
+
+mod document;
+mod index;
+mod postings;
+mod query;
+mod stem;
+mod synonyms;
+mod typo;
+mod words;
+
+pub use document::{DocId, Document, Parameter};
+pub use index::{Change, Hit, Index};

@@ -1,0 +1,262 @@
+//! The inverted index: which terms occur in which documents, and how much.
+//!
+//! A posting holds one number, the saturated sum over the fields (BM25F). Lengths are weighed against fixed typical lengths
+//! rather than running averages, so a posting never has to be touched when another document changes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::document::Document;
+use crate::typo;
+use crate::words::{self, terms};
+
+/// Position of a document in the index.
+pub(crate) type Slot = u32;
+/// Position of a term in the index.
+pub(crate) type TermId = u32;
+
+/// How soon repetition stops to count (BM25's k1).
+const SATURATION: f32 = 1.2;
+
+/// How much the occurrence of a word in a field means, and how long such a field usually is.
+struct Field {
+    weight: f32,
+    typical_length: f32,
+    /// How much a longer field dilutes its words (BM25's b).
+    dilution: f32,
+}
+
+const NAME: Field = Field { weight: 3.0, typical_length: 3.0, dilution: 0.6 };
+const NAME_PAIR: Field = Field { weight: 2.0, typical_length: 2.0, dilution: 0.5 };
+const TITLE: Field = Field { weight: 2.0, typical_length: 3.0, dilution: 0.5 };
+const DESCRIPTION: Field = Field { weight: 1.5, typical_length: 8.0, dilution: 0.5 };
+const SERVER: Field = Field { weight: 1.5, typical_length: 1.0, dilution: 0.5 };
+const PARAMETER: Field = Field { weight: 0.4, typical_length: 6.0, dilution: 0.3 };
+const PARAMETER_DESCRIPTION: Field = Field { weight: 0.3, typical_length: 6.0, dilution: 0.3 };
+
+/// That a term occurs in a document, and how prominently.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posting {
+    pub(crate) slot: Slot,
+    pub(crate) prominence: f32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Term {
+    pub(crate) text: Arc<str>,
+    pub(crate) letters: u32,
+    /// Ordered by slot.
+    pub(crate) postings: Vec<Posting>,
+}
+
+/// What is kept of a document: enough to answer and to take it out again.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Arc<str>,
+    pub(crate) server: Box<str>,
+    terms: Box<[TermId]>,
+    full_names: Box<[NameKey]>,
+}
+
+/// The words of a full name, hashed: the form in which full names are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NameKey(u64);
+
+/// A document in terms, ready to be filed. Made outside of any lock; compact, because the first list has thousands.
+#[derive(Debug)]
+pub(crate) struct Analyzed {
+    name: Arc<str>,
+    server: Box<str>,
+    /// The terms, one after the other.
+    text: Box<str>,
+    /// Where each term ends in the text, and its prominence.
+    terms: Box<[(u32, f32)]>,
+    full_names: Box<[NameKey]>,
+}
+
+/// Terms, documents and full names.
+#[derive(Debug, Default)]
+pub(crate) struct Postings {
+    vocabulary: BTreeMap<Arc<str>, TermId>,
+    terms: Vec<Option<Term>>,
+    free_terms: Vec<TermId>,
+    entries: Vec<Option<Entry>>,
+    free_slots: Vec<Slot>,
+    slots: HashMap<Arc<str>, Slot>,
+    full_names: BTreeSet<(NameKey, Slot)>,
+}
+
+impl Analyzed {
+    pub(crate) fn new(document: &Document) -> Self {
+        let own_name = terms(&document.name, true);
+        let public_name = terms(&document.id.name, true);
+        let server = terms(&document.id.server, true);
+        let with_server: Vec<String> = server.iter().chain(&own_name).cloned().collect();
+        let full_names: BTreeSet<NameKey> =
+            [&own_name, &public_name, &with_server].map(|name| NameKey::new(name)).into();
+
+        let mut weighed = BTreeMap::new();
+        weigh(&mut weighed, &NAME, own_name);
+        weigh(&mut weighed, &NAME_PAIR, joined(&document.name));
+        weigh(&mut weighed, &TITLE, terms(document.title.as_deref().unwrap_or_default(), false));
+        weigh(&mut weighed, &DESCRIPTION, terms(&document.description, false));
+        weigh(&mut weighed, &SERVER, server);
+        let parameters = document.parameters.iter();
+        weigh(&mut weighed, &PARAMETER, parameters.clone().flat_map(|p| terms(&p.name, false)).collect());
+        weigh(&mut weighed, &PARAMETER_DESCRIPTION, parameters.flat_map(|p| terms(&p.description, false)).collect());
+
+        let mut text = String::new();
+        let terms = weighed.into_iter().map(|(term, sum)| {
+            text.push_str(&term);
+            (text.len() as u32, sum * (SATURATION + 1.0) / (sum + SATURATION))
+        });
+        let terms = terms.collect();
+        Self {
+            name: document.id.name.as_str().into(),
+            server: document.id.server.as_str().into(),
+            text: text.into(),
+            terms,
+            full_names: full_names.into_iter().collect(),
+        }
+    }
+
+    fn terms(&self) -> impl Iterator<Item = (&str, f32)> {
+        let mut start = 0;
+        self.terms.iter().map(move |&(end, prominence)| {
+            let term = &self.text[start..end as usize];
+            start = end as usize;
+            (term, prominence)
+        })
+    }
+}
+
+impl NameKey {
+    pub(crate) fn new(terms: &[String]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        terms.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// Neighbours in a name as one word, so that `file_system` is found by "filesystem".
+fn joined(name: &str) -> Vec<String> {
+    words::split(name).windows(2).map(|pair| crate::stem::stem(&pair.concat())).collect()
+}
+
+fn weigh(weighed: &mut BTreeMap<String, f32>, field: &Field, terms: Vec<String>) {
+    let length = terms.len() as f32 / field.typical_length;
+    let weight = field.weight / (1.0 - field.dilution + field.dilution * length.max(0.3));
+    for term in terms {
+        *weighed.entry(term).or_default() += weight;
+    }
+}
+
+impl Postings {
+    pub(crate) fn put(&mut self, document: Analyzed) {
+        self.remove(&document.name);
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            (self.entries.len() - 1) as Slot
+        });
+        let terms =
+            document.terms().map(|(text, prominence)| self.add_posting(text, Posting { slot, prominence })).collect();
+        self.full_names.extend(document.full_names.iter().map(|&key| (key, slot)));
+        self.slots.insert(Arc::clone(&document.name), slot);
+        let Analyzed { name, server, full_names, .. } = document;
+        self.entries[slot as usize] = Some(Entry { name, server, terms, full_names });
+    }
+
+    pub(crate) fn remove(&mut self, public_name: &str) {
+        let Some(slot) = self.slots.remove(public_name) else { return };
+        let Some(entry) = self.entries[slot as usize].take() else { return };
+        for &id in &entry.terms {
+            self.remove_posting(id, slot);
+        }
+        for &key in &entry.full_names {
+            self.full_names.remove(&(key, slot));
+        }
+        self.free_slots.push(slot);
+    }
+
+    fn add_posting(&mut self, text: &str, posting: Posting) -> TermId {
+        let id = self.term_id(text);
+        if let Some(term) = &mut self.terms[id as usize] {
+            let at = term.postings.partition_point(|p| p.slot < posting.slot);
+            term.postings.insert(at, posting);
+        }
+        id
+    }
+
+    fn remove_posting(&mut self, id: TermId, slot: Slot) {
+        let Some(term) = &mut self.terms[id as usize] else { return };
+        if let Ok(at) = term.postings.binary_search_by_key(&slot, |p| p.slot) {
+            term.postings.remove(at);
+        }
+        // A word nobody uses any more must not be offered as a completion or correction.
+        if term.postings.is_empty() {
+            self.vocabulary.remove(&term.text);
+            self.terms[id as usize] = None;
+            self.free_terms.push(id);
+        }
+    }
+
+    fn term_id(&mut self, text: &str) -> TermId {
+        if let Some(&id) = self.vocabulary.get(text) {
+            return id;
+        }
+        let id = self.free_terms.pop().unwrap_or_else(|| {
+            self.terms.push(None);
+            (self.terms.len() - 1) as TermId
+        });
+        let text: Arc<str> = text.into();
+        self.terms[id as usize] =
+            Some(Term { letters: typo::letters(&text), text: Arc::clone(&text), postings: Vec::new() });
+        self.vocabulary.insert(text, id);
+        id
+    }
+
+    /// How many documents there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// One more than the highest slot in use.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entry(&self, slot: Slot) -> Option<&Entry> {
+        self.entries.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn term(&self, text: &str) -> Option<&Term> {
+        self.terms[*self.vocabulary.get(text)? as usize].as_ref()
+    }
+
+    /// All terms, in no order that may be relied on.
+    pub(crate) fn all_terms(&self) -> impl Iterator<Item = &Term> {
+        self.terms.iter().flatten()
+    }
+
+    /// The first terms that begin so and are longer, in alphabetical order.
+    pub(crate) fn terms_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&Term> {
+        self.vocabulary
+            .range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded))
+            .take_while(|(text, _)| text.starts_with(prefix))
+            .filter_map(|(_, &id)| self.terms[id as usize].as_ref())
+            .take(limit)
+            .collect()
+    }
+
+    /// The documents with this full name.
+    pub(crate) fn slots_named(&self, key: NameKey) -> impl Iterator<Item = Slot> {
+        self.full_names.range((key, Slot::MIN)..=(key, Slot::MAX)).map(|&(_, slot)| slot)
+    }
+
+    /// The document with exactly this public name.
+    pub(crate) fn slot_of(&self, public_name: &str) -> Option<Slot> {
+        self.slots.get(public_name).copied()
+    }
+}
