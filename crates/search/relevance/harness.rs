@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidings_search::{Change, Document, Index};
 
 /// Tuned: looked at while tuning. Held out: its misses were not looked at, but it was known when the tables of words were
-/// written. Fresh: written when the ranking was finished, about tools that the others do not ask for.
+/// written. Fresh: written after the last change of the ranking and the tables, and measured once.
 pub(crate) const SETS: [&str; 3] = ["tuned", "held_out", "fresh"];
 
 /// A phrase and the tools that fit it.

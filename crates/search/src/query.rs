@@ -23,7 +23,7 @@ const EXACT: f32 = 1.0;
 const SYNONYM: f32 = 0.6;
 const COMPLETION: f32 = 0.35;
 const COMPLETION_OF_UNKNOWN: f32 = 0.7;
-const CORRECTION: [f32; 3] = [1.0, 0.7, 0.5];
+const CORRECTION: [f32; 3] = [1.0, 0.6, 0.4];
 /// Two neighbouring words of the query as one: a compound, or the order of words in a name.
 const PAIR: f32 = 0.4;
 /// How much of the score depends on covering all the known words of the query.
