@@ -74,7 +74,7 @@ pub(crate) fn legacy_method(frame: &Frame) -> Result<Method, Refusal> {
 }
 
 /// A notification, or an answer to a server's question.
-pub(crate) fn dispatch(gateway: &Gateway, session: &Session, frame: &Frame) {
+pub(crate) fn dispatch(gateway: &Gateway, session: &Arc<Session>, frame: &Frame) {
     match frame.kind() {
         Kind::Response | Kind::Error => gateway.answer(session, frame),
         Kind::Notification if frame.method() == "notifications/cancelled" => {

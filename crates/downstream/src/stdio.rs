@@ -3,7 +3,7 @@
 mod outbox;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -88,11 +88,24 @@ struct Connection {
     tasks: TaskTracker,
 }
 
-struct Unasked(Arc<Outbox>);
+/// What nobody asked for, on its way to the client.
+struct Unasked {
+    outbox: Arc<Outbox>,
+    gateway: Gateway,
+    session: OnceLock<Weak<Session>>,
+}
 
 impl ClientSink for Unasked {
     fn push(&self, message: Bytes) {
-        self.0.push_droppable(&message);
+        self.outbox.push_droppable(&message);
+    }
+
+    fn wake(&self) {
+        if let Some(session) = self.session.get().and_then(Weak::upgrade) {
+            for message in self.gateway.take_owed(&session) {
+                self.outbox.push(&message);
+            }
+        }
     }
 }
 
@@ -255,8 +268,10 @@ impl Connection {
         if self.session().is_some() {
             return Err(Refusal::InvalidRequest("the session has begun already".into()));
         }
-        let sink = Arc::new(Unasked(Arc::clone(&self.outbox)));
-        let (session, answer) = self.gateway.initialize(frame, id, LOCAL, sink).await?;
+        let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
+        let sink = Arc::new(Unasked { outbox, gateway, session: OnceLock::new() });
+        let (session, answer) = self.gateway.initialize(frame, id, LOCAL, Arc::clone(&sink) as _).await?;
+        let _ = sink.session.set(Arc::downgrade(&session));
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
         self.outbox.push(&one_line(&answer.payload.to_bytes()));
         Ok(())
@@ -270,6 +285,9 @@ impl Connection {
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(session) = self.session() {
+            for message in self.gateway.take_last_owed(&session).await {
+                self.outbox.push(&message);
+            }
             self.gateway.end_session(&session);
         }
         self.gateway.shutdown().await;

@@ -37,6 +37,7 @@ impl Gateway {
             level: Mutex::default(),
             sink,
             silent: AtomicBool::new(false),
+            initialized: AtomicBool::new(false),
             own_links: tokio::sync::Mutex::default(),
         });
         // A server that is alone speaks for itself, so it must have spoken.
@@ -56,9 +57,10 @@ impl Inner {
 
     fn introduction_for(&self, revision: Revision) -> Value {
         let catalogue = self.current();
+        let silent = self.settings.silent.contains(&revision);
         let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
-            Some(hello) => capabilities::for_client([&hello.capabilities], revision),
-            None => capabilities::frozen(revision),
+            Some(hello) => capabilities::for_client([&hello.capabilities], revision, silent),
+            None => capabilities::frozen(revision, silent),
         };
         let mut result = json!({
             "protocolVersion": revision.as_str(),
@@ -75,11 +77,12 @@ impl Inner {
     pub(crate) fn discover(&self, id: &RawId) -> Answer {
         let catalogue = self.current();
         let revision = Revision::MODERN;
+        let silent = self.settings.silent.contains(&revision);
         let hellos = catalogue.servers.iter().filter_map(|server| server.hello.as_ref());
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": [revision.as_str()],
-            "capabilities": capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision),
+            "capabilities": capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision, silent),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, revision) },

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
+use tidings_hub::ledger::Topics;
 use tidings_proto::content::ContentView;
 use tidings_proto::outbound::{self, Destination, Requester};
 use tidings_proto::outcome::{self, Answer, Reader};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
-use tidings_wire::{Frame, Kind, RawId, get, notification};
+use tidings_wire::{Frame, Kind, RawId, get};
 
+use crate::announce::{self, Listening};
 use crate::core::Waiter;
 use crate::gateway::Inner;
 use crate::relay::Relay;
@@ -55,7 +57,8 @@ pub struct Exchange {
 enum Stage {
     Start,
     Calling(Box<Calling>),
-    Listening,
+    /// A listen, and announcements that were taken and not passed on yet.
+    Listening(Box<Listening>, Topics),
     Over,
 }
 
@@ -91,7 +94,7 @@ impl Exchange {
             let reply = match &mut self.stage {
                 Stage::Start => self.start().await,
                 Stage::Calling(_) => self.advance().await,
-                Stage::Listening => self.end_of_listening().await,
+                Stage::Listening(..) => self.listen().await,
                 Stage::Over => return Reply::Cancelled,
             };
             match reply {
@@ -125,7 +128,7 @@ impl Exchange {
                 gateway.wait_settled().await;
                 gateway.discover(&self.id)
             }
-            (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge()?)),
+            (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete, _) => {
                 return self.call().await;
             }
@@ -134,20 +137,34 @@ impl Exchange {
         Ok(Some(Reply::Answer(answer)))
     }
 
-    /// Nothing can be followed yet, which the acknowledgement says by being empty.
-    fn acknowledge(&mut self) -> Result<Reply, Refusal> {
+    /// Registers, then acknowledges exactly what is honoured.
+    async fn acknowledge(&mut self) -> Result<Reply, Refusal> {
         if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
             return Err(Refusal::InvalidParams("params.notifications must be an object".into()));
         }
-        self.stage = Stage::Listening;
-        let params = format!(r#"{{"_meta":{{"{}":{}}},"notifications":{{}}}}"#, meta::SUBSCRIPTION_ID, self.id);
-        Ok(Reply::Message(notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))))
+        // What comes before the servers have settled is no change.
+        self.gateway.wait_settled().await;
+        let topics = announce::wanted(&self.frame);
+        let listening = self.gateway.listen(topics);
+        self.stage = Stage::Listening(Box::new(listening), Topics::default());
+        Ok(Reply::Message(announce::acknowledgement(&self.id, topics)))
     }
 
-    async fn end_of_listening(&mut self) -> Result<Option<Reply>, Refusal> {
-        self.gateway.draining.cancelled().await;
-        let result = format!(r#"{{"resultType":"complete","_meta":{{"{}":{}}}}}"#, meta::SUBSCRIPTION_ID, self.id);
-        Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))))
+    /// The next announcement, or the end.
+    async fn listen(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
+        if taken.is_empty() {
+            tokio::select! {
+                biased;
+                () = self.gateway.draining.cancelled() => {
+                    let tag = meta::SUBSCRIPTION_ID;
+                    let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
+                    return Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))));
+                }
+                topics = listening.next() => *taken = topics,
+            }
+        }
+        Ok(taken.pop().map(|topic| Reply::Message(announce::tagged(&self.id, topic))))
     }
 
     /// Routes the request and sends it.

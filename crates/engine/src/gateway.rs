@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method};
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::announce::Announcements;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
@@ -43,6 +45,7 @@ pub(crate) struct Inner {
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
     level: Mutex<Option<LogLevel>>,
+    announcements: Mutex<Announcements>,
     tasks: TaskTracker,
     next_link: AtomicU64,
     next_client: AtomicU64,
@@ -86,6 +89,7 @@ impl Gateway {
             links: Mutex::default(),
             sessions: Mutex::default(),
             level: Mutex::default(),
+            announcements: Mutex::default(),
             tasks: TaskTracker::new(),
             next_link: AtomicU64::new(1),
             next_client: AtomicU64::new(1),
@@ -150,6 +154,7 @@ impl Gateway {
     pub fn end_session(&self, session: &Arc<Session>) {
         self.0.sessions().remove(&session.key);
         self.0.client_gone(session.key);
+        self.0.unfollow(FollowerId(session.key.0));
         self.0.update_level();
         let gateway = Arc::clone(&self.0);
         let session = Arc::clone(session);
@@ -263,6 +268,15 @@ impl Inner {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn announcements(&self) -> MutexGuard<'_, Announcements> {
+        self.announcements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something that the engine owns and waits for at its end.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
     // Links
 
     fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, SharedLink>> {
@@ -326,7 +340,7 @@ impl Inner {
 
     // The catalogue
 
-    fn update(&self, change: impl FnOnce(&mut Catalogue)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Catalogue)) {
         self.catalogue.send_modify(|current| change(Arc::make_mut(current)));
     }
 
@@ -344,7 +358,7 @@ impl Inner {
     /// A server has listed: first the new state can be read, then it counts as ready.
     pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>) {
         let view = self.settings.view;
-        self.update(|catalogue| {
+        self.commit(|catalogue| {
             let id = offer.server;
             let mut offers: Vec<_> = catalogue.snapshot.offers().iter().filter(|o| o.server != id).cloned().collect();
             offers.push(Arc::new(offer));

@@ -5,6 +5,7 @@
 //!   everything that goes back to the client for it, in order.
 //! - Each server has one task that connects it, lists it and connects it again.
 
+mod announce;
 mod answers;
 mod core;
 mod discovery;
@@ -18,6 +19,7 @@ mod routing;
 mod seal;
 mod server;
 mod session;
+mod signals;
 mod status;
 
 pub use exchange::{Exchange, Reply};

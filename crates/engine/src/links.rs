@@ -105,6 +105,6 @@ impl Sink for LinkSink {
 fn is_about_the_server(message: &Frame) -> bool {
     let method = message.method();
     !ListKind::announced_by(&method).is_empty()
-        || method == "notifications/resources/updated"
+        || matches!(&*method, "notifications/resources/updated" | "notifications/subscriptions/acknowledged")
         || (message.kind() == Kind::Request && method == "ping")
 }

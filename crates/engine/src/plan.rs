@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::calls::Limits;
-use tidings_proto::View;
+use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink};
 
 /// Settings of the whole gateway.
@@ -29,6 +29,10 @@ pub struct Settings {
     pub list_max_wait: Duration,
     /// How often servers that do not announce changes are listed again.
     pub poll_interval: Duration,
+    /// Whether a fresh legacy session is told of every list once.
+    pub announce_initially: bool,
+    /// Revisions that are told of no change.
+    pub silent: Vec<Revision>,
     /// Bounds on calls in flight.
     pub limits: Limits,
     /// The program's version.

@@ -17,6 +17,7 @@ use tidings_wire::{
 use crate::gateway::{Gateway, Inner};
 use crate::server::Server;
 use crate::session::{Caller, Session};
+use crate::signals;
 
 impl Gateway {
     /// A client's answer to a question of a server.
@@ -47,10 +48,10 @@ impl Gateway {
     }
 
     /// A notification of a legacy client that is neither a cancellation nor an answer.
-    pub fn notify(&self, session: &Session, frame: &Frame) {
+    pub fn notify(&self, session: &Arc<Session>, frame: &Frame) {
         let method = frame.method();
         match &*method {
-            "notifications/initialized" => {}
+            "notifications/initialized" => self.initialized(session),
             "notifications/roots/list_changed" => self.0.forward_to_own_links(session, frame.bytes()),
             _ if self.0.passthrough.is_some() && self.0.has_only_client() => {
                 self.0.forward_to_own_links(session, frame.bytes());
@@ -108,6 +109,7 @@ impl Inner {
                     self.push_to(ask.client, bytes);
                 }
             }
+            "notifications/subscriptions/acknowledged" => server.cover(signals::honoured(&frame)),
             // Followed by nobody yet.
             "notifications/resources/updated" => {}
             // The token names the call; without one, the call is over.

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use tidings_hub::catalogue::{OfferList, ServerOffer};
+use tidings_hub::catalogue::{Difference, OfferList, ServerOffer};
+use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
@@ -14,6 +15,7 @@ use crate::gateway::Inner;
 use crate::links::LinkSink;
 use crate::plan::{ServerPlan, Source};
 use crate::session::Session;
+use crate::signals::{Signals, promised};
 use crate::status::ServerState;
 
 /// The first pause before a broken server is tried again, and the longest.
@@ -48,6 +50,7 @@ pub(crate) struct Server {
     live: RwLock<Option<LiveLink>>,
     companion: tokio::sync::Mutex<Companion>,
     dirty: Mutex<[bool; 4]>,
+    covered: Mutex<Topics>,
     signal: Notify,
 }
 
@@ -66,6 +69,7 @@ impl Server {
             live: RwLock::new(None),
             companion: tokio::sync::Mutex::default(),
             dirty: Mutex::default(),
+            covered: Mutex::default(),
             signal: Notify::new(),
         }
     }
@@ -213,6 +217,7 @@ impl Server {
 
     async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> LinkError {
         let _ = self.take_dirty();
+        self.cover(Topics::default());
         let mut lists: [OfferList; 4] = Default::default();
         // Calls need no list: a client may know the name already.
         self.set_live(Some(live.clone()));
@@ -221,18 +226,61 @@ impl Server {
             return error;
         }
         gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+        let mut signals = Signals::open(gateway, live);
         let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
         loop {
+            let unheard = self.unheard(&live.hello);
             tokio::select! {
                 () = self.signal.notified() => gather(gateway, &self.signal).await,
-                () = poll_pause(poll), if !announces(&live.hello) => self.mark_dirty(&ListKind::ALL),
+                () = signals.run(gateway, self, live) => {}
+                () = poll_pause(poll), if !unheard.is_empty() && !poll.is_zero() => self.mark_dirty(&unheard),
             }
             let kinds = self.take_dirty();
+            let before = lists.clone();
             if let Err(error) = self.list(gateway, live, &kinds, &mut lists).await {
                 return error;
             }
-            gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+            if self.differs(&before, &lists) {
+                gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+            }
         }
+    }
+
+    /// Whether a listing says something new. Upstream's word that it does counts for nothing.
+    fn differs(&self, before: &[OfferList; 4], after: &[OfferList; 4]) -> bool {
+        let mut differs = false;
+        for kind in ListKind::ALL {
+            let (old, new) = (&before[kind as usize], &after[kind as usize]);
+            if old.says_the_same(new) {
+                continue;
+            }
+            differs = true;
+            let difference = Difference::between(old, new);
+            tracing::debug!(
+                server = %self.plan.name,
+                list = kind.method(),
+                added = difference.added.len(),
+                changed = difference.changed.len(),
+                removed = difference.removed.len(),
+                "changed"
+            );
+        }
+        differs
+    }
+
+    /// What the server has agreed to announce.
+    pub(crate) fn cover(&self, topics: Topics) {
+        *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+    }
+
+    /// The lists whose changes nobody announces, so that they must be polled.
+    fn unheard(&self, hello: &Hello) -> Vec<ListKind> {
+        let covered = match hello.revision.era() {
+            Era::Legacy => promised(hello),
+            Era::Modern => *self.covered.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let offered = |kind: &ListKind| tidings_proto::capabilities::declares(&hello.capabilities, kind.capability());
+        ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()
     }
 
     async fn list(
@@ -305,15 +353,6 @@ async fn gather(gateway: &Inner, signal: &Notify) {
             () = signal.notified() => {}
         }
     }
-}
-
-/// Whether the server promises to tell of changes on this link.
-fn announces(hello: &Hello) -> bool {
-    // A modern server tells only those who listen, which is not done yet.
-    hello.revision.era() == Era::Legacy
-        && ["tools", "prompts", "resources"].iter().all(|name| {
-            hello.capabilities.get(name).is_none_or(|c| c.get("listChanged").and_then(|v| v.as_bool()) == Some(true))
-        })
 }
 
 async fn poll_pause(interval: Duration) {

@@ -1,6 +1,6 @@
 //! Clients.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -15,6 +15,9 @@ use crate::server::LiveLink;
 pub trait ClientSink: Send + Sync + 'static {
     /// Delivers, or drops by the transport's own rule.
     fn push(&self, message: Bytes);
+
+    /// Something is owed to the client: it is taken with [`crate::Gateway::take_owed`] when the transport can.
+    fn wake(&self);
 }
 
 /// A legacy client between `initialize` and its end.
@@ -28,6 +31,8 @@ pub struct Session {
     pub(crate) sink: Arc<dyn ClientSink>,
     /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
     pub(crate) silent: AtomicBool,
+    /// Whether the client has said that it is ready for notifications.
+    pub(crate) initialized: AtomicBool,
     /// Connections of this session alone (`isolation = "session"`).
     pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
 }
@@ -41,6 +46,10 @@ impl Session {
     /// Whose session it is.
     pub fn principal(&self) -> &str {
         &self.principal
+    }
+
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.initialized.load(Ordering::Relaxed)
     }
 
     pub(crate) fn level(&self) -> Option<LogLevel> {

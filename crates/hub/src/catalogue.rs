@@ -3,6 +3,7 @@
 //! A [`ServerOffer`] is one server's lists as it gave them. A [`Snapshot`] merges the offers of all servers, knows both
 //! directions of every name, and renders each list once per revision.
 
+mod difference;
 mod listing;
 mod names;
 mod offer;
@@ -11,12 +12,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use tidings_proto::{ListKind, Revision, View};
+use tidings_wire::Digest;
 
+pub use difference::{ChangedItem, Difference, ListChange};
 pub use listing::{Listing, Page, PageKey};
 pub use names::{NameTable, Route};
 pub use offer::{Item, ItemFault, OfferList, ServerOffer};
 
 use crate::ServerId;
+use crate::ledger::ViewDigests;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]
@@ -90,6 +94,13 @@ impl Snapshot {
             .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(&t.key, uri)))
             .or_else(|| open().next().filter(|_| self.offers.len() == 1))
             .map(|offer| (offer.server, uri.to_owned()))
+    }
+
+    /// The hash of everything that clients of a revision see, by topic.
+    pub fn digests(&self, revision: Revision) -> ViewDigests {
+        let of = |kind| self.listing(kind, revision).digest;
+        let resources = Digest::of_all([&of(ListKind::Resources), &of(ListKind::Templates)]);
+        [of(ListKind::Tools), of(ListKind::Prompts), resources]
     }
 
     /// A list as clients of a revision see it.

@@ -2,6 +2,7 @@
 //!
 //! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
 //! - [`asks`]: what servers ask of clients, and whose turn it is to answer.
+//! - [`ledger`]: who is owed which announcement.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
 //! Nothing here awaits, spawns or reads the time.
@@ -9,6 +10,7 @@
 pub mod asks;
 pub mod calls;
 pub mod catalogue;
+pub mod ledger;
 
 /// A configured server, for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

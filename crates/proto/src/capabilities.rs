@@ -20,14 +20,15 @@ pub fn towards_modern_server() -> Value {
     json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
 }
 
-/// The capabilities a client is told, from those of the servers behind the gateway. `listChanged` and `subscribe` are
-/// left out as long as the gateway itself does not honour them.
-pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Revision) -> Value {
+/// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
+/// gateway, whatever the servers promise, unless the client's revision is `silent`. `subscribe` is left out as long as the
+/// gateway itself does not honour it.
+pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Revision, silent: bool) -> Value {
     let mut out = Map::new();
     for server in servers {
         for name in ["tools", "prompts", "resources", "logging", "completions"] {
             if server.get(name).is_some_and(Value::is_object) {
-                out.insert(name.to_owned(), json!({}));
+                out.insert(name.to_owned(), declared(name, silent));
             }
         }
     }
@@ -35,9 +36,14 @@ pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Re
 }
 
 /// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later.
-pub fn frozen(revision: Revision) -> Value {
+pub fn frozen(revision: Revision, silent: bool) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
-    finish(all.into_iter().map(|name| (name.to_owned(), json!({}))).collect(), revision)
+    finish(all.into_iter().map(|name| (name.to_owned(), declared(name, silent))).collect(), revision)
+}
+
+fn declared(name: &str, silent: bool) -> Value {
+    let is_list = matches!(name, "tools" | "prompts" | "resources");
+    if is_list && !silent { json!({ "listChanged": true }) } else { json!({}) }
 }
 
 fn finish(mut out: Map<String, Value>, revision: Revision) -> Value {

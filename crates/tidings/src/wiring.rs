@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidings_config::{Config, Transport};
 use tidings_engine::{Gateway, Isolation, Names, Origin, ServerPlan, Settings, Source};
-use tidings_proto::{Era, View};
+use tidings_proto::{Era, Revision, View};
 use tidings_sources::Demo;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
@@ -55,6 +55,8 @@ fn settings(config: &Config) -> Settings {
         list_quiet: notifications.list_quiet,
         list_max_wait: notifications.list_max_wait,
         poll_interval: notifications.poll_interval,
+        announce_initially: notifications.initial == tidings_config::InitialTriplet::Once,
+        silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
         limits: Default::default(),
         version: env!("CARGO_PKG_VERSION"),
     }

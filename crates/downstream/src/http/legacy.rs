@@ -13,7 +13,7 @@ use tidings_wire::{Frame, FrameError, Kind};
 
 use super::body;
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
-use super::reply_stream::{First, ReplyStream, parse_event_id};
+use super::reply_stream::{First, Owed, ReplyStream, parse_event_id};
 use super::sessions::{HttpSession, InUse};
 use crate::batch::{self, dispatch, legacy_method};
 
@@ -91,7 +91,11 @@ impl Endpoint {
 
     fn read(&self, http: &Arc<HttpSession>, stream: &Arc<ReplyStream>, after: u64, prime: bool) -> Response<Body> {
         let in_use = InUse::new(http);
-        let chunks = stream.read(after, prime, self.gateway.draining());
+        let owed = http.session().filter(|_| stream.number == 0).map(|session| {
+            let (gateway, session) = (self.gateway.clone(), Arc::clone(session));
+            Box::new(move || gateway.take_owed(&session)) as Owed
+        });
+        let chunks = stream.read(after, prime, owed, self.gateway.draining());
         body::events(chunks.map(move |chunk| {
             let _held = &in_use;
             chunk

@@ -43,6 +43,19 @@ struct State {
     delivered: bool,
 }
 
+impl State {
+    fn keep(&mut self, message: Payload) {
+        self.bytes += message.len();
+        self.events.push_back(message);
+        while self.events.len() > EVENTS || (self.bytes > BYTES && self.events.len() > 1) {
+            if let Some(old) = self.events.pop_front() {
+                self.bytes -= old.len();
+                self.first += 1;
+            }
+        }
+    }
+}
+
 /// What the first look at a request's stream shows.
 pub(super) enum First {
     /// Only the answer: it can be sent as plain JSON.
@@ -96,15 +109,13 @@ impl ReplyStream {
         state.answer_alone = last && state.events.is_empty() && state.first == 0 && !state.opened;
         state.opened = true;
         state.over |= last;
-        state.bytes += message.len();
-        state.events.push_back(message);
-        while state.events.len() > EVENTS || (state.bytes > BYTES && state.events.len() > 1) {
-            if let Some(old) = state.events.pop_front() {
-                state.bytes -= old.len();
-                state.first += 1;
-            }
-        }
+        state.keep(message);
         drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// There may be something for the newest reader to take.
+    pub(super) fn wake(&self) {
         self.changed.notify_waiters();
     }
 
@@ -147,12 +158,13 @@ impl ReplyStream {
         self: &Arc<Self>,
         after: u64,
         prime: bool,
+        owed: Option<Owed>,
         closing: CancellationToken,
     ) -> impl Stream<Item = Bytes> + Send + 'static {
         let reader = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
         self.lock().interrupted = None;
         self.changed.notify_waiters();
-        let cursor = Cursor { stream: Arc::clone(self), next: after, reader, prime, ended: false, closing };
+        let cursor = Cursor { stream: Arc::clone(self), next: after, reader, prime, ended: false, owed, closing };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }
@@ -163,8 +175,12 @@ struct Cursor {
     reader: u64,
     prime: bool,
     ended: bool,
+    owed: Option<Owed>,
     closing: CancellationToken,
 }
+
+/// Takes what the client is owed; called only when there is a stream to carry it.
+pub(super) type Owed = Box<dyn Fn() -> Vec<Bytes> + Send + Sync>;
 
 impl Cursor {
     async fn step(&mut self) -> Option<Bytes> {
@@ -195,7 +211,12 @@ impl Cursor {
     /// The next event, if there is one for this reader.
     fn look(&mut self) -> Option<Bytes> {
         let newest = self.stream.readers.load(Ordering::SeqCst) == self.reader;
+        let owed = self.owed.as_ref().filter(|_| newest).map(|take| take()).unwrap_or_default();
         let mut state = self.stream.lock();
+        for message in owed {
+            // Kept like every other event: a client that comes back finds it again.
+            state.keep(message.into());
+        }
         self.next = self.next.max(state.first);
         let waiting = usize::try_from(self.next - state.first).ok()?;
         if newest && let Some(data) = state.events.get(waiting).cloned() {

@@ -90,6 +90,10 @@ impl ClientSink for HttpSession {
     fn push(&self, message: Bytes) {
         self.standalone.push(message);
     }
+
+    fn wake(&self) {
+        self.standalone.wake();
+    }
 }
 
 /// A request or stream that uses a session.

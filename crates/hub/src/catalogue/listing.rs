@@ -4,6 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::item::ItemView;
 use tidings_proto::{Era, ListKind, Revision, View};
 
+use tidings_wire::{Digest, Span, digest};
+
 use super::Snapshot;
 
 /// The last item of a page: the position of its server, and its key. Survives the removal of either.
@@ -21,6 +23,8 @@ pub struct Listing {
     /// All items, joined by commas.
     text: Bytes,
     entries: Vec<(PageKey, std::ops::Range<usize>)>,
+    /// The hash of what it says.
+    pub digest: Digest,
     /// How long it is fresh: the least any server says, and nothing when one is legacy or down.
     pub ttl_ms: u64,
     /// Whether every server calls it public.
@@ -40,6 +44,7 @@ impl Listing {
     pub(super) fn render(snapshot: &Snapshot, kind: ListKind, revision: Revision, view: View) -> Self {
         let mut text = BytesMut::new();
         let mut entries = Vec::new();
+        let mut digests = Vec::new();
         let (mut ttl_ms, mut public) = (u64::MAX, true);
         for offer in snapshot.offers() {
             let list = offer.list(kind);
@@ -53,7 +58,9 @@ impl Listing {
                     text.put_u8(b',');
                 }
                 let start = text.len();
-                text.put_slice(&item_view.render(&item.raw, &snapshot.public_key(offer, kind, item)));
+                let rendered = item_view.render(&item.raw, &snapshot.public_key(offer, kind, item));
+                text.put_slice(&rendered);
+                digests.push(digest(&rendered, Span::new(0, rendered.len())));
                 let key = PageKey { server: offer.server.0, key: item.key.to_string() };
                 entries.push((key, start..text.len()));
             }
@@ -61,7 +68,7 @@ impl Listing {
         if snapshot.offers().is_empty() {
             (ttl_ms, public) = (0, false);
         }
-        Self { text: text.freeze(), entries, ttl_ms, public }
+        Self { text: text.freeze(), entries, digest: Digest::of_all(&digests), ttl_ms, public }
     }
 
     /// The items after a key.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidings_proto::headers::{AnnotationFault, ParamHeader, annotated};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_wire::{Span, get, is_object, string_at};
+use tidings_wire::{Digest, Span, digest, get, is_object, string_at};
 
 use crate::ServerId;
 
@@ -14,6 +14,8 @@ pub struct Item {
     pub key: Box<str>,
     /// Its whole definition.
     pub raw: Bytes,
+    /// The hash of what it says.
+    pub digest: Digest,
     /// Parameters that are mirrored into headers (tools only).
     pub headers: Vec<ParamHeader>,
 }
@@ -53,7 +55,7 @@ impl Item {
                 Err(_) => Vec::new(),
             };
         }
-        Ok(Self { key, raw, headers })
+        Ok(Self { key, digest: digest(&raw, whole), raw, headers })
     }
 }
 
@@ -74,6 +76,14 @@ impl OfferList {
         items.sort_by(|a, b| a.key.cmp(&b.key));
         items.dedup_by(|later, earlier| later.key == earlier.key);
         Self { items, ttl_ms, public }
+    }
+
+    /// Whether it says the same as another, in whatever words.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        self.ttl_ms == other.ttl_ms
+            && self.public == other.public
+            && self.items.len() == other.items.len()
+            && self.items.iter().zip(&other.items).all(|(a, b)| a.raw == b.raw || a.digest == b.digest)
     }
 
     /// The item with this key.

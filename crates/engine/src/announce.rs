@@ -1,0 +1,176 @@
+//! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topic, Topics};
+use tidings_proto::{Revision, meta};
+use tidings_wire::{Frame, RawId, notification};
+use tokio::sync::Notify;
+
+use crate::gateway::{Gateway, Inner};
+use crate::session::Session;
+use crate::status::Catalogue;
+
+/// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
+#[derive(Default)]
+pub(crate) struct Announcements {
+    ledger: Ledger,
+    bells: HashMap<FollowerId, Bell>,
+}
+
+/// How a follower hears that there is something to take.
+#[derive(Clone)]
+enum Bell {
+    Listen(Arc<Notify>),
+    Session(Arc<Session>),
+}
+
+impl Bell {
+    fn ring(&self) {
+        match self {
+            Self::Listen(bell) => bell.notify_one(),
+            Self::Session(session) => session.sink.wake(),
+        }
+    }
+}
+
+/// One `subscriptions/listen`, from its acknowledgement to its end.
+pub(crate) struct Listening {
+    gateway: Arc<Inner>,
+    follower: FollowerId,
+    bell: Arc<Notify>,
+}
+
+impl Inner {
+    /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
+    pub(crate) fn listen(self: &Arc<Self>, topics: Topics) -> Listening {
+        let follower = FollowerId(self.new_client().0);
+        let bell = Arc::new(Notify::new());
+        let mut announcements = self.announcements();
+        // Commits take this lock too: a change comes either before the baseline or after it.
+        let now = self.current().snapshot.digests(Revision::MODERN);
+        announcements.ledger.follow(follower, Revision::MODERN, topics, Baseline::Current, now);
+        announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
+        Listening { gateway: Arc::clone(self), follower, bell }
+    }
+
+    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
+    pub(crate) fn commit(&self, change: impl FnOnce(&mut Catalogue)) {
+        let bells: Vec<Bell> = {
+            let mut announcements = self.announcements();
+            self.update(change);
+            let snapshot = Arc::clone(&self.current().snapshot);
+            let owed = announcements.ledger.commit(|revision| snapshot.digests(revision));
+            owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
+        };
+        for bell in bells {
+            bell.ring();
+        }
+    }
+
+    fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
+        let follower = FollowerId(session.key.0);
+        let baseline = if self.settings.announce_initially { Baseline::Nothing } else { Baseline::Current };
+        {
+            let mut announcements = self.announcements();
+            if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
+                return;
+            }
+            let now = self.current().snapshot.digests(session.revision);
+            announcements.ledger.follow(follower, session.revision, Topics::ALL, baseline, now);
+            announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
+        }
+        session.sink.wake();
+    }
+
+    pub(crate) fn unfollow(&self, follower: FollowerId) {
+        let mut announcements = self.announcements();
+        announcements.ledger.unfollow(follower);
+        announcements.bells.remove(&follower);
+    }
+
+    fn deliver(&self, follower: FollowerId) -> Topics {
+        self.announcements().ledger.deliver(follower)
+    }
+}
+
+impl Gateway {
+    /// A legacy client has said `initialized`: once the servers have settled it follows all lists, unless its revision
+    /// is told of nothing.
+    pub(crate) fn initialized(&self, session: &Arc<Session>) {
+        session.initialized.store(true, Ordering::Relaxed);
+        if self.0.settings.silent.contains(&session.revision) {
+            return;
+        }
+        if !self.0.starting() {
+            return self.0.follow_session(session);
+        }
+        let gateway = Arc::clone(&self.0);
+        let session = Arc::clone(session);
+        self.0.spawn(async move {
+            gateway.wait_settled().await;
+            gateway.follow_session(&session);
+        });
+    }
+
+    /// The announcements a session is owed. They count as delivered: the transport has them now.
+    pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
+        let topics = self.0.deliver(FollowerId(session.key.0));
+        topics.iter().map(|topic| notification(topic.notification(), None)).collect()
+    }
+
+    /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
+    pub async fn take_last_owed(&self, session: &Arc<Session>) -> Vec<Bytes> {
+        if self.0.starting() && session.is_initialized() {
+            self.0.wait_settled().await;
+            self.initialized(session);
+        }
+        self.take_owed(session)
+    }
+}
+
+impl Listening {
+    /// Waits for the next announcements.
+    pub(crate) async fn next(&self) -> Topics {
+        loop {
+            let topics = self.gateway.deliver(self.follower);
+            if !topics.is_empty() {
+                return topics;
+            }
+            self.bell.notified().await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.gateway.unfollow(self.follower);
+    }
+}
+
+/// The topics a filter asks for.
+pub(crate) fn wanted(frame: &Frame) -> Topics {
+    let mut topics = Topics::default();
+    for topic in Topic::ALL {
+        if frame.param(&["notifications", topic.flag()]).is_some_and(|at| frame.raw(at) == b"true") {
+            topics.insert(topic);
+        }
+    }
+    topics
+}
+
+/// The acknowledgement of a listen: exactly what is honoured.
+pub(crate) fn acknowledgement(id: &RawId, topics: Topics) -> Bytes {
+    let flags: Vec<String> = topics.iter().map(|topic| format!("\"{}\":true", topic.flag())).collect();
+    let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{}}}}}"#, meta::SUBSCRIPTION_ID, flags.join(","));
+    notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))
+}
+
+/// One announcement on a listen, tagged with its id.
+pub(crate) fn tagged(id: &RawId, topic: Topic) -> Bytes {
+    let params = format!(r#"{{"_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION_ID);
+    notification(topic.notification(), Some(params.as_bytes()))
+}

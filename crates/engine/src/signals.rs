@@ -1,0 +1,95 @@
+//! How a server tells that its lists changed: a legacy one by itself, a modern one only to those who listen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use tidings_hub::ledger::{Topic, Topics};
+use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
+use tidings_upstream::{CallEvent, CallStream, Hello, Outgoing};
+use tidings_wire::{Frame, Kind, RawId, request};
+
+use crate::gateway::Inner;
+use crate::server::{LiveLink, Server};
+
+/// How long to wait before a stream that ended is opened again.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// The listening side of one link.
+pub(crate) struct Signals {
+    stream: Option<CallStream>,
+    /// Set when the server does not know the method: it is asked no more.
+    hopeless: bool,
+}
+
+impl Signals {
+    /// Opens the stream where the era has one and the server promises something.
+    pub(crate) fn open(gateway: &Arc<Inner>, live: &LiveLink) -> Self {
+        let promised = promised(&live.hello);
+        let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
+        Self { stream: listens.then(|| listen(gateway, live, promised)), hopeless: !listens }
+    }
+
+    /// Passes signals on for as long as the link lives; never returns without a reason to list everything again.
+    pub(crate) async fn run(&mut self, gateway: &Arc<Inner>, server: &Arc<Server>, live: &LiveLink) {
+        loop {
+            let Some(stream) = &mut self.stream else {
+                if self.hopeless {
+                    return std::future::pending().await;
+                }
+                tokio::time::sleep(REOPEN).await;
+                self.stream = Some(listen(gateway, live, promised(&live.hello)));
+                // Whatever changed in between was not heard.
+                return server.mark_dirty(&ListKind::ALL);
+            };
+            match stream.next().await {
+                CallEvent::Message(frame) => gateway.unowned(server, live.key, &live.link, None, frame),
+                CallEvent::Response(frame) => {
+                    self.hopeless = frame.kind() == Kind::Error;
+                    self.stream = None;
+                    server.cover(Topics::default());
+                }
+                CallEvent::Failed(_) => {
+                    self.stream = None;
+                    server.cover(Topics::default());
+                }
+                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken => {}
+            }
+        }
+    }
+}
+
+fn listen(gateway: &Inner, live: &LiveLink, topics: Topics) -> CallStream {
+    let mut filter = Map::new();
+    for topic in topics.iter() {
+        filter.insert(topic.flag().to_owned(), true.into());
+    }
+    let params = json!({
+        "_meta": {
+            meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+            meta::CLIENT_INFO: { "name": "tidings", "version": gateway.settings.version },
+            meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
+        },
+        "notifications": filter,
+    });
+    let id = gateway.core.mint();
+    let bytes = request(&RawId::from(id), Method::Listen.as_str(), Some(params.to_string().as_bytes()));
+    live.link.call(Outgoing { id, method: Method::Listen, bytes, name: None, params: Vec::new() })
+}
+
+/// What a server says it announces.
+pub(crate) fn promised(hello: &Hello) -> Topics {
+    let mut topics = Topics::default();
+    for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
+        let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));
+        if declared.and_then(serde_json::Value::as_bool) == Some(true) {
+            topics.insert(topic);
+        }
+    }
+    topics
+}
+
+/// What an acknowledgement honours.
+pub(crate) fn honoured(frame: &Frame) -> Topics {
+    crate::announce::wanted(frame)
+}

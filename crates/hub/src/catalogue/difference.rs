@@ -1,0 +1,85 @@
+//! What a commit changed: which items came, went, or say something else, and in which fields.
+
+use tidings_proto::ListKind;
+use tidings_wire::{Span, digest, members, string_at};
+
+use super::offer::{Item, OfferList};
+
+/// One item that is there before and after, and not the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedItem {
+    /// What the server calls it.
+    pub key: Box<str>,
+    /// The members that differ, sorted.
+    pub fields: Vec<String>,
+}
+
+/// The difference between two states of one list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Keys that came.
+    pub added: Vec<Box<str>>,
+    /// Keys that went.
+    pub removed: Vec<Box<str>>,
+    /// Items that changed.
+    pub changed: Vec<ChangedItem>,
+}
+
+impl Difference {
+    /// Compares two states. Both are sorted by key, so one walk over them is enough.
+    pub fn between(before: &OfferList, after: &OfferList) -> Self {
+        let mut out = Self::default();
+        let (mut old, mut new) = (before.items.iter().peekable(), after.items.iter().peekable());
+        loop {
+            match (old.peek(), new.peek()) {
+                (None, None) => return out,
+                (Some(gone), Some(come)) if gone.key == come.key => {
+                    if gone.digest != come.digest {
+                        out.changed.push(ChangedItem { key: come.key.clone(), fields: fields(gone, come) });
+                    }
+                    old.next();
+                    new.next();
+                }
+                (Some(gone), come) if come.is_none_or(|come| gone.key < come.key) => {
+                    out.removed.push(gone.key.clone());
+                    old.next();
+                }
+                (_, Some(come)) => {
+                    out.added.push(come.key.clone());
+                    new.next();
+                }
+                (Some(_), None) => {
+                    old.next();
+                }
+            }
+        }
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+fn fields(before: &Item, after: &Item) -> Vec<String> {
+    let digests = |item: &Item| -> std::collections::BTreeMap<String, tidings_wire::Digest> {
+        members(&item.raw, Span::new(0, item.raw.len()))
+            .filter_map(|m| Some((string_at(&item.raw, m.key)?.into_owned(), digest(&item.raw, m.value))))
+            .collect()
+    };
+    let (old, new) = (digests(before), digests(after));
+    let mut names: Vec<String> =
+        old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name)).cloned().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A list that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListChange {
+    /// Which list.
+    pub kind: ListKind,
+    /// How.
+    pub difference: Difference,
+}

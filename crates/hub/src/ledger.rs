@@ -1,0 +1,208 @@
+//! Who is owed which announcement.
+//!
+//! A commit owes a follower a notice only if it changed the hash of what *that follower would see*. What is owed stays
+//! owed until its bytes were handed to the follower's transport: a later change back does not settle it, and neither does
+//! listing, or a client that listed in between would keep what is no longer true. Per follower this is three bits, so a
+//! slow one costs nothing but itself.
+
+use std::collections::HashMap;
+
+use tidings_proto::{ListKind, Revision};
+use tidings_wire::Digest;
+
+/// What can be announced. Templates are announced with the resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// `notifications/tools/list_changed`.
+    Tools,
+    /// `notifications/prompts/list_changed`.
+    Prompts,
+    /// `notifications/resources/list_changed`.
+    Resources,
+}
+
+impl Topic {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// The notification's method.
+    pub const fn notification(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Resources => "notifications/resources/list_changed",
+        }
+    }
+
+    /// The flag of a `subscriptions/listen` filter.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Tools => "toolsListChanged",
+            Self::Prompts => "promptsListChanged",
+            Self::Resources => "resourcesListChanged",
+        }
+    }
+
+    /// The topic of a list.
+    pub const fn of(kind: ListKind) -> Self {
+        match kind {
+            ListKind::Tools => Self::Tools,
+            ListKind::Prompts => Self::Prompts,
+            ListKind::Resources | ListKind::Templates => Self::Resources,
+        }
+    }
+}
+
+/// A set of topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Topics([bool; 3]);
+
+impl Topics {
+    /// All of them.
+    pub const ALL: Self = Self([true; 3]);
+
+    /// Adds one.
+    pub fn insert(&mut self, topic: Topic) {
+        self.0[topic as usize] = true;
+    }
+
+    /// Whether it holds one.
+    pub fn contains(self, topic: Topic) -> bool {
+        self.0[topic as usize]
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Those it holds.
+    pub fn iter(self) -> impl Iterator<Item = Topic> {
+        Topic::ALL.into_iter().filter(move |topic| self.contains(*topic))
+    }
+
+    /// Takes one out.
+    pub fn pop(&mut self) -> Option<Topic> {
+        let first = self.iter().next()?;
+        self.0[first as usize] = false;
+        Some(first)
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] && other.0[i]))
+    }
+}
+
+/// A legacy session, or one `subscriptions/listen`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FollowerId(pub u64);
+
+/// What a follower begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// It has seen nothing: everything is announced once.
+    Nothing,
+    /// It has seen what is there now.
+    Current,
+}
+
+/// The hash of each topic as one view has it.
+pub type ViewDigests = [Digest; 3];
+
+#[derive(Debug)]
+struct Follower {
+    view: Revision,
+    follows: Topics,
+    owed: Topics,
+    notified: [Option<Digest>; 3],
+}
+
+/// The ledger.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    views: HashMap<Revision, ViewDigests>,
+    followers: HashMap<FollowerId, Follower>,
+}
+
+impl Ledger {
+    /// Begins to follow. `now` is what the follower's view is at this moment: the last committed state.
+    pub fn follow(&mut self, id: FollowerId, view: Revision, follows: Topics, baseline: Baseline, now: ViewDigests) {
+        self.views.entry(view).or_insert(now);
+        let owed = match baseline {
+            Baseline::Nothing => follows,
+            Baseline::Current => Topics::default(),
+        };
+        self.followers.insert(id, Follower { view, follows, owed, notified: [None; 3] });
+    }
+
+    /// Forgets a follower.
+    pub fn unfollow(&mut self, id: FollowerId) {
+        if let Some(gone) = self.followers.remove(&id)
+            && !self.followers.values().any(|other| other.view == gone.view)
+        {
+            self.views.remove(&gone.view);
+        }
+    }
+
+    /// A new state can be read. Says who is owed something by it.
+    pub fn commit(&mut self, digests: impl Fn(Revision) -> ViewDigests) -> Vec<FollowerId> {
+        let mut changed: HashMap<Revision, Topics> = HashMap::new();
+        for (view, current) in &mut self.views {
+            let new = digests(*view);
+            let mut topics = Topics::default();
+            for topic in Topic::ALL {
+                if new[topic as usize] != current[topic as usize] {
+                    topics.insert(topic);
+                }
+            }
+            *current = new;
+            if !topics.is_empty() {
+                changed.insert(*view, topics);
+            }
+        }
+        if changed.is_empty() {
+            return Vec::new();
+        }
+        let mut owed = Vec::new();
+        for (id, follower) in &mut self.followers {
+            let topics = changed.get(&follower.view).copied().unwrap_or_default().and(follower.follows);
+            if !topics.is_empty() {
+                topics.iter().for_each(|topic| follower.owed.insert(topic));
+                owed.push(*id);
+            }
+        }
+        owed
+    }
+
+    /// What a follower is owed.
+    pub fn owed(&self, id: FollowerId) -> Topics {
+        self.followers.get(&id).map(|follower| follower.owed).unwrap_or_default()
+    }
+
+    /// Takes what a follower is owed, because its transport takes the bytes now.
+    pub fn deliver(&mut self, id: FollowerId) -> Topics {
+        let Some(follower) = self.followers.get_mut(&id) else { return Topics::default() };
+        let owed = std::mem::take(&mut follower.owed);
+        if let Some(digests) = self.views.get(&follower.view) {
+            for topic in owed.iter() {
+                follower.notified[topic as usize] = Some(digests[topic as usize]);
+            }
+        }
+        owed
+    }
+
+    /// The state that a follower was last told of.
+    pub fn last_notified(&self, id: FollowerId, topic: Topic) -> Option<Digest> {
+        self.followers.get(&id)?.notified[topic as usize]
+    }
+
+    /// How many follow.
+    pub fn len(&self) -> usize {
+        self.followers.len()
+    }
+
+    /// Whether nobody follows.
+    pub fn is_empty(&self) -> bool {
+        self.followers.is_empty()
+    }
+}
