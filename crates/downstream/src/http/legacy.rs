@@ -13,7 +13,7 @@ use tidings_wire::{Frame, FrameError, Kind};
 
 use super::body;
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
-use super::reply_stream::{First, Owed, ReplyStream, parse_event_id};
+use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::sessions::{HttpSession, InUse};
 use crate::batch::{self, dispatch, legacy_method};
 
@@ -61,32 +61,34 @@ impl Endpoint {
             Err(refusal) => return body::json(200, refusal.respond(&id, Era::Legacy).into()),
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
-        let stream = http.new_stream();
+        let mut underway = Underway { http, exchange: Some(exchange) };
         if prefers_events(received.header(ACCEPT)) {
-            stream.open();
+            let stream = underway.detach(Some(Reply::Opened));
+            return self.stream(http, session, &stream);
         }
-        // A disconnect is no cancellation in this era, so the exchange must not depend on this connection.
-        tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(http)));
-        self.respond(http, session, &stream).await
-    }
-
-    async fn respond(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
-        let mut unseen = Unseen { http, stream, seen: false };
         let first = tokio::select! {
-            first = stream.first() => first,
+            first = underway.next() => Some(first),
             // A long silence: open the stream, so that nobody on the way gives up.
-            () = tokio::time::sleep(body::QUIET) => First::Events,
+            () = tokio::time::sleep(body::QUIET) => Some(Reply::Opened),
         };
-        unseen.seen = true;
         match first {
-            First::Answer(answer) => body::json(200, answer),
-            First::Nothing => body::events(futures_util::stream::empty()),
-            First::Events => {
-                http.keep(stream);
-                let prime = session.revision() == Revision::V2025_11_25;
-                self.read(http, stream, 0, prime)
+            Some(Reply::Answer(answer)) => {
+                underway.exchange = None;
+                body::json(200, answer.payload)
+            }
+            Some(Reply::Cancelled) | None => {
+                underway.exchange = None;
+                body::events(futures_util::stream::empty())
+            }
+            first => {
+                let stream = underway.detach(first);
+                self.stream(http, session, &stream)
             }
         }
+    }
+
+    fn stream(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
+        self.read(http, stream, 0, session.revision() == Revision::V2025_11_25)
     }
 
     fn read(&self, http: &Arc<HttpSession>, stream: &Arc<ReplyStream>, after: u64, prime: bool) -> Response<Body> {
@@ -148,29 +150,61 @@ impl Endpoint {
     }
 }
 
-/// Keeps the stream for resumption if the client leaves before anything was sent.
-struct Unseen<'a> {
-    http: &'a HttpSession,
-    stream: &'a Arc<ReplyStream>,
-    seen: bool,
+/// A request whose answer is awaited here as long as the client is: a disconnect is no cancellation in this era, so when
+/// the client leaves, the exchange goes on by itself, and what it yields is kept for resumption.
+struct Underway<'a> {
+    http: &'a Arc<HttpSession>,
+    exchange: Option<Exchange>,
 }
 
-impl Drop for Unseen<'_> {
+impl Underway<'_> {
+    async fn next(&mut self) -> Reply {
+        match &mut self.exchange {
+            Some(exchange) => exchange.next().await,
+            None => Reply::Cancelled,
+        }
+    }
+
+    /// Lets the exchange go on by itself, after `first`.
+    fn detach(&mut self, first: Option<Reply>) -> Arc<ReplyStream> {
+        let stream = self.http.new_stream();
+        self.http.keep(&stream);
+        if let Some(exchange) = self.exchange.take() {
+            let over = first.is_some_and(|reply| apply(reply, &stream));
+            if !over {
+                tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
+            }
+        }
+        stream
+    }
+}
+
+impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        if !self.seen {
-            self.http.keep(self.stream);
+        if self.exchange.is_some() {
+            self.detach(None);
         }
     }
 }
 
 async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) {
-    loop {
-        match exchange.next().await {
-            Reply::Opened => stream.open(),
-            Reply::Message(message) => stream.push(message),
-            Reply::Interrupted(pause) => stream.interrupt(pause),
-            Reply::Answer(answer) => return stream.finish(Some(answer.payload)),
-            Reply::Cancelled => return stream.finish(None),
+    while !apply(exchange.next().await, &stream) {}
+}
+
+/// Puts a reply on the stream; says whether it was the last.
+fn apply(reply: Reply, stream: &ReplyStream) -> bool {
+    match reply {
+        Reply::Opened => stream.open(),
+        Reply::Message(message) => stream.push(message),
+        Reply::Interrupted(pause) => stream.interrupt(pause),
+        Reply::Answer(answer) => {
+            stream.finish(Some(answer.payload));
+            return true;
+        }
+        Reply::Cancelled => {
+            stream.finish(None);
+            return true;
         }
     }
+    false
 }

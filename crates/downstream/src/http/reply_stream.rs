@@ -38,8 +38,6 @@ struct State {
     /// The server closed its stream for a while; the client is let go and comes back.
     interrupted: Option<Duration>,
     over: bool,
-    /// Set when the only event is the answer.
-    answer_alone: bool,
     delivered: bool,
 }
 
@@ -54,16 +52,6 @@ impl State {
             }
         }
     }
-}
-
-/// What the first look at a request's stream shows.
-pub(super) enum First {
-    /// Only the answer: it can be sent as plain JSON.
-    Answer(Payload),
-    /// Messages come before it.
-    Events,
-    /// There will be no answer.
-    Nothing,
 }
 
 impl ReplyStream {
@@ -106,7 +94,6 @@ impl ReplyStream {
 
     fn add(&self, message: Payload, last: bool) {
         let mut state = self.lock();
-        state.answer_alone = last && state.events.is_empty() && state.first == 0 && !state.opened;
         state.opened = true;
         state.over |= last;
         state.keep(message);
@@ -127,29 +114,6 @@ impl ReplyStream {
     pub(super) fn is_done(&self) -> bool {
         let state = self.lock();
         state.over && state.delivered
-    }
-
-    /// Waits until it is clear what the answer will look like.
-    pub(super) async fn first(&self) -> First {
-        loop {
-            let changed = self.changed.notified();
-            {
-                let mut state = self.lock();
-                if state.answer_alone
-                    && let Some(answer) = state.events.front().cloned()
-                {
-                    state.delivered = true;
-                    return First::Answer(answer);
-                }
-                if state.opened {
-                    return First::Events;
-                }
-                if state.over {
-                    return First::Nothing;
-                }
-            }
-            changed.await;
-        }
     }
 
     /// The events after `after` (0: all), as text. `prime`: begin with an event that only carries an id. The newest
