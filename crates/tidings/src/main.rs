@@ -15,6 +15,10 @@ use clap::Parser as _;
 
 use crate::cli::Cli;
 
+/// Every call makes and drops a few dozen small buffers, often on another thread than the one that made them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {
