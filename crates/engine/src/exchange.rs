@@ -78,7 +78,8 @@ struct Calling {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repetition {
     Possible,
-    UnderWay,
+    /// After this listing of the server.
+    UnderWay(u64),
     Used,
 }
 
@@ -285,8 +286,8 @@ impl Exchange {
     /// Waits for the next event of the running call.
     async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
-        if calling.repetition == Repetition::UnderWay {
-            return self.repeat().await;
+        if let Repetition::UnderWay(listing) = calling.repetition {
+            return self.repeat(listing).await;
         }
         if let Some(frame) = calling.aside.pop_front() {
             return Ok(self.relay(&frame).map(Reply::Message));
@@ -360,8 +361,7 @@ impl Exchange {
         if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             self.waiter = self.gateway.core.arrive(self.caller.key(), &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
-                calling.repetition = Repetition::UnderWay;
-                calling.routed.server.mark_dirty(&[ListKind::Tools]);
+                calling.repetition = Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools]));
             }
             return Ok(None);
         }
@@ -379,14 +379,9 @@ impl Exchange {
     }
 
     /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
-    async fn repeat(&mut self) -> Result<Option<Reply>, Refusal> {
+    async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let mut catalogue = self.gateway.catalogue.subscribe();
-        let before = catalogue.borrow_and_update().snapshot.offer(calling.routed.server.id).cloned();
-        let renewed = catalogue.wait_for(|c| {
-            c.snapshot.offer(calling.routed.server.id).map(Arc::as_ptr) != before.as_ref().map(Arc::as_ptr)
-        });
-        let _ = tokio::time::timeout(RELIST, renewed).await;
+        let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(calling.routed, calling.live, Repetition::Used)
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::asks::Ask;
 use tidings_hub::calls::CallId;
+use tidings_hub::ledger::Topic;
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
 use tidings_upstream::SharedLink;
@@ -99,9 +100,14 @@ impl Inner {
             });
         }
         let kinds = ListKind::announced_by(&method);
-        if !kinds.is_empty() {
-            tracing::info!(server = %server.plan.name, notification = %method, "received");
-            return server.mark_dirty(kinds);
+        if let Some(first) = kinds.first() {
+            if server.announces(Topic::of(*first)) {
+                tracing::info!(server = %server.plan.name, notification = %method, "received");
+            } else {
+                tracing::warn!(server = %server.plan.name, notification = %method, "received, though not declared");
+            }
+            server.mark_dirty(kinds);
+            return;
         }
         match method.as_str() {
             "notifications/cancelled" => {
@@ -109,7 +115,11 @@ impl Inner {
                     self.push_to(ask.client, bytes);
                 }
             }
-            "notifications/subscriptions/acknowledged" => server.cover(signals::honoured(&frame)),
+            "notifications/subscriptions/acknowledged" => {
+                server.cover(signals::honoured(&frame));
+                // What changed before this was not announced.
+                server.mark_dirty(&ListKind::ALL);
+            }
             // Followed by nobody yet.
             "notifications/resources/updated" => {}
             // The token names the call; without one, the call is over.

@@ -8,7 +8,7 @@ use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::discovery::Lister;
 use crate::gateway::Inner;
@@ -23,6 +23,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that held this long starts again with the first pause.
 const STABLE: Duration = Duration::from_secs(10);
+/// How long the first listing waits for the acknowledgement of a listen.
+const ACKNOWLEDGED: Duration = Duration::from_secs(1);
+/// The first pause before a list that failed is asked for again.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// A link in use.
 #[derive(Clone)]
@@ -49,9 +53,18 @@ pub(crate) struct Server {
     pub(crate) uris: UriMap,
     live: RwLock<Option<LiveLink>>,
     companion: tokio::sync::Mutex<Companion>,
-    dirty: Mutex<[bool; 4]>,
+    dirty: Mutex<Dirty>,
     covered: Mutex<Topics>,
     signal: Notify,
+    /// The number of the last listing that is done.
+    listed: watch::Sender<u64>,
+}
+
+/// What is to be listed again, and how many listings have begun.
+#[derive(Default)]
+struct Dirty {
+    kinds: [bool; 4],
+    listings: u64,
 }
 
 impl Server {
@@ -71,6 +84,7 @@ impl Server {
             dirty: Mutex::default(),
             covered: Mutex::default(),
             signal: Notify::new(),
+            listed: watch::Sender::new(0),
         }
     }
 
@@ -83,19 +97,29 @@ impl Server {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
-    /// The server says, or somebody suspects, that lists have changed.
-    pub(crate) fn mark_dirty(&self, kinds: &[ListKind]) {
+    /// The server says, or somebody suspects, that lists have changed. Tells which listing will see it.
+    pub(crate) fn mark_dirty(&self, kinds: &[ListKind]) -> u64 {
         let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in kinds {
-            dirty[*kind as usize] = true;
+            dirty.kinds[*kind as usize] = true;
         }
+        let next = dirty.listings + 1;
         drop(dirty);
         self.signal.notify_one();
+        next
     }
 
-    fn take_dirty(&self) -> Vec<ListKind> {
-        let taken = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
-        ListKind::ALL.into_iter().filter(|kind| taken[*kind as usize]).collect()
+    /// Begins a listing: its number, and what is to be listed.
+    fn take_dirty(&self) -> (u64, Vec<ListKind>) {
+        let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        dirty.listings += 1;
+        let taken = std::mem::take(&mut dirty.kinds);
+        (dirty.listings, ListKind::ALL.into_iter().filter(|kind| taken[*kind as usize]).collect())
+    }
+
+    /// Waits until a listing is done, and what it found can be read.
+    pub(crate) async fn listed(&self, listing: u64) {
+        let _ = self.listed.subscribe().wait_for(|done| *done >= listing).await;
     }
 
     /// Makes a link; `own` is the session that alone uses it.
@@ -216,33 +240,65 @@ impl Server {
     }
 
     async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> LinkError {
-        let _ = self.take_dirty();
         self.cover(Topics::default());
-        let mut lists: [OfferList; 4] = Default::default();
+        // A list that can not be had now stays what it was before the link broke.
+        let mut lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
         // Calls need no list: a client may know the name already.
         self.set_live(Some(live.clone()));
         gateway.apply_level(live);
-        if let Err(error) = self.list(gateway, live, &ListKind::ALL, &mut lists).await {
-            return error;
-        }
-        gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
         let mut signals = Signals::open(gateway, live);
+        if signals.is_open() {
+            // First listen, then list: what changes in between would not be heard.
+            let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
+        }
+        let (listing, _) = self.take_dirty();
+        let mut failed = match self.list(gateway, live, &ListKind::ALL, &mut lists).await {
+            Ok(failed) => failed,
+            Err(error) => return error,
+        };
+        gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
+        self.listed.send_replace(listing);
         let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
+        let mut due = poll_due(poll);
+        let mut pause = FIRST_RETRY;
         loop {
             let unheard = self.unheard(&live.hello);
             tokio::select! {
-                () = self.signal.notified() => gather(gateway, &self.signal).await,
+                () = gather(gateway, &self.signal) => {}
                 () = signals.run(gateway, self, live) => {}
-                () = poll_pause(poll), if !unheard.is_empty() && !poll.is_zero() => self.mark_dirty(&unheard),
+                () = tokio::time::sleep_until(due), if !unheard.is_empty() && !poll.is_zero() => {
+                    due = poll_due(poll);
+                    self.mark_dirty(&unheard);
+                }
+                () = tokio::time::sleep(pause), if !failed.is_empty() => {
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    self.mark_dirty(&failed);
+                }
             }
-            let kinds = self.take_dirty();
+            let (listing, kinds) = self.take_dirty();
             let before = lists.clone();
-            if let Err(error) = self.list(gateway, live, &kinds, &mut lists).await {
-                return error;
+            match self.list(gateway, live, &kinds, &mut lists).await {
+                Ok(again) => {
+                    failed.retain(|kind| !kinds.contains(kind));
+                    failed.extend(again);
+                }
+                Err(error) => return error,
+            }
+            if failed.is_empty() {
+                pause = FIRST_RETRY;
             }
             if self.differs(&before, &lists) {
                 gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
             }
+            self.listed.send_replace(listing);
+        }
+    }
+
+    /// Waits until a listen is acknowledged, or refused.
+    async fn heard(self: &Arc<Self>, signals: &mut Signals, gateway: &Arc<Inner>, live: &LiveLink) {
+        tokio::select! {
+            () = self.signal.notified() => {}
+            () = signals.run(gateway, self, live) => {}
         }
     }
 
@@ -268,6 +324,11 @@ impl Server {
         differs
     }
 
+    /// Whether it said that it announces this.
+    pub(crate) fn announces(&self, topic: Topic) -> bool {
+        self.live().is_none_or(|live| promised(&live.hello).contains(topic))
+    }
+
     /// What the server has agreed to announce.
     pub(crate) fn cover(&self, topics: Topics) {
         *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
@@ -283,13 +344,15 @@ impl Server {
         ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()
     }
 
+    /// Lists some kinds anew; those that failed stay as they are, and are given back.
     async fn list(
         &self,
         gateway: &Arc<Inner>,
         live: &LiveLink,
         kinds: &[ListKind],
         lists: &mut [OfferList; 4],
-    ) -> Result<(), LinkError> {
+    ) -> Result<Vec<ListKind>, LinkError> {
+        let mut failed = Vec::new();
         let mint = || gateway.core.mint();
         let lister = Lister {
             server: &self.plan.name,
@@ -304,11 +367,12 @@ impl Server {
                 // One list that fails costs only itself; the others, and its own last good state, stay.
                 Err(error @ LinkError::Protocol(_)) => {
                     tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");
+                    failed.push(*kind);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(failed)
     }
 
     /// All lists over a link that belongs to one session.
@@ -343,20 +407,22 @@ impl Server {
     }
 }
 
-/// Waits until signals have been quiet for a while, but not for ever.
+/// Waits for a signal, and then until signals have been quiet for a while, but not for ever.
 async fn gather(gateway: &Inner, signal: &Notify) {
+    signal.notified().await;
     let latest = tokio::time::Instant::now() + gateway.settings.list_max_wait;
     loop {
         let quiet = (tokio::time::Instant::now() + gateway.settings.list_quiet).min(latest);
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(quiet) => return,
             () = signal.notified() => {}
         }
     }
 }
 
-async fn poll_pause(interval: Duration) {
+fn poll_due(interval: Duration) -> tokio::time::Instant {
     // Spread, so that many servers are not asked at the same moment.
     let spread = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos() % 1000);
-    tokio::time::sleep(interval.mul_f64(0.9 + f64::from(spread) / 5_000.0)).await;
+    tokio::time::Instant::now() + interval.mul_f64(0.9 + f64::from(spread) / 5_000.0)
 }

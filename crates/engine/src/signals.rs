@@ -30,6 +30,11 @@ impl Signals {
         Self { stream: listens.then(|| listen(gateway, live, promised)), hopeless: !listens }
     }
 
+    /// Whether there is a stream to hear from.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Passes signals on for as long as the link lives; never returns without a reason to list everything again.
     pub(crate) async fn run(&mut self, gateway: &Arc<Inner>, server: &Arc<Server>, live: &LiveLink) {
         loop {
@@ -40,7 +45,8 @@ impl Signals {
                 tokio::time::sleep(REOPEN).await;
                 self.stream = Some(listen(gateway, live, promised(&live.hello)));
                 // Whatever changed in between was not heard.
-                return server.mark_dirty(&ListKind::ALL);
+                server.mark_dirty(&ListKind::ALL);
+                return;
             };
             match stream.next().await {
                 CallEvent::Message(frame) => gateway.unowned(server, live.key, &live.link, None, frame),
@@ -48,10 +54,13 @@ impl Signals {
                     self.hopeless = frame.kind() == Kind::Error;
                     self.stream = None;
                     server.cover(Topics::default());
+                    // Nobody needs to wait for an acknowledgement.
+                    server.mark_dirty(&[]);
                 }
                 CallEvent::Failed(_) => {
                     self.stream = None;
                     server.cover(Topics::default());
+                    server.mark_dirty(&[]);
                 }
                 CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken => {}
             }

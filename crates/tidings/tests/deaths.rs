@@ -74,7 +74,7 @@ impl World {
             worker(NAMES[1], &gate).http().await,
             worker(NAMES[2], &gate).modern_only().http().await,
         ];
-        let mut builder = Gateway::builder();
+        let mut builder = Gateway::builder().toml("[gateway]\ntimeout = \"7s\"");
         for (name, server) in NAMES.iter().zip(&servers) {
             builder = builder.server(name, server);
         }
@@ -125,6 +125,7 @@ impl World {
         self.kill(victim, dice).await;
         self.gate.open();
         let killed = Instant::now();
+        let mut forgotten = 0;
         for job in jobs {
             let reply = self.answer(job.client, job.pending).await;
             let response = reply.response();
@@ -132,6 +133,7 @@ impl World {
                 assert_eq!(reply.error_code(), -32603, "{reply:?}");
                 let text = reply.error()["message"].to_string();
                 assert!(text.contains(NAMES[victim]), "the error of {} names its server: {text}", job.name);
+                forgotten += usize::from(text.contains("did not answer"));
             } else {
                 assert!(
                     job.server != victim || !job.held || !before.contains(&job.name),
@@ -141,7 +143,11 @@ impl World {
                 assert_eq!(reply.text(), job.name);
             }
         }
-        assert!(killed.elapsed() < Duration::from_secs(5), "{round} took {:?}", killed.elapsed());
+        // The HTTP client may forget a request that it hands to a connection in the very moment of its death (once in
+        // thousands of deaths on a busy machine): then the timeout ends the call. On stdio this can not happen.
+        assert!(forgotten <= usize::from(victim != 0), "{forgotten} calls of {round} ended by timeout only");
+        let limit = Duration::from_secs(if forgotten == 0 { 5 } else { 9 });
+        assert!(killed.elapsed() < limit, "{round} took {:?}", killed.elapsed());
     }
 
     async fn kill(&self, victim: usize, dice: &mut Dice) {
@@ -158,6 +164,11 @@ impl World {
 
     /// Asks until it answers again, each time with another job.
     async fn wait_back(&self, round: &str, server: usize) {
+        // A call on a connection that the server has closed, and the gateway not yet, is a call during the death.
+        if self.servers[server].is_http() {
+            let url = self.servers[server].url();
+            eventually("dead connections to be put away", || (!half_closed(&url)).then_some(())).await;
+        }
         within(&format!("{} to come back", NAMES[server]), async {
             for attempt in 0.. {
                 let client = attempt % self.clients.len();
@@ -172,6 +183,18 @@ impl World {
         })
         .await;
     }
+}
+
+/// Whether anybody still holds a connection that this server has closed.
+fn half_closed(url: &str) -> bool {
+    const CLOSE_WAIT: &str = "08";
+    let port: u16 = url.trim_end_matches("/mcp").rsplit(':').next().unwrap().parse().unwrap();
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let to_port = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(2).is_some_and(|remote| remote.ends_with(&to_port)) && fields.get(3) == Some(&CLOSE_WAIT)
+    })
 }
 
 fn sigkill(pid: u32) {

@@ -132,7 +132,14 @@ async fn a_terminated_gateway_finishes_what_is_running() {
     let pending = client.start("tools/call", json!({"name": "wait"}));
     gate.reached(1).await;
     gateway.begin_terminate();
-    gateway.stderr().wait_for("the announcement", |line| line.contains("stopping")).await;
+    within("no new connections", async {
+        while gateway.get("/healthz").await.0 != 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Time enough to lose patience.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(runs(server.processes()[0].pid));
     gate.open();
     assert_eq!(pending.finish().await.text(), "done");
@@ -140,6 +147,8 @@ async fn a_terminated_gateway_finishes_what_is_running() {
     assert_eq!(std::fs::read_to_string(notes.join("status")).unwrap().trim(), "0");
     assert!(!notes.join("signal").exists(), "no signal was needed");
     assert_eq!(server.count("notifications/cancelled"), 0);
+    let hurried = gateway.stderr().all().into_iter().find(|line| line.contains("not everything was finished"));
+    assert_eq!(hurried, None);
 }
 
 /// A server that is replaced takes its children with it.

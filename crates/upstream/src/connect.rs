@@ -83,7 +83,7 @@ impl Connector {
     async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn Sink>) -> Result<Open, LinkError> {
         Ok(match &spec.transport {
             Transport::Stdio(stdio) => Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, sink).await?),
-            Transport::Http(http) => Open::Http(HttpLink::open(self.client.clone(), http, era, sink)?),
+            Transport::Http(http) => Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink)?),
         })
     }
 }

@@ -88,10 +88,16 @@ impl Endpoint {
     }
 
     fn stream(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
-        self.read(http, stream, 0, session.revision() == Revision::V2025_11_25)
+        self.read(http, stream, None, session.revision() == Revision::V2025_11_25)
     }
 
-    fn read(&self, http: &Arc<HttpSession>, stream: &Arc<ReplyStream>, after: u64, prime: bool) -> Response<Body> {
+    fn read(
+        &self,
+        http: &Arc<HttpSession>,
+        stream: &Arc<ReplyStream>,
+        after: Option<u64>,
+        prime: bool,
+    ) -> Response<Body> {
         let in_use = InUse::new(http);
         let owed = http.session().filter(|_| stream.number == 0).map(|session| {
             let (gateway, session) = (self.gateway.clone(), Arc::clone(session));
@@ -116,10 +122,10 @@ impl Endpoint {
         if let Some((number, sequence)) = resumed
             && let Some(stream) = http.stream(number)
         {
-            return self.read(&http, &stream, sequence, false);
+            return self.read(&http, &stream, Some(sequence), false);
         }
         let prime = http.session().is_some_and(|session| session.revision() == Revision::V2025_11_25);
-        self.read(&http, http.standalone(), 0, prime)
+        self.read(&http, http.standalone(), None, prime)
     }
 
     pub(super) fn delete(&self, received: &Received<'_>) -> Response<Body> {

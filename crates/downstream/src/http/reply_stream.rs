@@ -34,6 +34,8 @@ struct State {
     first: u64,
     events: VecDeque<Payload>,
     bytes: usize,
+    /// How many events some client was given.
+    carried: u64,
     opened: bool,
     /// The server closed its stream for a while; the client is let go and comes back.
     interrupted: Option<Duration>,
@@ -116,19 +118,22 @@ impl ReplyStream {
         state.over && state.delivered
     }
 
-    /// The events after `after` (0: all), as text. `prime`: begin with an event that only carries an id. The newest
+    /// The events after `after` (without it: those that nobody was given), as text. `prime`: begin with an event that only carries an id. The newest
     /// reader gets what comes from now on; older ones stay open and quiet.
     pub(super) fn read(
         self: &Arc<Self>,
-        after: u64,
+        after: Option<u64>,
         prime: bool,
         owed: Option<Owed>,
         closing: CancellationToken,
     ) -> impl Stream<Item = Bytes> + Send + 'static {
+        let mut state = self.lock();
         let reader = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
-        self.lock().interrupted = None;
+        state.interrupted = None;
+        let next = after.unwrap_or(state.carried);
+        drop(state);
         self.changed.notify_waiters();
-        let cursor = Cursor { stream: Arc::clone(self), next: after, reader, prime, ended: false, owed, closing };
+        let cursor = Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, closing };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }
@@ -174,9 +179,14 @@ impl Cursor {
 
     /// The next event, if there is one for this reader.
     fn look(&mut self) -> Option<Bytes> {
-        let newest = self.stream.readers.load(Ordering::SeqCst) == self.reader;
-        let owed = self.owed.as_ref().filter(|_| newest).map(|take| take()).unwrap_or_default();
+        let is_newest = || self.stream.readers.load(Ordering::SeqCst) == self.reader;
+        let owed = self.owed.as_ref().filter(|_| is_newest()).map(|take| take()).unwrap_or_default();
         let mut state = self.stream.lock();
+        let newest = is_newest();
+        if !newest && !owed.is_empty() {
+            // A newer reader came in between, and may have looked already.
+            self.stream.changed.notify_waiters();
+        }
         for message in owed {
             // Kept like every other event: a client that comes back finds it again.
             state.keep(message.into());
@@ -185,6 +195,7 @@ impl Cursor {
         let waiting = usize::try_from(self.next - state.first).ok()?;
         if newest && let Some(data) = state.events.get(waiting).cloned() {
             self.next += 1;
+            state.carried = state.carried.max(self.next);
             if state.over && waiting + 1 == state.events.len() {
                 state.delivered = true;
                 self.ended = true;

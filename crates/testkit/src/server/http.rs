@@ -68,8 +68,25 @@ pub(crate) async fn listen(core: &Arc<Core>, address: Option<SocketAddr>) -> Soc
     address
 }
 
+/// Ends a connection when dropped, also while a process that is just being forked elsewhere in the test still holds it.
+struct Hold(std::net::TcpStream);
+
+impl Hold {
+    fn new(stream: TcpStream) -> std::io::Result<(Self, TcpStream)> {
+        let stream = stream.into_std()?;
+        Ok((Self(stream.try_clone()?), TcpStream::from_std(stream)?))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
 async fn serve(core: Arc<Core>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
+    let Ok((_hold, stream)) = Hold::new(stream) else { return };
     let service = hyper::service::service_fn(move |request| handle(core.clone(), request));
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

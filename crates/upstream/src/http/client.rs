@@ -26,7 +26,10 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// A client whose clones share one pool.
 #[derive(Clone)]
-pub struct HttpClient(Client<HttpsConnector<Dialer>, Full<Bytes>>);
+pub struct HttpClient {
+    client: Client<HttpsConnector<Dialer>, Full<Bytes>>,
+    connector: HttpsConnector<Dialer>,
+}
 
 impl HttpClient {
     /// A client that trusts what the system trusts.
@@ -38,20 +41,31 @@ impl HttpClient {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
         let dialer = Dialer { tcp, proxies: Matcher::from_env().into() };
-        let secured = HttpsConnectorBuilder::new()
+        let connector = HttpsConnectorBuilder::new()
             .try_with_platform_verifier()
             .map_err(|error| LinkError::Unreachable(error.to_string()))?
             .https_or_http()
             .enable_http1()
             .wrap_connector(dialer);
-        let client =
-            Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(secured);
-        Ok(Self(client))
+        Ok(Self::pooling(connector))
+    }
+
+    fn pooling(connector: HttpsConnector<Dialer>) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector.clone());
+        Self { client, connector }
+    }
+
+    /// The same with a pool of its own: a link to a server that was lost must not meet connections from before.
+    pub(crate) fn with_own_pool(&self) -> Self {
+        Self::pooling(self.connector.clone())
     }
 
     /// Sends a request; redirects are not followed.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, LinkError> {
-        self.0.request(request).await.map_err(|error| unreachable(&error))
+        self.client.request(request).await.map_err(|error| unreachable(&error))
     }
 
     /// Sends a request and reads the whole answer, in this time and of at most this size.

@@ -1,0 +1,258 @@
+//! Announcements: the ledger against a model that keeps the whole history, differences against sets, and what counts as
+//! the same list.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
+use tidings_proto::{Era, ListKind, Revision, UriMap, View};
+use tidings_wire::{Digest, Span, digest};
+
+const VIEWS: [Revision; 3] = [Revision::V2025_03_26, Revision::V2025_11_25, Revision::MODERN];
+
+/// What each view shows of each topic: a number stands for a content.
+type World = [[u8; 3]; 3];
+
+fn digest_of(content: u8) -> Digest {
+    let text = content.to_string();
+    digest(text.as_bytes(), Span::new(0, text.len()))
+}
+
+fn digests(world: &World, view: Revision) -> ViewDigests {
+    let place = VIEWS.iter().position(|other| *other == view).unwrap();
+    world[place].map(digest_of)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Follow {
+        id: u64,
+        view: usize,
+        follows: [bool; 3],
+        fresh: bool,
+    },
+    Unfollow(u64),
+    /// Something changes, and nobody can read it yet.
+    Write {
+        view: usize,
+        topic: usize,
+        content: u8,
+    },
+    Commit,
+    Deliver(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = 0..5u64;
+    prop_oneof![
+        2 => (id.clone(), 0..3usize, any::<[bool; 3]>(), any::<bool>())
+            .prop_map(|(id, view, follows, fresh)| Step::Follow { id, view, follows, fresh }),
+        1 => id.clone().prop_map(Step::Unfollow),
+        6 => (0..3usize, 0..3usize, 0..3u8).prop_map(|(view, topic, content)| Step::Write { view, topic, content }),
+        5 => Just(Step::Commit),
+        3 => id.prop_map(Step::Deliver),
+    ]
+}
+
+/// A follower as it should be: all states that were committed since it was last told, oldest first.
+struct Expected {
+    view: usize,
+    follows: [bool; 3],
+    fresh: bool,
+    seen: Vec<[u8; 3]>,
+    told: [Option<u8>; 3],
+}
+
+impl Expected {
+    fn is_owed(&self, topic: usize) -> bool {
+        let changed = self.seen.windows(2).any(|pair| pair[0][topic] != pair[1][topic]);
+        self.follows[topic] && (self.fresh || changed)
+    }
+
+    fn owed(&self) -> Topics {
+        set((0..3).map(|topic| self.is_owed(topic)))
+    }
+}
+
+fn set(flags: impl IntoIterator<Item = bool>) -> Topics {
+    let mut topics = Topics::default();
+    Topic::ALL.into_iter().zip(flags).filter(|(_, on)| *on).for_each(|(topic, _)| topics.insert(topic));
+    topics
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    // S0.2, S0.3, S0.5; bridging 1, 2, 5, 6, 8
+    #[test]
+    fn a_follower_is_owed_what_a_commit_changed_in_its_view(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut ledger = Ledger::default();
+        let mut model: BTreeMap<u64, Expected> = BTreeMap::new();
+        let (mut written, mut committed) = (World::default(), World::default());
+        for step in steps {
+            match step {
+                Step::Follow { id, view, follows, fresh } => {
+                    // An id is never used twice at a time.
+                    if model.contains_key(&id) {
+                        continue;
+                    }
+                    let baseline = if fresh { Baseline::Nothing } else { Baseline::Current };
+                    ledger.follow(FollowerId(id), VIEWS[view], set(follows), baseline, digests(&committed, VIEWS[view]));
+                    let seen = vec![committed[view]];
+                    model.insert(id, Expected { view, follows, fresh, seen, told: [None; 3] });
+                }
+                Step::Unfollow(id) => {
+                    ledger.unfollow(FollowerId(id));
+                    model.remove(&id);
+                }
+                Step::Write { view, topic, content } => written[view][topic] = content,
+                Step::Commit => {
+                    let asked = RefCell::new(BTreeSet::new());
+                    let look = |view| {
+                        asked.borrow_mut().insert(view);
+                        digests(&written, view)
+                    };
+                    let mut rung: Vec<u64> = ledger.commit(look).into_iter().map(|id| id.0).collect();
+                    let in_use: BTreeSet<Revision> = model.values().map(|follower| VIEWS[follower.view]).collect();
+                    prop_assert_eq!(asked.into_inner(), in_use, "a view that nobody has costs nothing");
+                    rung.sort_unstable();
+                    let touched = |f: &Expected| {
+                        (0..3).any(|t| f.follows[t] && written[f.view][t] != committed[f.view][t])
+                    };
+                    let expected: Vec<u64> = model.iter().filter(|(_, f)| touched(f)).map(|(id, _)| *id).collect();
+                    prop_assert_eq!(rung, expected);
+                    committed = written;
+                    model.values_mut().for_each(|follower| follower.seen.push(committed[follower.view]));
+                }
+                Step::Deliver(id) => {
+                    let taken = ledger.deliver(FollowerId(id));
+                    let Some(follower) = model.get_mut(&id) else {
+                        prop_assert!(taken.is_empty());
+                        continue;
+                    };
+                    prop_assert_eq!(taken, follower.owed());
+                    for (topic, content) in committed[follower.view].into_iter().enumerate() {
+                        if follower.is_owed(topic) {
+                            follower.told[topic] = Some(content);
+                        }
+                    }
+                    follower.fresh = false;
+                    follower.seen = vec![committed[follower.view]];
+                }
+            }
+            prop_assert_eq!(ledger.len(), model.len());
+            prop_assert_eq!(ledger.is_empty(), model.is_empty());
+            for id in 0..5 {
+                let owed = model.get(&id).map(Expected::owed).unwrap_or_default();
+                prop_assert_eq!(ledger.owed(FollowerId(id)), owed, "follower {}", id);
+                for topic in Topic::ALL {
+                    let told = model.get(&id).and_then(|follower| follower.told[topic as usize]).map(digest_of);
+                    prop_assert_eq!(ledger.last_notified(FollowerId(id), topic), told);
+                }
+            }
+        }
+    }
+
+    // S3.6
+    #[test]
+    fn a_difference_is_that_of_the_two_sets(before in contents(), after in contents()) {
+        let difference = Difference::between(&list(&before), &list(&after));
+        let keys = |all: &BTreeMap<String, Content>| all.keys().cloned().collect::<BTreeSet<_>>();
+        let boxed = |keys: BTreeSet<String>| keys.into_iter().map(String::into_boxed_str).collect::<Vec<_>>();
+        let (old, new) = (keys(&before), keys(&after));
+        prop_assert_eq!(&difference.added, &boxed(&new - &old));
+        prop_assert_eq!(&difference.removed, &boxed(&old - &new));
+        let mut changed = Vec::new();
+        for key in &old & &new {
+            let fields = differing(&before[&key], &after[&key]);
+            if !fields.is_empty() {
+                changed.push(ChangedItem { key: key.into(), fields });
+            }
+        }
+        prop_assert_eq!(&difference.changed, &changed);
+        prop_assert_eq!(difference.is_empty(), before == after);
+    }
+}
+
+/// The optional members of an item: description and title.
+type Content = (Option<u8>, Option<u8>);
+
+fn contents() -> impl Strategy<Value = BTreeMap<String, Content>> {
+    let member = || proptest::option::of(0..3u8);
+    proptest::collection::btree_map("[a-d]{1,2}", (member(), member()), 0..8)
+}
+
+fn differing(before: &Content, after: &Content) -> Vec<String> {
+    let pairs = [("description", before.0 != after.0), ("title", before.1 != after.1)];
+    pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn list(items: &BTreeMap<String, Content>) -> OfferList {
+    let read = |(name, (description, title)): (&String, &Content)| {
+        let mut item = json!({ "name": name });
+        for (member, value) in [("title", title), ("description", description)] {
+            if let Some(value) = value {
+                item[member] = json!(value.to_string());
+            }
+        }
+        read_item(&item.to_string())
+    };
+    // Backwards, as a server may give them.
+    OfferList::new(items.iter().rev().map(read).collect(), 0, false)
+}
+
+fn read_item(raw: &str) -> Item {
+    Item::read(ListKind::Tools, Bytes::from(raw.to_owned()), false).unwrap()
+}
+
+fn shown(tools: &[&str], revision: Revision) -> ViewDigests {
+    let mut lists: [OfferList; 4] = Default::default();
+    lists[ListKind::Tools as usize] = OfferList::new(tools.iter().map(|raw| read_item(raw)).collect(), 0, false);
+    let offer = ServerOffer {
+        server: ServerId(0),
+        name: "a".into(),
+        prefix: "a".into(),
+        bare: true,
+        uris: UriMap::Transparent,
+        era: Era::Legacy,
+        current: true,
+        lists,
+    };
+    Snapshot::new(vec![Arc::new(offer)], View::default()).digests(revision)
+}
+
+// S0.2; bridging 3
+#[test]
+fn order_and_spelling_do_not_change_what_a_list_says() {
+    let one = [r#"{"name":"a","description":"é","inputSchema":{"type":"object","x":1}}"#, r#"{"name":"b"}"#];
+    let two = [r#"{ "name": "b" }"#, r#"{"inputSchema":{"x":1,"type":"object"},"description":"\u00e9","name":"a"}"#];
+    for revision in Revision::ALL {
+        assert_eq!(shown(&one, revision), shown(&two, revision), "{revision}");
+        assert_ne!(shown(&one, revision), shown(&one[..1], revision), "{revision}");
+    }
+}
+
+// bridging 7
+#[test]
+fn icons_are_news_only_to_revisions_that_show_them() {
+    let tool = |icon: &str| -> Value { json!({"name": "a", "icons": [{ "src": icon }]}) };
+    let (one, two) = (tool("one").to_string(), tool("two").to_string());
+    for revision in Revision::ALL {
+        let differs = shown(&[&one], revision) != shown(&[&two], revision);
+        assert_eq!(differs, revision >= Revision::V2025_11_25, "{revision}");
+    }
+}
+
+// Templates have no notice of their own.
+#[test]
+fn templates_are_announced_as_resources() {
+    assert_eq!(Topic::of(ListKind::Templates), Topic::Resources);
+    let mut topics = Topics::ALL;
+    assert_eq!(std::iter::from_fn(|| topics.pop()).collect::<Vec<_>>(), Topic::ALL);
+}
