@@ -38,6 +38,8 @@ impl Gateway {
             sink,
             silent: AtomicBool::new(false),
             initialized: AtomicBool::new(false),
+            own_view: tokio::sync::Mutex::default(),
+            own_stale: AtomicBool::new(false),
             own_links: tokio::sync::Mutex::default(),
         });
         // A server that is alone speaks for itself, so it must have spoken.

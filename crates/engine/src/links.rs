@@ -1,5 +1,6 @@
 //! Where a link delivers what belongs to none of its streams.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidings_hub::LinkKey;
@@ -55,7 +56,17 @@ impl LinkSink {
         }
     }
 
+    /// Where one session has the link for itself, its view of the server must be made again.
+    fn own_view_is_old(&self) {
+        if let Some(session) = self.own.as_ref().and_then(Weak::upgrade) {
+            session.own_stale.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn handle(&self, frame: Frame) {
+        if !ListKind::announced_by(&frame.method()).is_empty() {
+            self.own_view_is_old();
+        }
         let (Some(gateway), Some(server), Some(link)) =
             (self.gateway.upgrade(), self.server.upgrade(), self.link.get())
         else {
@@ -91,6 +102,7 @@ impl Sink for LinkSink {
     }
 
     fn closed(&self, error: LinkError) {
+        self.own_view_is_old();
         if let Some(gateway) = self.gateway.upgrade() {
             gateway.link_closed(self.key);
         }

@@ -1,6 +1,7 @@
 //! Which server a request is for, what that server calls the thing, and which link carries it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Route, Snapshot};
@@ -12,7 +13,7 @@ use tidings_wire::Frame;
 use crate::gateway::Inner;
 use crate::plan::Isolation;
 use crate::server::{LiveLink, Server};
-use crate::session::{Caller, Session};
+use crate::session::{Caller, OwnView, Session};
 use crate::status::ServerState;
 
 /// A request with its destination.
@@ -116,19 +117,33 @@ impl Inner {
         if isolated.is_empty() {
             return shared;
         }
+        let mut view = session.own_view.lock().await;
+        let stale = session.own_stale.swap(false, Ordering::Relaxed);
+        if let Some(view) = view.as_ref().filter(|view| !stale && Arc::ptr_eq(&view.shared, &shared)) {
+            return Arc::clone(&view.own);
+        }
         let mut offers = shared.offers().to_vec();
         for server in isolated {
-            let Ok(live) = self.own_link(session, &server).await else { continue };
+            // A server that fails now is asked again with the next request.
+            let Ok(live) = self.own_link(session, &server).await else {
+                session.own_stale.store(true, Ordering::Relaxed);
+                continue;
+            };
             match server.list_for_session(self, &live).await {
                 Ok(offer) => {
                     offers.retain(|other| other.server != server.id);
                     offers.push(Arc::new(offer));
                 }
-                Err(error) => tracing::warn!(server = %server.plan.name, %error, "listing for a session failed"),
+                Err(error) => {
+                    session.own_stale.store(true, Ordering::Relaxed);
+                    tracing::warn!(server = %server.plan.name, %error, "listing for a session failed");
+                }
             }
         }
         offers.sort_by_key(|offer| offer.server);
-        Arc::new(Snapshot::new(offers, self.settings.view))
+        let own = Arc::new(Snapshot::new(offers, self.settings.view));
+        *view = Some(OwnView { shared, own: Arc::clone(&own) });
+        own
     }
 
     /// The link that carries a client's call to a server.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
+use tidings_hub::catalogue::Snapshot;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, LogLevel, Revision};
 use tidings_wire::Span;
@@ -33,8 +34,18 @@ pub struct Session {
     pub(crate) silent: AtomicBool,
     /// Whether the client has said that it is ready for notifications.
     pub(crate) initialized: AtomicBool,
+    /// What this session sees where it has connections of its own, and the shared state it was made with.
+    pub(crate) own_view: tokio::sync::Mutex<Option<OwnView>>,
+    /// Whether a connection of its own has said or shown that the view is old.
+    pub(crate) own_stale: AtomicBool,
     /// Connections of this session alone (`isolation = "session"`).
     pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
+}
+
+/// A catalogue as one session sees it.
+pub(crate) struct OwnView {
+    pub(crate) shared: Arc<Snapshot>,
+    pub(crate) own: Arc<Snapshot>,
 }
 
 impl Session {

@@ -138,6 +138,9 @@ async fn a_session_ends_with_delete_and_nothing_works_without_one() {
     let client = gateway.client().connect().await;
     let other = gateway.client().connect().await;
     let mut stream = client.open_get().await;
+    for _ in 0..3 {
+        assert!(stream.next().await.is_some(), "a fresh session is told of every list once");
+    }
     assert_eq!(client.delete().await, 204);
     assert!(stream.next().await.is_none(), "its stream ends");
     assert_eq!(client.post_raw(ping(), &[]).await.status, 404);
@@ -207,6 +210,9 @@ async fn sigterm_lets_running_calls_finish_and_ends_listening_with_a_result() {
     }
     gate.reached(4).await;
 
+    for _ in 0..3 {
+        assert!(stream.next().await.is_some(), "a fresh session is told of every list once");
+    }
     gateway.begin_terminate();
     let end = listen.finish().await;
     assert_eq!(end.result()["resultType"], "complete", "{end:?}");

@@ -200,7 +200,7 @@ async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) 
 /// Puts a reply on the stream; says whether it was the last.
 fn apply(reply: Reply, stream: &ReplyStream) -> bool {
     match reply {
-        Reply::Opened => stream.open(),
+        Reply::Opened => {}
         Reply::Message(message) => stream.push(message),
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {

@@ -36,7 +36,6 @@ struct State {
     bytes: usize,
     /// How many events some client was given.
     carried: u64,
-    opened: bool,
     /// The server closed its stream for a while; the client is let go and comes back.
     interrupted: Option<Duration>,
     over: bool,
@@ -65,12 +64,6 @@ impl ReplyStream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stream is opened before there is anything to say.
-    pub(super) fn open(&self) {
-        self.lock().opened = true;
-        self.changed.notify_waiters();
-    }
-
     pub(super) fn push(&self, message: Bytes) {
         self.add(message.into(), false);
     }
@@ -89,14 +82,12 @@ impl ReplyStream {
     pub(super) fn interrupt(&self, pause: Duration) {
         let mut state = self.lock();
         state.interrupted = Some(pause);
-        state.opened = true;
         drop(state);
         self.changed.notify_waiters();
     }
 
     fn add(&self, message: Payload, last: bool) {
         let mut state = self.lock();
-        state.opened = true;
         state.over |= last;
         state.keep(message);
         drop(state);
@@ -118,8 +109,8 @@ impl ReplyStream {
         state.over && state.delivered
     }
 
-    /// The events after `after` (without it: those that nobody was given), as text. `prime`: begin with an event that only carries an id. The newest
-    /// reader gets what comes from now on; older ones stay open and quiet.
+    /// The events after `after` (without it: those that nobody was given), as text. `prime`: begin with an event that
+    /// only carries an id. The newest reader gets what comes from now on; older ones stay open and quiet.
     pub(super) fn read(
         self: &Arc<Self>,
         after: Option<u64>,
