@@ -301,7 +301,9 @@ impl Exchange {
                 return Ok(gone.then_some(Reply::Cancelled));
             }
             event = calling.events.next() => event,
-            () = tokio::time::sleep_until(deadline.into()) => return self.timed_out(),
+            () = self.gateway.pulse.beat() => {
+                return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
+            }
         };
         match event {
             CallEvent::Opened => Ok(Some(Reply::Opened)),

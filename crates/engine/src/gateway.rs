@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -22,6 +22,7 @@ use crate::announce::Announcements;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
+use crate::pulse::Pulse;
 use crate::seal::Sealer;
 use crate::server::{LiveLink, Server};
 use crate::session::{Caller, ModernCaller, Session};
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) passthrough: Option<ServerId>,
     pub(crate) stop: CancellationToken,
     pub(crate) draining: CancellationToken,
+    pub(crate) pulse: Pulse,
     only_client: Option<(Value, Era)>,
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
@@ -85,6 +87,7 @@ impl Gateway {
             passthrough,
             stop: CancellationToken::new(),
             draining: CancellationToken::new(),
+            pulse: Pulse::default(),
             only_client,
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -94,6 +97,13 @@ impl Gateway {
             next_link: AtomicU64::new(1),
             next_client: AtomicU64::new(1),
             started: Instant::now(),
+        });
+        let pulse = Arc::clone(&inner);
+        inner.tasks.spawn(async move {
+            tokio::select! {
+                () = pulse.pulse.run() => {}
+                () = pulse.stop.cancelled() => {}
+            }
         });
         for server in &inner.servers {
             inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner)));
@@ -114,6 +124,14 @@ impl Gateway {
     /// Whether first lists are served without waiting.
     pub fn is_ready(&self) -> bool {
         !self.0.starting()
+    }
+
+    /// Waits at least this long, without a timer of its own; for waits that nearly always end otherwise.
+    pub async fn long_while(&self, length: Duration) {
+        let until = Instant::now() + length;
+        while Instant::now() < until {
+            self.0.pulse.beat().await;
+        }
     }
 
     /// A key for a client that has no session.

@@ -13,6 +13,7 @@ mod exchange;
 mod gateway;
 mod links;
 mod plan;
+mod pulse;
 mod questions;
 mod relay;
 mod routing;

@@ -69,7 +69,7 @@ impl Endpoint {
         let first = tokio::select! {
             first = underway.next() => Some(first),
             // A long silence: open the stream, so that nobody on the way gives up.
-            () = tokio::time::sleep(body::QUIET) => Some(Reply::Opened),
+            () = self.gateway.long_while(body::QUIET) => Some(Reply::Opened),
         };
         match first {
             Some(Reply::Answer(answer)) => {

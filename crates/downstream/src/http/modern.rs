@@ -28,7 +28,7 @@ impl Endpoint {
         match self.admit(received, &frame, meta) {
             Ok((caller, method)) => {
                 let exchange = self.gateway.request(caller, frame, method, id);
-                respond(exchange).await
+                self.respond(exchange).await
             }
             Err(refusal) => {
                 let status = if matches!(refusal, Refusal::UnknownMethod(_)) { 404 } else { 400 };
@@ -97,6 +97,29 @@ impl Endpoint {
         }
         Ok(())
     }
+
+    /// Headers wait for the first thing to say, so that an error can still have its status.
+    async fn respond(&self, mut exchange: Exchange) -> Response<Body> {
+        let first = tokio::select! {
+            first = exchange.next() => Some(first),
+            () = self.gateway.long_while(QUIET) => None,
+        };
+        match first {
+            Some(Reply::Answer(answer)) => body::json(answer.error.map_or(200, code::modern_status), answer.payload),
+            Some(Reply::Cancelled) => body::events(stream::empty()),
+            first => body::events(stream::unfold((Some(exchange), first), |(exchange, early)| async move {
+                let mut exchange = exchange?;
+                let (chunk, over) = match early {
+                    Some(reply) => event(reply),
+                    None => tokio::select! {
+                        reply = exchange.next() => event(reply),
+                        () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
+                    },
+                };
+                Some((chunk.unwrap_or_default(), (Some(exchange).filter(|_| !over), None)))
+            })),
+        }
+    }
 }
 
 fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Result<(), Refusal> {
@@ -105,29 +128,6 @@ fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Res
         Some(header) if header == body => Ok(()),
         Some(header) => Err(Refusal::HeaderMismatch(format!("{label} is '{header}', the body says '{body}'"))),
         None => Err(Refusal::HeaderMismatch(format!("{label} holds invalid characters"))),
-    }
-}
-
-/// Headers wait for the first thing to say, so that an error can still have its status.
-async fn respond(mut exchange: Exchange) -> Response<Body> {
-    let first = tokio::select! {
-        first = exchange.next() => Some(first),
-        () = tokio::time::sleep(QUIET) => None,
-    };
-    match first {
-        Some(Reply::Answer(answer)) => body::json(answer.error.map_or(200, code::modern_status), answer.payload),
-        Some(Reply::Cancelled) => body::events(stream::empty()),
-        first => body::events(stream::unfold((Some(exchange), first), |(exchange, early)| async move {
-            let mut exchange = exchange?;
-            let (chunk, over) = match early {
-                Some(reply) => event(reply),
-                None => tokio::select! {
-                    reply = exchange.next() => event(reply),
-                    () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
-                },
-            };
-            Some((chunk.unwrap_or_default(), (Some(exchange).filter(|_| !over), None)))
-        })),
     }
 }
 
