@@ -10,13 +10,14 @@ mod sessions;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tidings_engine::Gateway;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ use endpoint::Endpoint;
 /// Read and write buffer of a connection: also the bound on the size of request headers.
 const BUFFER: usize = 16 << 10;
 /// How long a client may take to send its headers, and how long a connection may be idle.
-const HEADERS: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(60);
 /// How long running requests may take after the end was announced.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -90,12 +91,40 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, opti
     expiry.abort();
 }
 
+/// Whether a request has come in. One timer per connection and minute, where a header timeout would arm one per request.
+#[derive(Default)]
+struct Activity {
+    lately: AtomicBool,
+    ever: AtomicBool,
+}
+
+impl Activity {
+    fn request(&self) {
+        self.lately.store(true, Ordering::Relaxed);
+        self.ever.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns when no request has come in for a while. A long answer looks idle too, but is not cut off: the
+    /// connection only takes no further request.
+    async fn ends(&self) {
+        loop {
+            tokio::time::sleep(IDLE).await;
+            if !self.lately.swap(false, Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
 async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, others: Router, closing: CancellationToken) {
     // Without this, event streams wait for acknowledgements of the peer.
     let _ = stream.set_nodelay(true);
+    let activity = Arc::new(Activity::default());
+    let watched = Arc::clone(&activity);
     let service = service_fn(move |request: Request<Incoming>| {
         let endpoint = Arc::clone(&endpoint);
         let others = others.clone();
+        activity.request();
         async move {
             if request.uri().path() == "/mcp" {
                 return Ok::<_, Infallible>(endpoint.handle(request).await);
@@ -106,15 +135,20 @@ async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, others: Router, 
             others.oneshot(request.map(axum::body::Body::new)).await
         }
     });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
+    let connection =
+        hyper::server::conn::http1::Builder::new().max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = closing.cancelled() => {}
+        () = watched.ends() => {
+            // Headers that never end are nobody's request.
+            if !watched.ever.load(Ordering::Relaxed) {
+                return;
+            }
+        }
     }
+    // Whatever is being answered is answered first; a connection on which nothing happens closes at once.
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }
