@@ -260,7 +260,7 @@ impl Connection {
             .filter(|method| method.is_modern())
             .ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
         let level = log_level(frame, &meta)?;
-        let caller = self.gateway.modern_caller(self.modern, LOCAL, level, meta.capabilities);
+        let caller = self.gateway.modern_caller(Some(self.modern), LOCAL, level, meta.capabilities);
         Ok((Caller::Modern(caller), method))
     }
 

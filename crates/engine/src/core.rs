@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidings_hub::asks::{Ask, Asks};
 use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
-use tidings_hub::{ClientKey, LinkKey};
+use tidings_hub::{ClientKey, IdMap, LinkKey};
 use tidings_upstream::FIRST_CALL_ID;
 use tidings_wire::{Frame, RawId};
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ pub(crate) struct Core(Mutex<State>);
 pub(crate) struct State {
     pub(crate) calls: Calls,
     pub(crate) asks: Asks,
-    waiting: HashMap<CallId, Arc<Waiter>>,
+    waiting: IdMap<CallId, Arc<Waiter>>,
     /// Requests that are not sent yet: a cancellation may come while their server is still being found.
     arriving: HashMap<(ClientKey, RawId), Arc<Waiter>>,
 }
@@ -111,7 +111,7 @@ impl Core {
         Self(Mutex::new(State {
             calls: Calls::new(limits, FIRST_CALL_ID),
             asks: Asks::default(),
-            waiting: HashMap::new(),
+            waiting: IdMap::default(),
             arriving: HashMap::new(),
         }))
     }
@@ -150,7 +150,9 @@ impl Core {
         now: Instant,
     ) -> Result<(CallId, Instant), BeginError> {
         let mut state = self.lock();
-        state.arrived(call.client, &call.id, waiter);
+        if let Some(id) = &call.id {
+            state.arrived(call.client, id, waiter);
+        }
         let id = state.calls.begin(call, now)?;
         state.waiting.insert(id, Arc::clone(waiter));
         let deadline = state.calls.get(id).map_or(now, |call| call.deadline);

@@ -85,7 +85,7 @@ enum Repetition {
 
 impl Exchange {
     pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
-        let waiter = gateway.core.arrive(caller.key(), &id);
+        let waiter = arrive(&gateway, &caller, &id);
         Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start }
     }
 
@@ -196,7 +196,7 @@ impl Exchange {
         let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
         let new = NewCall {
             client: self.caller.key(),
-            id: self.id.clone(),
+            id: self.caller.names_its_calls().then(|| self.id.clone()),
             link: live.key,
             token: meta::progress_token(&self.frame),
             timeout,
@@ -361,7 +361,7 @@ impl Exchange {
             self.gateway.withdraw_from_client(*shown, ask);
         }
         if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
-            self.waiter = self.gateway.core.arrive(self.caller.key(), &self.id);
+            self.waiter = arrive(&self.gateway, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition = Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools]));
             }
@@ -432,9 +432,19 @@ impl Exchange {
     }
 }
 
+/// From now on the request can be cancelled, by its id if its client may do that.
+fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
+    match caller.names_its_calls() {
+        true => gateway.core.arrive(caller.key(), id),
+        false => Arc::default(),
+    }
+}
+
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.gateway.core.arrived(self.caller.key(), &self.id, &self.waiter);
+        if self.caller.names_its_calls() {
+            self.gateway.core.arrived(self.caller.key(), &self.id, &self.waiter);
+        }
         if let Stage::Calling(calling) = &self.stage
             && let Some(ended) = self.gateway.core.finish(calling.call)
         {

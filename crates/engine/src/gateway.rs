@@ -214,15 +214,18 @@ impl Gateway {
         self.0.tasks.wait().await;
     }
 
-    /// A modern caller. Over HTTP each exchange has a key of its own; on stdio ids are unique to the connection.
+    /// A modern caller. `connection`: the key of the connection on which its ids are unique (stdio); without it the
+    /// request stands for itself.
     pub fn modern_caller(
         &self,
-        key: ClientKey,
+        connection: Option<ClientKey>,
         principal: &str,
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::Span,
     ) -> Arc<ModernCaller> {
-        Arc::new(ModernCaller { key, principal: principal.to_owned(), log_level, capabilities })
+        let key = connection.unwrap_or_else(|| self.new_client());
+        let names_its_calls = connection.is_some();
+        Arc::new(ModernCaller { key, names_its_calls, principal: principal.to_owned(), log_level, capabilities })
     }
 }
 

@@ -8,7 +8,7 @@ use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::{Era, ListKind, Revision, View};
 use tidings_upstream::SharedLink;
-use tidings_wire::{Frame, Kind, ObjectEdit, Patch, RawId};
+use tidings_wire::{Frame, Kind, Patch, RawId};
 
 use crate::gateway::Inner;
 use crate::questions::{log_level, owner_of};
@@ -81,7 +81,7 @@ impl Relay<'_> {
         let value = std::str::from_utf8(frame.raw(frame.param(&["progress"])?)).ok()?.parse::<f64>().ok()?;
         let token = self.gateway.core.lock().calls.progress(self.call, value, Instant::now())?;
         let mut patch = Patch::new();
-        let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
+        let mut edit = frame.edit(frame.params()?);
         edit.set("progressToken", token.as_str().to_owned());
         if self.gateway.settings.view == View::Strict && self.caller.revision() < Revision::V2025_03_26 {
             edit.remove("message");

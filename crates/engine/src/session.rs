@@ -78,8 +78,10 @@ impl Session {
 
 /// A modern client, as far as one request tells.
 pub struct ModernCaller {
-    /// Unique to this exchange: ids of different exchanges never meet.
+    /// The connection, on stdio; over HTTP unique to this exchange: ids of different exchanges never meet.
     pub key: ClientKey,
+    /// Whether it may name this request by its id later on. Over HTTP it can only close the stream.
+    pub names_its_calls: bool,
     /// Who is asking.
     pub principal: String,
     /// Log messages it wants for this request.
@@ -102,6 +104,14 @@ impl Caller {
         match self {
             Self::Legacy(session) => session.key,
             Self::Modern(caller) => caller.key,
+        }
+    }
+
+    /// Whether the client may name a request by its id after it was sent, to cancel it.
+    pub(crate) fn names_its_calls(&self) -> bool {
+        match self {
+            Self::Legacy(_) => true,
+            Self::Modern(caller) => caller.names_its_calls,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidings_wire::RawId;
 
-use crate::{ClientKey, LinkKey};
+use crate::{ClientKey, IdMap, LinkKey};
 
 /// The id of a request upstream, and its progress token. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,8 +34,8 @@ impl Default for Limits {
 pub struct NewCall {
     /// Who asks.
     pub client: ClientKey,
-    /// The client's id.
-    pub id: RawId,
+    /// The client's id, where the client can name the call by it.
+    pub id: Option<RawId>,
     /// Where it goes.
     pub link: LinkKey,
     /// The client's progress token.
@@ -51,8 +51,8 @@ pub struct NewCall {
 pub struct Call {
     /// Who asked.
     pub client: ClientKey,
-    /// The client's id.
-    pub id: RawId,
+    /// The client's id, where the client can name the call by it.
+    pub id: Option<RawId>,
     /// Where it runs.
     pub link: LinkKey,
     /// The client's progress token.
@@ -83,10 +83,10 @@ pub enum BeginError {
 pub struct Calls {
     limits: Limits,
     next: u64,
-    calls: HashMap<CallId, Call>,
+    calls: IdMap<CallId, Call>,
     by_client_id: HashMap<(ClientKey, RawId), CallId>,
-    per_client: HashMap<ClientKey, usize>,
-    by_link: HashMap<LinkKey, BTreeSet<CallId>>,
+    per_client: IdMap<ClientKey, usize>,
+    by_link: IdMap<LinkKey, BTreeSet<CallId>>,
 }
 
 impl Calls {
@@ -104,7 +104,7 @@ impl Calls {
 
     /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.
     pub fn begin(&mut self, call: NewCall, now: Instant) -> Result<CallId, BeginError> {
-        if self.find(call.client, &call.id).is_some() {
+        if call.id.as_ref().is_some_and(|id| self.find(call.client, id).is_some()) {
             return Err(BeginError::DuplicateId);
         }
         if self.per_client.get(&call.client).is_some_and(|count| *count >= self.limits.per_client) {
@@ -114,7 +114,9 @@ impl Calls {
             return Err(BeginError::TooMany { limit: self.limits.total });
         }
         let id = self.mint();
-        self.by_client_id.insert((call.client, call.id.clone()), id);
+        if let Some(theirs) = &call.id {
+            self.by_client_id.insert((call.client, theirs.clone()), id);
+        }
         *self.per_client.entry(call.client).or_default() += 1;
         self.by_link.entry(call.link).or_default().insert(id);
         let last_moment = now + call.max_timeout;
@@ -137,7 +139,9 @@ impl Calls {
     /// Takes a call out: it was answered, lost or given up. `None` when somebody else was first.
     pub fn finish(&mut self, id: CallId) -> Option<Call> {
         let call = self.calls.remove(&id)?;
-        self.by_client_id.remove(&(call.client, call.id.clone()));
+        if let Some(theirs) = &call.id {
+            self.by_client_id.remove(&(call.client, theirs.clone()));
+        }
         if let Some(count) = self.per_client.get_mut(&call.client) {
             *count -= 1;
             if *count == 0 {
@@ -166,8 +170,11 @@ impl Calls {
 
     /// Takes out everything a client has in flight.
     pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, Call)> {
-        let owned = self.by_client_id.iter().filter(|((owner, _), _)| *owner == client);
-        let ids: Vec<CallId> = owned.map(|(_, id)| *id).collect();
+        if !self.per_client.contains_key(&client) {
+            return Vec::new();
+        }
+        let owned = self.calls.iter().filter(|(_, call)| call.client == client);
+        let ids: Vec<CallId> = owned.map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| Some((id, self.finish(id)?))).collect()
     }
 

@@ -10,7 +10,10 @@
 pub mod asks;
 pub mod calls;
 pub mod catalogue;
+mod id_map;
 pub mod ledger;
+
+pub use id_map::IdMap;
 
 /// A configured server, for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -71,11 +71,11 @@ fn collect(
     found: &mut Vec<ParamHeader>,
 ) -> Result<(), AnnotationFault> {
     for member in members(schema, at) {
-        let Some(key) = string_at(schema, member.key) else { continue };
+        let Some(key) = member.key.text(schema) else { continue };
         match &*key {
             "properties" => {
                 for property in members(schema, member.value) {
-                    let Some(name) = string_at(schema, property.key) else { continue };
+                    let Some(name) = property.key.text(schema) else { continue };
                     path.push(name.into_owned());
                     collect(schema, property.value, path, found)?;
                     path.pop();
@@ -118,7 +118,7 @@ fn parameter(schema: &[u8], at: Span, value: Span, path: &[String]) -> Result<Pa
 }
 
 fn holds_annotation(schema: &[u8], at: Span) -> bool {
-    members(schema, at).any(|m| m.is(schema, ANNOTATION) || holds_annotation(schema, m.value))
+    members(schema, at).any(|m| m.key.is(schema, ANNOTATION) || holds_annotation(schema, m.value))
         || tidings_wire::elements(schema, at).any(|element| holds_annotation(schema, element))
 }
 

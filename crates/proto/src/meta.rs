@@ -1,6 +1,6 @@
 //! The `_meta` object: which keys the protocol owns, and what a modern request must say about itself.
 
-use tidings_wire::{Frame, RawId, Span, get, is_object, string_at};
+use tidings_wire::{Frame, RawId, Span, is_object, string_at};
 
 /// Every key the protocol owns starts like this.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
@@ -61,7 +61,7 @@ pub fn meta_span(frame: &Frame) -> Option<Span> {
 
 /// Whether the message carries a modern protocol version, whatever it is.
 pub fn is_modern(frame: &Frame) -> bool {
-    meta_span(frame).is_some_and(|meta| get(frame.bytes(), meta, PROTOCOL_VERSION).is_some())
+    meta_span(frame).is_some_and(|meta| frame.get(meta, PROTOCOL_VERSION).is_some())
 }
 
 impl MetaFault {
@@ -77,13 +77,16 @@ impl ModernMeta {
         let bytes = frame.bytes();
         let meta = meta_span(frame).ok_or(MetaFault::Missing)?;
         let (mut version, mut client_info, mut capabilities, mut log_level) = (None, None, None, None);
-        for member in tidings_wire::members(bytes, meta) {
-            match string_at(bytes, member.key).as_deref() {
-                Some(PROTOCOL_VERSION) => version = Some(member.value),
-                Some(CLIENT_INFO) => client_info = Some(member.value),
-                Some(CLIENT_CAPABILITIES) => capabilities = Some(member.value),
-                Some(LOG_LEVEL) => log_level = Some(member.value),
-                _ => {}
+        for member in &*frame.members(meta) {
+            for (name, found) in [
+                (PROTOCOL_VERSION, &mut version),
+                (CLIENT_INFO, &mut client_info),
+                (CLIENT_CAPABILITIES, &mut capabilities),
+                (LOG_LEVEL, &mut log_level),
+            ] {
+                if member.key.is(bytes, name) {
+                    *found = Some(member.value);
+                }
             }
         }
         let version = version.ok_or(MetaFault::NoVersion)?;
@@ -99,5 +102,5 @@ impl ModernMeta {
 /// The progress token of a request, with its JSON type.
 pub fn progress_token(frame: &Frame) -> Option<RawId> {
     let meta = meta_span(frame)?;
-    RawId::from_raw(get(frame.bytes(), meta, PROGRESS_TOKEN)?.of(frame.bytes()))
+    RawId::from_raw(frame.raw(frame.get(meta, PROGRESS_TOKEN)?))
 }

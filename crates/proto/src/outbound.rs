@@ -55,12 +55,12 @@ pub fn translate(
     }
     match frame.params().filter(|span| is_object(bytes, *span)) {
         Some(params) => {
-            let mut edit = ObjectEdit::new(bytes, params);
+            let mut edit = frame.edit(params);
             if let Some(target) = target {
                 edit_target(bytes, &mut edit, target, &mut patch);
             }
             edit_params(&mut edit, method, requester, destination, request_state);
-            edit_meta(bytes, &mut edit, requester, destination, &mut patch);
+            edit_meta(frame, &mut edit, requester, destination, &mut patch);
             edit.finish(&mut patch);
         }
         None if destination.revision.era() == Era::Modern => {
@@ -120,19 +120,20 @@ fn edit_params(
 }
 
 fn edit_meta(
-    bytes: &[u8],
+    frame: &Frame,
     params: &mut ObjectEdit<'_>,
     requester: &Requester<'_>,
     destination: Destination,
     patch: &mut Patch,
 ) {
+    let bytes = frame.bytes();
     let Some(span) = params.get("_meta").filter(|span| is_object(bytes, *span)) else {
         if destination.revision.era() == Era::Modern {
             params.set("_meta", authored_meta(requester));
         }
         return;
     };
-    let mut edit = ObjectEdit::new(bytes, span);
+    let mut edit = frame.edit(span);
     if edit.get(meta::PROGRESS_TOKEN).is_some() {
         edit.set(meta::PROGRESS_TOKEN, destination.id.to_string());
     }

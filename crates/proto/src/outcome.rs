@@ -75,7 +75,7 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
     if !is_object(bytes, result) {
         return Answer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
     }
-    let mut edit = ObjectEdit::new(bytes, result);
+    let mut edit = frame.edit(result);
     let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
     match (reader.from, result_type.as_deref()) {
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
@@ -87,7 +87,9 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
     }
     match reader.era() {
         Era::Modern => {
-            edit.set("resultType", "\"complete\"");
+            if result_type.as_deref() != Some("complete") {
+                edit.set("resultType", "\"complete\"");
+            }
             if reader.method == Method::ResourcesRead && reader.from == Era::Legacy {
                 edit.set("ttlMs", "0").set("cacheScope", "\"private\"");
             }
@@ -97,7 +99,7 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
         }
         Era::Legacy => {}
     }
-    edit_meta(bytes, &edit, reader, &mut patch);
+    edit_meta(frame, &edit, reader, &mut patch);
     edit_content(bytes, &mut edit, reader, &mut patch);
     edit.finish(&mut patch);
     Answer { payload: patch.apply(bytes).into(), error: None }
@@ -119,14 +121,15 @@ fn input_required(
     if let Some(inner) = inner {
         edit.set("requestState", encode_string(&(reader.seal)(&inner)));
     }
-    edit_meta(bytes, &edit, reader, &mut patch);
+    edit_meta(frame, &edit, reader, &mut patch);
     edit.finish(&mut patch);
     Answer { payload: patch.apply(bytes).into(), error: None }
 }
 
-fn edit_meta(bytes: &[u8], result: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+    let bytes = frame.bytes();
     let Some(span) = result.get("_meta").filter(|span| is_object(bytes, *span)) else { return };
-    let mut edit = ObjectEdit::new(bytes, span);
+    let mut edit = frame.edit(span);
     edit.remove(meta::SUBSCRIPTION_ID);
     match (reader.era(), reader.identity) {
         (Era::Legacy, _) if reader.from == Era::Modern => {

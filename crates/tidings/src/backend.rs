@@ -78,7 +78,7 @@ impl Backend {
             Self::Own(gateway) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
-                let caller = gateway.modern_caller(gateway.new_client(), LOCAL, None, meta.capabilities);
+                let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {

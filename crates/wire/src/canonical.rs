@@ -34,7 +34,7 @@ fn feed(hasher: &mut Hasher, bytes: &[u8], span: Span) {
     match raw.first() {
         Some(b'{') => {
             let mut all: Vec<_> =
-                members(bytes, span).map(|m| (decode_string(m.key.of(bytes)).unwrap_or_default(), m.value)).collect();
+                members(bytes, span).map(|m| (m.key.text(bytes).unwrap_or_default(), m.value)).collect();
             // Stable, so that of a repeated key the last one is the last here too, and wins.
             all.sort_by(|a, b| a.0.cmp(&b.0));
             hasher.update(b"{");

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::id::RawId;
+use crate::patch::ObjectEdit;
 use crate::scan::{ScanError, Scanner, Span};
-use crate::walk::{self, Member, string_at};
+use crate::walk::{self, Index, Key, Member, string_at};
 
 /// Bounds on what is accepted.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +56,15 @@ pub struct Frame {
     id: Option<Span>,
     method: Option<Span>,
     params: Option<Span>,
-    /// The members of the params, so that asking for several does not scan them several times. Empty where there are
-    /// none, or more than are worth remembering.
-    index: Vec<Member>,
     outcome: Option<Span>,
+    /// The members of the params or of the result.
+    index: Index,
+    /// The members of the `_meta` in there.
+    meta: Index,
 }
 
-/// How many members of the params are remembered.
-const INDEX: usize = 16;
+/// The member of params and results that is asked for more than once.
+const META: &[u8] = b"\"_meta\"";
 
 /// Why bytes are not a message, with the request's id where it could still be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -191,8 +193,8 @@ impl Frame {
 
     fn parse_text(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
         let mut found = [None; 6];
-        let mut index = Vec::new();
-        let read = envelope(&bytes, limits, &mut found, &mut index);
+        let (mut index, mut meta) = (Index::default(), Index::default());
+        let read = envelope(&bytes, limits, &mut found, &mut index, &mut meta);
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
         match read.and_then(|()| classify(&bytes, &found)) {
             Ok(kind) => Ok(Self {
@@ -200,8 +202,9 @@ impl Frame {
                 id: id.is_some().then_some(found[ID]).flatten(),
                 method: found[METHOD],
                 params: found[PARAMS],
-                index,
                 outcome: found[RESULT].or(found[ERROR]),
+                index,
+                meta,
                 bytes,
             }),
             Err(fault) => Err(FrameError { fault, id }),
@@ -250,13 +253,33 @@ impl Frame {
 
     /// The value at a path inside the params.
     pub fn param(&self, path: &[&str]) -> Option<Span> {
-        let (first, rest) = path.split_first()?;
-        let start = match self.index.is_empty() {
-            true => walk::get(&self.bytes, self.params?, first)?,
-            // The last one wins where a key stands twice, as in `walk::get`.
-            false => self.index.iter().rev().find(|member| member.is(&self.bytes, first))?.value,
-        };
-        walk::get_path(&self.bytes, start, rest)
+        path.iter().try_fold(self.params?, |at, name| self.get(at, name))
+    }
+
+    /// As [`get`](crate::get), without scanning what was remembered.
+    pub fn get(&self, span: Span, name: &str) -> Option<Span> {
+        match self.remembered(span) {
+            // The last one wins where a key stands twice, as everywhere.
+            Some(members) => members.iter().rev().find(|member| member.key.is(&self.bytes, name)).map(|m| m.value),
+            None => walk::get(&self.bytes, span, name),
+        }
+    }
+
+    /// The members of the object at `span`.
+    pub fn members(&self, span: Span) -> Cow<'_, [Member]> {
+        match self.remembered(span) {
+            Some(members) => Cow::Borrowed(members),
+            None => walk::members(&self.bytes, span).collect(),
+        }
+    }
+
+    /// Edits the object at `span`.
+    pub fn edit(&self, span: Span) -> ObjectEdit<'_> {
+        ObjectEdit::with(&self.bytes, span, self.members(span))
+    }
+
+    fn remembered(&self, span: Span) -> Option<&[Member]> {
+        self.index.of(span).or_else(|| self.meta.of(span))
     }
 
     /// The string at a path inside the params.
@@ -281,10 +304,11 @@ fn envelope(
     bytes: &[u8],
     limits: &Limits,
     found: &mut [Option<Span>; 6],
-    index: &mut Vec<Member>,
+    index: &mut Index,
+    meta: &mut Index,
 ) -> Result<(), FrameFault> {
     let mut duplicate = None;
-    if let Err(fault) = scan_envelope(bytes, limits, found, index, &mut duplicate) {
+    if let Err(fault) = scan_envelope(bytes, limits, found, (index, meta), &mut duplicate) {
         // Up to the place that is too deep the text is sound. Text that is not JSON has no id, whatever it looks like.
         if duplicate == Some(ID) || !matches!(fault, FrameFault::Json(ScanError::TooDeep { .. })) {
             found[ID] = None;
@@ -304,7 +328,7 @@ fn scan_envelope(
     bytes: &[u8],
     limits: &Limits,
     found: &mut [Option<Span>; 6],
-    index: &mut Vec<Member>,
+    (index, meta): (&mut Index, &mut Index),
     duplicate: &mut Option<usize>,
 ) -> Result<(), FrameFault> {
     let mut scanner = Scanner::new(bytes, limits.max_depth);
@@ -323,12 +347,11 @@ fn scan_envelope(
     }
     loop {
         let key = scanner.key()?;
-        let value = match key.of(bytes) == b"\"params\"" {
-            true => scanner.indexed_value(index, INDEX)?,
-            false => scanner.value()?,
+        let value = match key.span.of(bytes) {
+            b"\"params\"" | b"\"result\"" => scanner.indexed_value(index, Some((META, &mut *meta)))?,
+            _ => scanner.value()?,
         };
-        let member = Member { key, value };
-        if let Some(i) = MEMBERS.iter().position(|name| member.is(bytes, name))
+        if let Some(i) = envelope_member(bytes, key)
             && found[i].replace(value).is_some()
             && (i == ID || duplicate.is_none())
         {
@@ -338,6 +361,22 @@ fn scan_envelope(
             return Ok(scanner.finish()?);
         }
     }
+}
+
+/// Which envelope member a key names.
+fn envelope_member(bytes: &[u8], key: Key) -> Option<usize> {
+    if key.escaped {
+        return MEMBERS.iter().position(|name| key.is(bytes, name));
+    }
+    Some(match key.span.of(bytes) {
+        b"\"jsonrpc\"" => JSONRPC,
+        b"\"id\"" => ID,
+        b"\"method\"" => METHOD,
+        b"\"params\"" => PARAMS,
+        b"\"result\"" => RESULT,
+        b"\"error\"" => ERROR,
+        _ => return None,
+    })
 }
 
 fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault> {

@@ -11,12 +11,18 @@ pub struct RawId(Box<str>);
 impl RawId {
     /// From raw JSON text. `None` unless it is exactly one string or number: an id is copied into other messages.
     pub fn from_raw(raw: &[u8]) -> Option<Self> {
-        if !matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')) {
-            return None;
+        match raw.first() {
+            // What nearly every client sends.
+            Some(b'1'..=b'9') if raw.iter().all(u8::is_ascii_digit) => {}
+            Some(b'"' | b'-' | b'0'..=b'9') => {
+                let span = validate(raw, 0).ok()?;
+                if span.end != raw.len() {
+                    return None;
+                }
+            }
+            _ => return None,
         }
-        let span = validate(raw, 0).ok()?;
-        let text = std::str::from_utf8(raw).ok()?;
-        (span.end == raw.len()).then(|| Self(text.into()))
+        std::str::from_utf8(raw).ok().map(|text| Self(text.into()))
     }
 
     /// The raw JSON text, quotes of a string included.

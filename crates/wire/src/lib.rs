@@ -25,4 +25,4 @@ pub use patch::{ObjectEdit, Patch};
 pub use payload::Payload;
 pub use scan::{ScanError, Span, validate};
 pub use text::{decode_string, encode_string, one_line};
-pub use walk::{Elements, Member, Members, elements, get, get_path, is_object, members, string_at};
+pub use walk::{Elements, Key, Member, Members, elements, get, get_path, is_object, members, string_at};

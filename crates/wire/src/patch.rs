@@ -1,5 +1,7 @@
 //! Replacing spans of a message and leaving every other byte as it was.
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::scan::Span;
@@ -69,12 +71,13 @@ impl Patch {
 pub struct ObjectEdit<'a> {
     bytes: &'a [u8],
     span: Span,
-    members: Vec<(Member, Fate)>,
+    members: Cow<'a, [Member]>,
+    /// What becomes of members, by their place. Most members stay as they are.
+    fates: Vec<(usize, Fate)>,
     added: Vec<(String, Bytes)>,
 }
 
 enum Fate {
-    Keep,
     Replace(Bytes),
     Remove,
 }
@@ -82,22 +85,37 @@ enum Fate {
 impl<'a> ObjectEdit<'a> {
     /// Edits the object at `span`. Where there is no object, the edit does nothing.
     pub fn new(bytes: &'a [u8], span: Span) -> Self {
-        let members = members(bytes, span).map(|m| (m, Fate::Keep)).collect();
-        Self { bytes, span, members, added: Vec::new() }
+        Self::with(bytes, span, members(bytes, span).collect())
+    }
+
+    /// As [`Self::new`], of an object whose members are known.
+    pub(crate) fn with(bytes: &'a [u8], span: Span, members: Cow<'a, [Member]>) -> Self {
+        Self { bytes, span, members, fates: Vec::new(), added: Vec::new() }
     }
 
     /// The value of a member, as it was.
     pub fn get(&self, name: &str) -> Option<Span> {
-        self.members.iter().rev().find(|(m, _)| m.is(self.bytes, name)).map(|(m, _)| m.value)
+        self.members.iter().rev().find(|m| m.key.is(self.bytes, name)).map(|m| m.value)
+    }
+
+    fn decide(&mut self, place: usize, fate: Fate) {
+        match self.fates.iter_mut().find(|(at, _)| *at == place) {
+            Some(decided) => decided.1 = fate,
+            None => self.fates.push((place, fate)),
+        }
+    }
+
+    fn fate(&self, place: usize) -> Option<&Fate> {
+        self.fates.iter().find(|(at, _)| *at == place).map(|(_, fate)| fate)
     }
 
     /// Sets a member to raw JSON, in its place if it is there, else in front. The last setting of a name counts.
     pub fn set(&mut self, name: &str, value: impl Into<Bytes>) -> &mut Self {
         let value = value.into();
         let mut found = false;
-        for (member, fate) in &mut self.members {
-            if member.is(self.bytes, name) {
-                *fate = if found { Fate::Remove } else { Fate::Replace(value.clone()) };
+        for place in 0..self.members.len() {
+            if self.members[place].key.is(self.bytes, name) {
+                self.decide(place, if found { Fate::Remove } else { Fate::Replace(value.clone()) });
                 found = true;
             }
         }
@@ -113,14 +131,20 @@ impl<'a> ObjectEdit<'a> {
 
     /// Takes a member out.
     pub fn remove(&mut self, name: &str) -> &mut Self {
-        self.remove_where(|key| key == name)
+        for place in 0..self.members.len() {
+            if self.members[place].key.is(self.bytes, name) {
+                self.decide(place, Fate::Remove);
+            }
+        }
+        self.added.retain(|(added, _)| added != name);
+        self
     }
 
     /// Takes out every member whose decoded key satisfies `doomed`, one that was just set included.
     pub fn remove_where(&mut self, doomed: impl Fn(&str) -> bool) -> &mut Self {
-        for (member, fate) in &mut self.members {
-            if crate::walk::string_at(self.bytes, member.key).is_some_and(|key| doomed(&key)) {
-                *fate = Fate::Remove;
+        for place in 0..self.members.len() {
+            if self.members[place].key.text(self.bytes).is_some_and(|key| doomed(&key)) {
+                self.decide(place, Fate::Remove);
             }
         }
         self.added.retain(|(name, _)| !doomed(name));
@@ -129,29 +153,29 @@ impl<'a> ObjectEdit<'a> {
 
     /// Whether no member would be left.
     pub fn would_be_empty(&self) -> bool {
-        self.added.is_empty() && self.members.iter().all(|(_, fate)| matches!(fate, Fate::Remove))
+        self.added.is_empty() && (0..self.members.len()).all(|place| matches!(self.fate(place), Some(Fate::Remove)))
     }
 
     /// Writes the changes into a patch.
     pub fn finish(self, patch: &mut Patch) {
-        if !is_object(self.bytes, self.span) {
+        if (self.fates.is_empty() && self.added.is_empty()) || !is_object(self.bytes, self.span) {
             return;
         }
         let mut kept_before = false;
-        for (i, (member, fate)) in self.members.iter().enumerate() {
-            match fate {
-                Fate::Keep => kept_before = true,
-                Fate::Replace(value) => {
+        for (i, member) in self.members.iter().enumerate() {
+            match self.fate(i) {
+                None => kept_before = true,
+                Some(Fate::Replace(value)) => {
                     kept_before = true;
                     patch.replace(member.value, value.clone());
                 }
                 // The comma that goes with it: the one before, or, while nothing is kept before it, the one after.
-                Fate::Remove if kept_before => {
-                    patch.remove(Span::new(self.members[i - 1].0.value.end, member.value.end));
+                Some(Fate::Remove) if kept_before => {
+                    patch.remove(Span::new(self.members[i - 1].value.end, member.value.end));
                 }
-                Fate::Remove => {
-                    let end = self.members.get(i + 1).map_or(member.value.end, |(next, _)| next.key.start);
-                    patch.remove(Span::new(member.key.start, end));
+                Some(Fate::Remove) => {
+                    let end = self.members.get(i + 1).map_or(member.value.end, |next| next.key.span.start);
+                    patch.remove(Span::new(member.key.span.start, end));
                 }
             }
         }

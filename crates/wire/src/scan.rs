@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::walk::Member;
+use crate::walk::{Index, Key, Member};
 
 /// A half-open byte range inside a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,32 +127,45 @@ impl<'a> Scanner<'a> {
         Ok(Span::new(start, self.pos))
     }
 
-    /// As [`Self::value`]; when it is an object, remembers its members, unless there are more than `limit`.
-    pub(crate) fn indexed_value(&mut self, index: &mut Vec<Member>, limit: usize) -> Result<Span, ScanError> {
+    /// As [`Self::value`]; when it is an object, remembers its members, and those of the member called `inner`.
+    pub(crate) fn indexed_value(
+        &mut self,
+        index: &mut Index,
+        inner: Option<(&[u8], &mut Index)>,
+    ) -> Result<Span, ScanError> {
         index.clear();
         self.space();
         if self.peek() != Some(b'{') {
             return self.value();
         }
         let start = self.pos;
-        let mut total = 0;
-        self.members(|member| {
-            total += 1;
-            if total <= limit {
-                index.push(member);
+        match inner {
+            Some((name, inner)) => {
+                inner.clear();
+                self.members(
+                    |scanner, key| match key.span.of(scanner.bytes) == name {
+                        true => scanner.indexed_value(inner, None),
+                        false => scanner.value(),
+                    },
+                    |member| index.push(member),
+                )?;
             }
-        })?;
-        if total > limit {
-            index.clear();
+            None => self.members(|scanner, _| scanner.value(), |member| index.push(member))?,
         }
-        Ok(Span::new(start, self.pos))
+        let span = Span::new(start, self.pos);
+        index.close(span);
+        Ok(span)
     }
 
     fn object(&mut self) -> Result<(), ScanError> {
-        self.members(|_| {})
+        self.members(|scanner, _| scanner.value(), |_| {})
     }
 
-    fn members(&mut self, mut each: impl FnMut(Member)) -> Result<(), ScanError> {
+    fn members(
+        &mut self,
+        mut value: impl FnMut(&mut Self, Key) -> Result<Span, ScanError>,
+        mut each: impl FnMut(Member),
+    ) -> Result<(), ScanError> {
         self.pos += 1;
         self.enter()?;
         self.space();
@@ -163,7 +176,7 @@ impl<'a> Scanner<'a> {
         }
         loop {
             let key = self.key()?;
-            let value = self.value()?;
+            let value = value(self, key)?;
             each(Member { key, value });
             if !self.more(b'}')? {
                 self.leave();
@@ -206,37 +219,59 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A member's key and its colon; returns the key's span, quotes included.
-    pub(crate) fn key(&mut self) -> Result<Span, ScanError> {
+    /// A member's key and its colon.
+    pub(crate) fn key(&mut self) -> Result<Key, ScanError> {
         self.space();
-        let key = self.string()?;
+        let (span, escaped) = self.text()?;
         self.space();
         self.expect(b':')?;
-        Ok(key)
+        Ok(Key { span, escaped })
     }
 
     pub(crate) fn string(&mut self) -> Result<Span, ScanError> {
+        Ok(self.text()?.0)
+    }
+
+    /// A string: its span, and whether it holds escapes.
+    fn text(&mut self) -> Result<(Span, bool), ScanError> {
         let start = self.pos;
         self.expect(b'"')?;
+        let mut escaped = false;
         loop {
-            let rest = &self.bytes[self.pos..];
-            let Some(run) = memchr::memchr2(b'"', b'\\', rest) else {
-                if let Some(bad) = control_byte(rest) {
-                    self.pos += bad;
-                    return self.fail();
+            self.pos = self.plain_run();
+            match self.peek() {
+                Some(b'"') => {
+                    self.pos += 1;
+                    return Ok((Span::new(start, self.pos), escaped));
                 }
-                return Err(ScanError::Truncated);
-            };
-            if let Some(bad) = control_byte(&rest[..run]) {
-                self.pos += bad;
-                return self.fail();
+                Some(b'\\') => {
+                    self.pos += 1;
+                    self.escape()?;
+                    escaped = true;
+                }
+                _ => return self.fail(),
             }
-            self.pos += run + 1;
-            if rest[run] == b'"' {
-                return Ok(Span::new(start, self.pos));
-            }
-            self.escape()?;
         }
+    }
+
+    /// Where the bytes end that stand for themselves inside a string.
+    fn plain_run(&self) -> usize {
+        let rest = &self.bytes[self.pos..];
+        let mut end = 0;
+        // Most strings of a message are shorter than what it costs to set up a vectorised search.
+        for word in rest.as_chunks::<8>().0.iter().take(SHORT) {
+            let special = special_bytes(u64::from_le_bytes(*word));
+            if special != 0 {
+                return self.pos + end + special.trailing_zeros() as usize / 8;
+            }
+            end += 8;
+        }
+        let rest = &rest[end..];
+        if rest.len() < 8 {
+            return self.pos + end + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
+        }
+        let found = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        self.pos + end + control_byte(&rest[..found]).unwrap_or(found)
     }
 
     fn escape(&mut self) -> Result<(), ScanError> {
@@ -296,6 +331,25 @@ impl<'a> Scanner<'a> {
         }
         if self.pos == start { self.fail() } else { Ok(()) }
     }
+}
+
+/// How many words of eight bytes of a string are looked at before the search is vectorised.
+const SHORT: usize = 8;
+
+/// Marks the bytes of a word that end a plain run: quotes, backslashes and control characters. The lowest mark is
+/// right; those above it may be false, since the subtractions borrow.
+const fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let quotes = word ^ (ONES * b'"' as u64);
+    let backslashes = word ^ (ONES * b'\\' as u64);
+    let zeros = (quotes.wrapping_sub(ONES) & !quotes) | (backslashes.wrapping_sub(ONES) & !backslashes);
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (zeros | controls) & HIGH
+}
+
+const fn is_special(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < 0x20
 }
 
 fn control_byte(run: &[u8]) -> Option<usize> {

@@ -5,21 +5,89 @@ use std::borrow::Cow;
 use crate::scan::{Scanner, Span};
 use crate::text::decode_string;
 
+/// The key of a member.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Where it is, quotes included.
+    pub span: Span,
+    /// Whether it is written with escapes, so that its bytes are not its text.
+    pub escaped: bool,
+}
+
+impl Key {
+    /// Whether the key, decoded, is `name`.
+    #[inline]
+    pub fn is(self, bytes: &[u8], name: &str) -> bool {
+        match self.escaped {
+            false => self.inner(bytes) == name.as_bytes(),
+            true => decode_string(self.span.of(bytes)).is_some_and(|key| key == name),
+        }
+    }
+
+    /// The key, decoded.
+    pub fn text(self, bytes: &[u8]) -> Option<Cow<'_, str>> {
+        match self.escaped {
+            false => std::str::from_utf8(self.inner(bytes)).ok().map(Cow::Borrowed),
+            true => decode_string(self.span.of(bytes)),
+        }
+    }
+
+    fn inner(self, bytes: &[u8]) -> &[u8] {
+        Span::new(self.span.start + 1, self.span.end - 1).of(bytes)
+    }
+}
+
 /// One member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// The key, quotes included.
-    pub key: Span,
+    /// The key.
+    pub key: Key,
     /// The value.
     pub value: Span,
 }
 
-impl Member {
-    /// Whether the key, decoded, is `name`.
-    pub fn is(&self, bytes: &[u8], name: &str) -> bool {
-        let raw = self.key.of(bytes);
-        let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
-        inner == name.as_bytes() || (inner.contains(&b'\\') && decode_string(raw).is_some_and(|key| key == name))
+/// The members of one object, remembered from when it was checked: asking for several does not scan it several times.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    members: Vec<Member>,
+    /// The object, once all of its members are here.
+    of: Span,
+}
+
+/// Where there is no object.
+const NOWHERE: Span = Span::new(0, 0);
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { members: Vec::new(), of: NOWHERE }
+    }
+}
+
+/// How many members are worth remembering.
+const REMEMBERED: usize = 16;
+
+impl Index {
+    pub(crate) fn clear(&mut self) {
+        self.members.clear();
+        self.of = NOWHERE;
+    }
+
+    pub(crate) fn push(&mut self, member: Member) {
+        // One more than is worth it shows that there are too many.
+        if self.members.len() <= REMEMBERED {
+            self.members.push(member);
+        }
+    }
+
+    pub(crate) fn close(&mut self, of: Span) {
+        if self.members.len() <= REMEMBERED {
+            self.of = of;
+        }
+    }
+
+    /// The members of the object at `span`, if it is the one that is remembered.
+    pub(crate) fn of(&self, span: Span) -> Option<&[Member]> {
+        (self.of == span && span != NOWHERE).then_some(self.members.as_slice())
     }
 }
 
@@ -86,7 +154,7 @@ impl Iterator for Elements<'_> {
 
 /// The value of member `name` of the object at `span`. The last one wins where a key stands twice, as most parsers do.
 pub fn get(bytes: &[u8], span: Span, name: &str) -> Option<Span> {
-    members(bytes, span).filter(|m| m.is(bytes, name)).last().map(|m| m.value)
+    members(bytes, span).filter(|m| m.key.is(bytes, name)).last().map(|m| m.value)
 }
 
 /// [`get`], once per name.

@@ -87,7 +87,7 @@ impl Endpoint {
         if !received.header(CONTENT_TYPE).is_some_and(is_json) {
             return body::error(415, None, code::INVALID_REQUEST, "Content-Type must be application/json");
         }
-        if !accepts(received.header(ACCEPT), &["application/json", "text/event-stream"]) {
+        if !accepts_answers(received.header(ACCEPT)) {
             let text = "Accept must list application/json and text/event-stream";
             return body::error(406, None, code::INVALID_REQUEST, text);
         }
@@ -224,6 +224,11 @@ fn is_json(content_type: &str) -> bool {
     content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// Whether a client takes an answer in either form. Nearly all say so in the very words of the specification.
+fn accepts_answers(accept: Option<&str>) -> bool {
+    accept == Some("application/json, text/event-stream") || accepts(accept, &["application/json", "text/event-stream"])
+}
+
 /// Whether an `Accept` header covers all of these types.
 pub(super) fn accepts(accept: Option<&str>, wanted: &[&str]) -> bool {
     let Some(accept) = accept else { return false };
@@ -238,6 +243,9 @@ pub(super) fn accepts(accept: Option<&str>, wanted: &[&str]) -> bool {
 
 /// Whether a client names the event stream before JSON, and so prefers it.
 pub(super) fn prefers_events(accept: Option<&str>) -> bool {
+    if accept.is_some_and(|accept| accept.starts_with("application/json")) {
+        return false;
+    }
     let position = |kind: &str| accept.and_then(|accept| accept.find(kind));
     matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
 }

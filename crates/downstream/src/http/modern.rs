@@ -70,8 +70,7 @@ impl Endpoint {
             self.check_params(received.headers, frame)?;
         }
         let level = crate::stdio::log_level(frame, &meta)?;
-        let key = self.gateway.new_client();
-        let caller = self.gateway.modern_caller(key, received.principal, level, meta.capabilities);
+        let caller = self.gateway.modern_caller(None, received.principal, level, meta.capabilities);
         Ok((Caller::Modern(caller), method))
     }
 

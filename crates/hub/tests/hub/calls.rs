@@ -106,7 +106,7 @@ impl Run {
                 let (timeout, max) = (Duration::from_secs(timeout), Duration::from_secs(max));
                 let new = NewCall {
                     client: ClientKey(client),
-                    id: raw(IDS[id]),
+                    id: Some(raw(IDS[id])),
                     link: LinkKey(link),
                     token: token.map(|token| raw(IDS[token])),
                     timeout,
@@ -141,7 +141,7 @@ impl Run {
                 let expected = self.of(client, id);
                 assert_eq!(got.as_ref().map(|(key, _)| *key), expected);
                 if let Some((key, call)) = got {
-                    assert_eq!((call.client, call.id), (ClientKey(client), raw(IDS[id])));
+                    assert_eq!((call.client, call.id), (ClientKey(client), Some(raw(IDS[id]))));
                     self.ended(key);
                 }
             }
@@ -201,7 +201,7 @@ impl Run {
             let call = self.table.get(*key).unwrap();
             assert_eq!(call.deadline, expected.deadline(), "deadline of {key:?}");
             assert_eq!((call.client, call.link), (ClientKey(expected.client), LinkKey(expected.link)));
-            assert_eq!((&call.id, &call.token), (&raw(IDS[expected.id]), &expected.token.map(|t| raw(IDS[t]))));
+            assert_eq!((&call.id, &call.token), (&Some(raw(IDS[expected.id])), &expected.token.map(|t| raw(IDS[t]))));
         }
         for link in 0..3 {
             let mut on_link = self.model.iter().filter(|(_, call)| call.link == link).map(|(key, _)| *key);
@@ -237,7 +237,7 @@ fn call(client: u64, id: &str, timeout: u64, max: u64) -> NewCall {
     let (timeout, max_timeout) = (Duration::from_secs(timeout), Duration::from_secs(max));
     NewCall {
         client: ClientKey(client),
-        id: raw(id),
+        id: Some(raw(id)),
         link: LinkKey(1),
         token: Some(raw("\"t\"")),
         timeout,

@@ -81,8 +81,10 @@ fn accepted(frame: &Frame, limits: &Limits) {
 fn walks(bytes: &[u8], whole: Span) {
     let mut from = whole.start + 1;
     for member in members(bytes, whole) {
-        assert!(from <= member.key.start && member.key.end < member.value.start && member.value.end < whole.end);
-        assert!(is_json(member.key.of(bytes)) && is_json(member.value.of(bytes)));
+        assert!(
+            from <= member.key.span.start && member.key.span.end < member.value.start && member.value.end < whole.end
+        );
+        assert!(is_json(member.key.span.of(bytes)) && is_json(member.value.of(bytes)));
         from = member.value.end;
         walks(bytes, member.value);
     }

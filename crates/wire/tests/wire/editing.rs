@@ -140,7 +140,7 @@ proptest! {
         let after: Vec<_> = members(&patched, validate(&patched, 64).unwrap()).collect();
         prop_assert_eq!(after.len(), all.len());
         for ((before, after), chosen) in all.iter().zip(&after).zip(&chosen) {
-            prop_assert_eq!(before.key.of(&bytes), after.key.of(&patched));
+            prop_assert_eq!(before.key.span.of(&bytes), after.key.span.of(&patched));
             let new = new.trim_matches([' ', '\t', '\r', '\n']).as_bytes();
             prop_assert_eq!(if *chosen { new } else { before.value.of(&bytes) }, after.value.of(&patched));
         }
