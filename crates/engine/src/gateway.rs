@@ -382,13 +382,9 @@ impl Inner {
 
     /// A server has listed: first the new state can be read, then it counts as ready.
     pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>) {
-        let view = self.settings.view;
         self.commit(|catalogue| {
             let id = offer.server;
-            let mut offers: Vec<_> = catalogue.snapshot.offers().iter().filter(|o| o.server != id).cloned().collect();
-            offers.push(Arc::new(offer));
-            offers.sort_by_key(|offer| offer.server);
-            catalogue.snapshot = Arc::new(Snapshot::new(offers, view));
+            catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
                 if server.state != ServerState::Ready {
                     server.connects += 1;
@@ -404,20 +400,11 @@ impl Inner {
 
     /// A server is down: its last lists are served on, but not as current.
     pub(crate) fn mark_stale(&self, id: ServerId) {
-        let view = self.settings.view;
-        if self.current().snapshot.offer(id).is_none_or(|offer| !offer.current) {
-            return;
-        }
         self.update(|catalogue| {
-            let stale = |offer: &Arc<ServerOffer>| {
-                if offer.server == id {
-                    Arc::new(ServerOffer { current: false, ..(**offer).clone() })
-                } else {
-                    Arc::clone(offer)
-                }
-            };
-            let offers = catalogue.snapshot.offers().iter().map(stale).collect();
-            catalogue.snapshot = Arc::new(Snapshot::new(offers, view));
+            if let Some(offer) = catalogue.snapshot.offer(id).filter(|offer| offer.current) {
+                let stale = ServerOffer { current: false, ..(**offer).clone() };
+                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
+            }
         });
     }
 

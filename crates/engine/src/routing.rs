@@ -90,8 +90,8 @@ impl Inner {
 
     fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted) -> Option<Routed> {
         let found = match wanted.what {
-            What::Tool => snapshot.tool(&wanted.name),
-            What::Prompt => snapshot.prompt(&wanted.name),
+            What::Tool => snapshot.tool(&wanted.name).cloned(),
+            What::Prompt => snapshot.prompt(&wanted.name).cloned(),
             What::Resource => snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() }),
         };
         // Alone, a server answers for everything, listed or not.

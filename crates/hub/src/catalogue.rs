@@ -1,14 +1,16 @@
 //! What every server offers, as immutable snapshots.
 //!
 //! A [`ServerOffer`] is one server's lists as it gave them. A [`Snapshot`] merges the offers of all servers, knows both
-//! directions of every name, and renders each list once per revision.
+//! directions of every name, and renders each list once per revision. A change of one server makes a new snapshot that
+//! shares with the one before everything that server has no part in: the work of a commit is that of its own list.
 
 mod difference;
 mod listing;
 mod names;
 mod offer;
+mod owners;
+mod rendered;
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use tidings_proto::{ListKind, Revision, View};
@@ -16,35 +18,114 @@ use tidings_wire::Digest;
 
 pub use difference::{ChangedItem, Difference, ListChange};
 pub use listing::{Listing, Page, PageKey};
-pub use names::{NameTable, Route};
+pub use names::{NameTable, Route, ShownNames};
 pub use offer::{Item, ItemFault, OfferList, ServerOffer};
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;
+use owners::Owners;
+use rendered::Rendered;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]
 pub struct Snapshot {
     offers: Vec<Arc<ServerOffer>>,
+    rendered: Vec<Arc<Rendered>>,
     tools: NameTable,
     prompts: NameTable,
-    resources: HashMap<Box<str>, ServerId>,
+    owners: Owners,
     view: View,
-    listings: [[OnceLock<Arc<Listing>>; 5]; 4],
+    listings: PerView<Arc<Listing>>,
+    digests: PerView<Digest>,
 }
+
+/// Something for each list and revision, made when it is first wanted.
+type PerView<T> = [[OnceLock<T>; Revision::COUNT]; 4];
 
 impl Snapshot {
     /// Merges offers, which come in the order of the configuration.
     pub fn new(offers: Vec<Arc<ServerOffer>>, view: View) -> Self {
-        let tools = NameTable::new(&offers, ListKind::Tools);
-        let prompts = NameTable::new(&offers, ListKind::Prompts);
-        let mut resources = HashMap::new();
-        for offer in &offers {
-            for item in &offer.list(ListKind::Resources).items {
-                resources.entry(offer.uris.outward(&item.key).into()).or_insert(offer.server);
+        Self::named(offers, view, &[])
+    }
+
+    /// Names everything anew. What is shown as it was before keeps its rendering.
+    fn named(offers: Vec<Arc<ServerOffer>>, view: View, before: &[Arc<Rendered>]) -> Self {
+        let (tools, tool_names) = NameTable::new(&offers, ListKind::Tools);
+        let (prompts, prompt_names) = NameTable::new(&offers, ListKind::Prompts);
+        let mut owners = Owners::default();
+        let mut rendered = Vec::with_capacity(offers.len());
+        for ((offer, tools), prompts) in offers.iter().zip(tool_names).zip(prompt_names) {
+            owners.update(None, Some(offer));
+            let known = before.iter().find(|known| known.shows(offer, &tools, &prompts)).cloned();
+            rendered.push(known.unwrap_or_else(|| Arc::new(Rendered::new(Arc::clone(offer), tools, prompts))));
+        }
+        Self {
+            offers,
+            rendered,
+            tools,
+            prompts,
+            owners,
+            view,
+            listings: PerView::default(),
+            digests: PerView::default(),
+        }
+    }
+
+    /// The catalogue after one server has listed.
+    pub fn with(&self, offer: ServerOffer) -> Self {
+        let server = offer.server;
+        self.replaced(server, Some(Arc::new(offer)))
+    }
+
+    /// The catalogue without a server.
+    pub fn without(&self, server: ServerId) -> Self {
+        self.replaced(server, None)
+    }
+
+    fn replaced(&self, server: ServerId, after: Option<Arc<ServerOffer>>) -> Self {
+        let place = self.offers.partition_point(|offer| offer.server < server);
+        let before = self.offers.get(place).filter(|offer| offer.server == server);
+        let range = place..place + usize::from(before.is_some());
+        let mut offers = self.offers.clone();
+        offers.splice(range.clone(), after.clone());
+        let renamed = |table: &NameTable, kind| table.update(before.map(AsRef::as_ref), after.as_deref(), kind);
+        let (Some((tools, tool_names)), Some((prompts, prompt_names))) =
+            (renamed(&self.tools, ListKind::Tools), renamed(&self.prompts, ListKind::Prompts))
+        else {
+            return Self::named(offers, self.view, &self.rendered);
+        };
+        let mut owners = self.owners.clone();
+        owners.update(before.map(AsRef::as_ref), after.as_deref());
+        let new = after.map(|offer| Arc::new(Rendered::new(offer, tool_names, prompt_names)));
+        let mut rendered = self.rendered.clone();
+        let old: Vec<Arc<Rendered>> = rendered.splice(range, new.clone()).collect();
+        Self {
+            offers,
+            rendered,
+            tools,
+            prompts,
+            owners,
+            view: self.view,
+            listings: PerView::default(),
+            digests: self.digests_after(old.first(), new.as_ref()),
+        }
+    }
+
+    /// The digests that were known before, with one server's part exchanged.
+    fn digests_after(&self, old: Option<&Arc<Rendered>>, new: Option<&Arc<Rendered>>) -> PerView<Digest> {
+        let digests = PerView::default();
+        for kind in ListKind::ALL {
+            for revision in Revision::ALL {
+                let cell = |cells: &PerView<Digest>| cells[kind as usize][revision as usize].get().copied();
+                if let Some(mut digest) = cell(&self.digests) {
+                    for of in [old, new].into_iter().flatten() {
+                        digest = mark(digest, of, kind, revision, self.view);
+                    }
+                    let _ = digests[kind as usize][revision as usize].set(digest);
+                }
             }
         }
-        Self { offers, tools, prompts, resources, view, listings: Default::default() }
+        digests
     }
 
     /// The offers it was made of.
@@ -54,26 +135,28 @@ impl Snapshot {
 
     /// One server's offer.
     pub fn offer(&self, server: ServerId) -> Option<&Arc<ServerOffer>> {
-        self.offers.iter().find(|offer| offer.server == server)
+        self.place(server).map(|place| &self.offers[place])
+    }
+
+    fn place(&self, server: ServerId) -> Option<usize> {
+        self.offers.binary_search_by_key(&server, |offer| offer.server).ok()
     }
 
     /// Where a tool call goes.
-    pub fn tool(&self, name: &str) -> Option<Route> {
+    pub fn tool(&self, name: &str) -> Option<&Route> {
         self.tools.route(name)
     }
 
     /// Where a prompt comes from.
-    pub fn prompt(&self, name: &str) -> Option<Route> {
+    pub fn prompt(&self, name: &str) -> Option<&Route> {
         self.prompts.route(name)
     }
 
     /// The public name of a server's tool or prompt.
     pub fn public_name(&self, kind: ListKind, server: ServerId, local: &str) -> Option<&str> {
-        match kind {
-            ListKind::Tools => self.tools.public(server, local),
-            ListKind::Prompts => self.prompts.public(server, local),
-            _ => None,
-        }
+        let place = self.place(server)?;
+        let item = self.offers[place].list(kind).place(local)?;
+        self.rendered[place].names(kind)?.get(item).map(AsRef::as_ref)
     }
 
     /// Whose resource a URI is, and what that server calls it: by its prefix, else by the lists of transparent servers,
@@ -86,8 +169,8 @@ impl Snapshot {
                 return Some((offer.server, local.to_owned()));
             }
         }
-        if let Some(server) = self.resources.get(uri) {
-            return Some((*server, uri.to_owned()));
+        if let Some(server) = self.owners.of(uri) {
+            return Some((server, uri.to_owned()));
         }
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
         open()
@@ -98,22 +181,30 @@ impl Snapshot {
 
     /// The hash of everything that clients of a revision see, by topic.
     pub fn digests(&self, revision: Revision) -> ViewDigests {
-        let of = |kind| self.listing(kind, revision).digest;
+        let of = |kind| self.digest(kind, revision);
         let resources = Digest::of_all([&of(ListKind::Resources), &of(ListKind::Templates)]);
         [of(ListKind::Tools), of(ListKind::Prompts), resources]
+    }
+
+    fn digest(&self, kind: ListKind, revision: Revision) -> Digest {
+        *self.digests[kind as usize][revision as usize].get_or_init(|| {
+            self.rendered.iter().fold(Digest::NONE, |digest, of| mark(digest, of, kind, revision, self.view))
+        })
     }
 
     /// A list as clients of a revision see it.
     pub fn listing(&self, kind: ListKind, revision: Revision) -> &Arc<Listing> {
         self.listings[kind as usize][revision as usize]
-            .get_or_init(|| Arc::new(Listing::render(self, kind, revision, self.view)))
+            .get_or_init(|| Arc::new(Listing::assemble(self, kind, revision)))
     }
+}
 
-    fn public_key(&self, offer: &ServerOffer, kind: ListKind, item: &Item) -> String {
-        match self.public_name(kind, offer.server, &item.key) {
-            Some(name) => name.to_owned(),
-            None => offer.uris.outward(&item.key),
-        }
+/// Puts a server's part into a digest, or takes it out. The parts are hashes that name their servers, so no two are
+/// equal, and a part that changes changes the whole.
+fn mark(digest: Digest, of: &Rendered, kind: ListKind, revision: Revision, view: View) -> Digest {
+    match of.segment(kind, revision, view).mark {
+        Some(mark) => digest.toggled(mark),
+        None => digest,
     }
 }
 

@@ -30,6 +30,8 @@ impl Revision {
     /// All, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
     /// What a legacy client is offered when it asks for something unknown.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// The modern one.

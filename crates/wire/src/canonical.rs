@@ -12,6 +12,20 @@ use crate::walk::{elements, members};
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
+    /// The digest of nothing.
+    pub const NONE: Self = Self([0; 32]);
+
+    /// The hash of bytes as they are.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The digest of a set with one member put in, or taken out if it was there. The order does not count.
+    #[must_use]
+    pub fn toggled(self, member: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] ^ member.0[i]))
+    }
+
     /// The hash of several, in order.
     pub fn of_all<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut hasher = Hasher::new();

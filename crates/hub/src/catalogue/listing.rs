@@ -1,12 +1,12 @@
-//! One list, rendered once for all clients of a revision, and cut into pages without copying.
+//! One list as all clients of a revision see it, cut into pages without copying.
+
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tidings_proto::item::ItemView;
-use tidings_proto::{Era, ListKind, Revision, View};
-
-use tidings_wire::{Digest, Span, digest};
+use tidings_proto::{Era, ListKind, Revision};
 
 use super::Snapshot;
+use super::rendered::{Rendered, Segment};
 
 /// The last item of a page: the position of its server, and its key. Survives the removal of either.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,15 +20,27 @@ pub struct PageKey {
 /// A rendered list.
 #[derive(Debug)]
 pub struct Listing {
+    kind: ListKind,
     /// All items, joined by commas.
     text: Bytes,
-    entries: Vec<(PageKey, std::ops::Range<usize>)>,
-    /// The hash of what it says.
-    pub digest: Digest,
+    /// The servers that have items here, in order.
+    parts: Vec<Part>,
+    len: usize,
     /// How long it is fresh: the least any server says, and nothing when one is legacy or down.
     pub ttl_ms: u64,
     /// Whether every server calls it public.
     pub public: bool,
+}
+
+/// One server's items in a list.
+#[derive(Debug)]
+struct Part {
+    of: Arc<Rendered>,
+    segment: Arc<Segment>,
+    /// Which item of the list its first one is.
+    first: usize,
+    /// Where its text begins.
+    at: usize,
 }
 
 /// Part of a list.
@@ -41,55 +53,88 @@ pub struct Page {
 }
 
 impl Listing {
-    pub(super) fn render(snapshot: &Snapshot, kind: ListKind, revision: Revision, view: View) -> Self {
-        let mut text = BytesMut::new();
-        let mut entries = Vec::new();
-        let mut digests = Vec::new();
+    pub(super) fn assemble(snapshot: &Snapshot, kind: ListKind, revision: Revision) -> Self {
+        let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
         let (mut ttl_ms, mut public) = (u64::MAX, true);
-        for offer in snapshot.offers() {
-            let list = offer.list(kind);
+        for of in &snapshot.rendered {
+            let (offer, list) = (&of.offer, of.offer.list(kind));
             let says = offer.era == Era::Modern;
             ttl_ms = ttl_ms.min(if says && offer.current { list.ttl_ms } else { 0 });
             // Also when it is down: all pages of a list have one scope.
             public &= says && list.public;
-            let item_view = ItemView { kind, revision, view, uris: &offer.uris };
-            for item in &list.items {
-                if !entries.is_empty() {
-                    text.put_u8(b',');
-                }
-                let start = text.len();
-                let rendered = item_view.render(&item.raw, &snapshot.public_key(offer, kind, item));
-                text.put_slice(&rendered);
-                digests.push(digest(&rendered, Span::new(0, rendered.len())));
-                let key = PageKey { server: offer.server.0, key: item.key.to_string() };
-                entries.push((key, start..text.len()));
+            let segment = of.segment(kind, revision, snapshot.view);
+            if segment.len() > 0 {
+                let at = if parts.is_empty() { 0 } else { bytes + 1 };
+                bytes = at + segment.text.len();
+                parts.push(Part { of: Arc::clone(of), segment: Arc::clone(segment), first: len, at });
+                len += segment.len();
             }
         }
-        if snapshot.offers().is_empty() {
+        if snapshot.rendered.is_empty() {
             (ttl_ms, public) = (0, false);
         }
-        Self { text: text.freeze(), entries, digest: Digest::of_all(&digests), ttl_ms, public }
+        Self { kind, text: join(&parts, bytes), parts, len, ttl_ms, public }
     }
 
     /// The items after a key.
     pub fn page(&self, after: Option<&PageKey>, size: usize) -> Page {
-        let start = after.map_or(0, |after| self.entries.partition_point(|(key, _)| key <= after));
-        let end = (start + size.max(1)).min(self.entries.len());
+        let start = after.map_or(0, |after| self.place_after(after));
+        let end = (start + size.max(1)).min(self.len);
         if start >= end {
             return Page { items: Bytes::new(), next: None };
         }
-        let items = self.text.slice(self.entries[start].1.start..self.entries[end - 1].1.end);
-        let next = (end < self.entries.len()).then(|| self.entries[end - 1].0.clone());
-        Page { items, next }
+        let (first, last) = (self.part_of(start), self.part_of(end - 1));
+        let from = first.at + first.segment.start(start - first.first);
+        let to = last.at + last.segment.ends[end - 1 - last.first];
+        let next = (end < self.len).then(|| self.key(last, end - 1 - last.first));
+        Page { items: self.text.slice(from..to), next }
+    }
+
+    /// The first item that comes after a key, whether or not that is still there.
+    fn place_after(&self, after: &PageKey) -> usize {
+        let part = self.parts.partition_point(|part| part.of.offer.server.0 < after.server);
+        match self.parts.get(part) {
+            None => self.len,
+            Some(part) if part.of.offer.server.0 > after.server => part.first,
+            Some(part) => {
+                part.first + part.of.offer.list(self.kind).items.partition_point(|item| *item.key <= *after.key)
+            }
+        }
+    }
+
+    fn part_of(&self, place: usize) -> &Part {
+        &self.parts[self.parts.partition_point(|part| part.first <= place) - 1]
+    }
+
+    fn key(&self, part: &Part, place: usize) -> PageKey {
+        let offer = &part.of.offer;
+        PageKey { server: offer.server.0, key: offer.list(self.kind).items[place].key.to_string() }
     }
 
     /// How many items there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len == 0
+    }
+}
+
+/// The text of all parts. That of a single one is shared.
+fn join(parts: &[Part], bytes: usize) -> Bytes {
+    match parts {
+        [] => Bytes::new(),
+        [alone] => alone.segment.text.clone(),
+        [first, rest @ ..] => {
+            let mut text = BytesMut::with_capacity(bytes);
+            text.put_slice(&first.segment.text);
+            for part in rest {
+                text.put_u8(b',');
+                text.put_slice(&part.segment.text);
+            }
+            text.freeze()
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Tool and prompt names, both ways, by table.
+//!
+//! The tables are persistent maps: a commit of one server shares with the state before it everything that server did
+//! not touch.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rpds::HashTrieMapSync;
 use tidings_proto::ListKind;
 use tidings_proto::names::public_name;
 
@@ -18,50 +21,84 @@ pub struct Route {
     pub local: Box<str>,
 }
 
+/// The public names of one server's items, in the order of its list.
+pub type ShownNames = Arc<[Box<str>]>;
+
 /// Public names, and the other spellings that are understood.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    public: HashMap<Box<str>, Route>,
-    /// `None` where two servers would answer.
-    aliases: HashMap<Box<str>, Option<Route>>,
-    shown: HashMap<(ServerId, Box<str>), Box<str>>,
+    public: HashTrieMapSync<Box<str>, Route>,
+    /// Everybody who would answer to another spelling; only one who is alone does.
+    aliases: HashTrieMapSync<Box<str>, Vec<Route>>,
+    /// Whether some item could not have the name it wanted. Then names depend on the order of everything.
+    displaced: bool,
 }
 
 impl NameTable {
-    /// The table of one list over all servers, in their order: the first configured wins a collision.
-    pub fn new(offers: &[Arc<ServerOffer>], kind: ListKind) -> Self {
+    /// The table of one list over all servers, in their order: the first configured wins a collision. With it the names
+    /// that are shown, server by server.
+    pub fn new(offers: &[Arc<ServerOffer>], kind: ListKind) -> (Self, Vec<ShownNames>) {
         let mut table = Self::default();
-        if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
-            return table;
-        }
+        let mut shown = Vec::with_capacity(offers.len());
         for offer in offers {
+            shown.push(offer.list(kind).items.iter().map(|item| table.add_public(offer, &item.key)).collect());
             for item in &offer.list(kind).items {
-                let route = Route { server: offer.server, local: item.key.clone() };
-                let name = table.free_name(offer, &item.key);
-                table.shown.insert((offer.server, item.key.clone()), name.clone());
-                table.public.insert(name, route);
+                table.add_aliases(offer, &item.key);
             }
         }
-        for offer in offers {
-            for item in &offer.list(kind).items {
-                let route = Route { server: offer.server, local: item.key.clone() };
-                for alias in [
-                    public_name(&offer.prefix, &item.key),
-                    format!("{}:{}", offer.name, item.key),
-                    format!("mcp_{}_{}", offer.prefix, item.key),
-                    item.key.to_string(),
-                ] {
-                    table.add_alias(alias, &route);
+        (table, shown)
+    }
+
+    /// The table after one server's list changed, with the names that server's items are shown under. `None` when the
+    /// change reaches into the names of others: then everything must be named anew.
+    pub fn update(
+        &self,
+        before: Option<&ServerOffer>,
+        after: Option<&ServerOffer>,
+        kind: ListKind,
+    ) -> Option<(Self, ShownNames)> {
+        let same_naming =
+            |(a, b): (&ServerOffer, &ServerOffer)| (&a.name, &a.prefix, a.bare) == (&b.name, &b.prefix, b.bare);
+        if self.displaced || !before.zip(after).is_none_or(same_naming) {
+            return None;
+        }
+        let mut table = self.clone();
+        if let Some(before) = before {
+            for item in &before.list(kind).items {
+                if after.is_none_or(|after| after.list(kind).get(&item.key).is_none()) {
+                    table.public.remove_mut(&*wanted_name(before, &item.key));
+                    table.remove_aliases(before, &item.key);
                 }
             }
         }
-        table
+        let Some(after) = after else { return Some((table, Arc::default())) };
+        let mut shown = Vec::with_capacity(after.list(kind).items.len());
+        for item in &after.list(kind).items {
+            if before.is_some_and(|before| before.list(kind).get(&item.key).is_some()) {
+                shown.push(wanted_name(after, &item.key));
+                continue;
+            }
+            shown.push(table.add_public(after, &item.key));
+            if table.displaced {
+                return None;
+            }
+            table.add_aliases(after, &item.key);
+        }
+        Some((table, shown.into()))
     }
 
-    fn free_name(&self, offer: &ServerOffer, local: &str) -> Box<str> {
-        if offer.bare && !self.public.contains_key(local) {
-            return local.into();
+    fn add_public(&mut self, offer: &ServerOffer, local: &str) -> Box<str> {
+        let name = self.free_name(offer, local);
+        self.public.insert_mut(name.clone(), Route { server: offer.server, local: local.into() });
+        name
+    }
+
+    fn free_name(&mut self, offer: &ServerOffer, local: &str) -> Box<str> {
+        let wanted = wanted_name(offer, local);
+        if !self.public.contains_key(&wanted) {
+            return wanted;
         }
+        self.displaced = true;
         let name = public_name(&offer.prefix, local);
         if !self.public.contains_key(name.as_str()) {
             return name.into();
@@ -79,27 +116,55 @@ impl NameTable {
         }
     }
 
-    fn add_alias(&mut self, alias: String, route: &Route) {
-        if self.public.contains_key(alias.as_str()) {
-            return;
+    fn add_aliases(&mut self, offer: &ServerOffer, local: &str) {
+        let route = Route { server: offer.server, local: local.into() };
+        for alias in spellings(offer, local) {
+            let mut claims = self.aliases.get(&*alias).cloned().unwrap_or_default();
+            if !claims.contains(&route) {
+                claims.push(route.clone());
+                self.aliases.insert_mut(alias, claims);
+            }
         }
-        self.aliases
-            .entry(alias.into())
-            .and_modify(|known| {
-                if known.as_ref() != Some(route) {
-                    *known = None;
+    }
+
+    fn remove_aliases(&mut self, offer: &ServerOffer, local: &str) {
+        for alias in spellings(offer, local) {
+            let Some(claims) = self.aliases.get(&*alias) else { continue };
+            let left: Vec<Route> =
+                claims.iter().filter(|route| route.server != offer.server || &*route.local != local).cloned().collect();
+            match left.is_empty() {
+                true => self.aliases.remove_mut(&*alias),
+                false => {
+                    self.aliases.insert_mut(alias, left);
+                    true
                 }
-            })
-            .or_insert_with(|| Some(route.clone()));
+            };
+        }
     }
 
     /// Where a name leads, in any spelling that is understood.
-    pub fn route(&self, name: &str) -> Option<Route> {
-        self.public.get(name).or_else(|| self.aliases.get(name)?.as_ref()).cloned()
+    pub fn route(&self, name: &str) -> Option<&Route> {
+        self.public.get(name).or_else(|| match self.aliases.get(name)?.as_slice() {
+            [alone] => Some(alone),
+            _ => None,
+        })
     }
+}
 
-    /// The public name of something.
-    pub fn public(&self, server: ServerId, local: &str) -> Option<&str> {
-        self.shown.get(&(server, Box::from(local))).map(AsRef::as_ref)
+/// The name that an item has unless somebody was first.
+fn wanted_name(offer: &ServerOffer, local: &str) -> Box<str> {
+    match offer.bare {
+        true => local.into(),
+        false => public_name(&offer.prefix, local).into(),
     }
+}
+
+/// Other ways to say the same name, some of which may be equal.
+fn spellings(offer: &ServerOffer, local: &str) -> [Box<str>; 4] {
+    [
+        public_name(&offer.prefix, local).into(),
+        format!("{}:{local}", offer.name).into(),
+        format!("mcp_{}_{local}", offer.prefix).into(),
+        local.into(),
+    ]
 }

@@ -88,7 +88,12 @@ impl OfferList {
 
     /// The item with this key.
     pub fn get(&self, key: &str) -> Option<&Item> {
-        self.items.binary_search_by(|item| (*item.key).cmp(key)).ok().map(|i| &self.items[i])
+        self.place(key).map(|place| &self.items[place])
+    }
+
+    /// Where the item with this key stands.
+    pub fn place(&self, key: &str) -> Option<usize> {
+        self.items.binary_search_by(|item| (*item.key).cmp(key)).ok()
     }
 }
 

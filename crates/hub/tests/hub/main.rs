@@ -4,6 +4,7 @@
 mod asks;
 mod calls;
 mod generate;
+mod increments;
 mod ledger;
 mod names;
 mod pages;

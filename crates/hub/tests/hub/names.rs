@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{NameTable, Route, ServerOffer};
+use tidings_hub::catalogue::{NameTable, Route, ServerOffer, ShownNames};
 use tidings_proto::ListKind;
 use tidings_proto::names::{MAX_PUBLIC_NAME, public_name};
 
@@ -20,15 +20,40 @@ fn route(offer: &ServerOffer, local: &str) -> Route {
     Route { server: offer.server, local: local.into() }
 }
 
-fn table(offers: &[Arc<ServerOffer>]) -> NameTable {
-    NameTable::new(offers, ListKind::Tools)
+/// A table with the names that it shows.
+struct Named<'a> {
+    table: NameTable,
+    shown: Vec<ShownNames>,
+    offers: &'a [Arc<ServerOffer>],
+    kind: ListKind,
+}
+
+impl Named<'_> {
+    fn route(&self, name: &str) -> Option<Route> {
+        self.table.route(name).cloned()
+    }
+
+    fn public(&self, server: ServerId, local: &str) -> Option<&str> {
+        let place = self.offers.iter().position(|offer| offer.server == server)?;
+        let item = self.offers[place].list(self.kind).place(local)?;
+        self.shown[place].get(item).map(AsRef::as_ref)
+    }
+}
+
+fn named(offers: &[Arc<ServerOffer>], kind: ListKind) -> Named<'_> {
+    let (table, shown) = NameTable::new(offers, kind);
+    Named { table, shown, offers, kind }
+}
+
+fn table(offers: &[Arc<ServerOffer>]) -> Named<'_> {
+    named(offers, ListKind::Tools)
 }
 
 proptest! {
     #[test]
     fn every_public_name_leads_back_to_its_item_and_no_two_are_equal(offers in offers()) {
         for kind in [ListKind::Tools, ListKind::Prompts] {
-            let table = NameTable::new(&offers, kind);
+            let table = named(&offers, kind);
             let mut seen = HashSet::new();
             for (offer, local) in items(&offers) {
                 let public = table.public(offer.server, local).unwrap();

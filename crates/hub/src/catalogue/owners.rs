@@ -1,0 +1,56 @@
+//! Whose resource a URI is, where no prefix tells.
+
+use rpds::HashTrieMapSync;
+use tidings_proto::ListKind;
+
+use super::offer::ServerOffer;
+use crate::ServerId;
+
+/// The listed URIs of the servers whose URIs are shown as they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Owners(HashTrieMapSync<Box<str>, Vec<ServerId>>);
+
+impl Owners {
+    /// The first configured server that lists a URI.
+    pub(super) fn of(&self, uri: &str) -> Option<ServerId> {
+        self.0.get(uri)?.first().copied()
+    }
+
+    /// One server's list changed.
+    pub(super) fn update(&mut self, before: Option<&ServerOffer>, after: Option<&ServerOffer>) {
+        let shown = |offer: &&ServerOffer| offer.uris.is_transparent();
+        let (before, after) = (before.filter(shown), after.filter(shown));
+        if let Some(before) = before {
+            for item in &before.list(ListKind::Resources).items {
+                if after.is_none_or(|after| after.list(ListKind::Resources).get(&item.key).is_none()) {
+                    self.remove(&item.key, before.server);
+                }
+            }
+        }
+        if let Some(after) = after {
+            for item in &after.list(ListKind::Resources).items {
+                self.add(&item.key, after.server);
+            }
+        }
+    }
+
+    fn add(&mut self, uri: &str, server: ServerId) {
+        let mut owners = self.0.get(uri).cloned().unwrap_or_default();
+        if let Err(place) = owners.binary_search(&server) {
+            owners.insert(place, server);
+            self.0.insert_mut(uri.into(), owners);
+        }
+    }
+
+    fn remove(&mut self, uri: &str, server: ServerId) {
+        let Some(owners) = self.0.get(uri) else { return };
+        let left: Vec<ServerId> = owners.iter().copied().filter(|owner| *owner != server).collect();
+        match left.is_empty() {
+            true => self.0.remove_mut(uri),
+            false => {
+                self.0.insert_mut(uri.into(), left);
+                true
+            }
+        };
+    }
+}

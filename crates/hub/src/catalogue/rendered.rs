@@ -1,0 +1,95 @@
+//! One server's part of the lists, rendered once for all clients of a revision.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tidings_proto::item::ItemView;
+use tidings_proto::{ListKind, Revision, View};
+use tidings_wire::{Digest, Span, digest};
+
+use super::names::ShownNames;
+use super::offer::{Item, ServerOffer};
+
+/// A server's offer under its public names.
+#[derive(Debug)]
+pub(super) struct Rendered {
+    pub(super) offer: Arc<ServerOffer>,
+    tools: ShownNames,
+    prompts: ShownNames,
+    segments: [[OnceLock<Arc<Segment>>; Revision::COUNT]; 4],
+}
+
+/// The items of one list of one server.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// All items, joined by commas.
+    pub(super) text: Bytes,
+    /// Where each item ends.
+    pub(super) ends: Vec<usize>,
+    /// The hash of what it says and whose it is; nothing when it is empty.
+    pub(super) mark: Option<Digest>,
+}
+
+impl Rendered {
+    pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
+        Self { offer, tools, prompts, segments: Default::default() }
+    }
+
+    /// Whether it shows the same offer under the same names.
+    pub(super) fn shows(&self, offer: &Arc<ServerOffer>, tools: &ShownNames, prompts: &ShownNames) -> bool {
+        Arc::ptr_eq(&self.offer, offer) && self.tools == *tools && self.prompts == *prompts
+    }
+
+    pub(super) fn names(&self, kind: ListKind) -> Option<&ShownNames> {
+        match kind {
+            ListKind::Tools => Some(&self.tools),
+            ListKind::Prompts => Some(&self.prompts),
+            ListKind::Resources | ListKind::Templates => None,
+        }
+    }
+
+    pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: View) -> &Arc<Segment> {
+        self.segments[kind as usize][revision as usize]
+            .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris: &self.offer.uris })))
+    }
+
+    fn render(&self, view: ItemView<'_>) -> Segment {
+        let mut text = BytesMut::new();
+        let items = &self.offer.list(view.kind).items;
+        let mut ends = Vec::with_capacity(items.len());
+        let mut digests = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            if i > 0 {
+                text.put_u8(b',');
+            }
+            let rendered = view.render(&item.raw, &self.public_key(view.kind, i, item));
+            text.put_slice(&rendered);
+            digests.push(digest(&rendered, Span::new(0, rendered.len())));
+            ends.push(text.len());
+        }
+        let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());
+        let mark = (!digests.is_empty()).then(|| Digest::of_all([owner].iter().chain(&digests)));
+        Segment { text: text.freeze(), ends, mark }
+    }
+
+    fn public_key(&self, kind: ListKind, place: usize, item: &Item) -> String {
+        match self.names(kind).and_then(|names| names.get(place)) {
+            Some(name) => name.to_string(),
+            None => self.offer.uris.outward(&item.key),
+        }
+    }
+}
+
+impl Segment {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where an item begins.
+    pub(super) fn start(&self, place: usize) -> usize {
+        match place {
+            0 => 0,
+            _ => self.ends[place - 1] + 1,
+        }
+    }
+}
