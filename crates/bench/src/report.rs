@@ -13,6 +13,8 @@ pub(crate) enum Measure {
     MedianMicros,
     Megabytes,
     Milliseconds,
+    Kibibytes,
+    Count,
 }
 
 /// What the verdict of a row must be.
@@ -25,6 +27,10 @@ pub(crate) enum Target {
     RatioAtMost(f64),
     /// Megabytes, at most.
     MegabytesAtMost(f64),
+    /// Kibibytes, at most.
+    KibibytesAtMost(f64),
+    /// So many, at most.
+    CountAtMost(f64),
     /// Milliseconds beyond the baseline, at most.
     ExtraMillisecondsAtMost(f64),
 }
@@ -59,7 +65,7 @@ impl Target {
     fn verdict(self, baseline: Option<f64>, gateway: Option<f64>) -> Option<f64> {
         match self {
             Self::RatioAtLeast(_) | Self::RatioAtMost(_) => Some(gateway? / baseline?),
-            Self::MegabytesAtMost(_) => gateway,
+            Self::MegabytesAtMost(_) | Self::KibibytesAtMost(_) | Self::CountAtMost(_) => gateway,
             Self::ExtraMillisecondsAtMost(_) => Some(gateway? - baseline?),
         }
     }
@@ -67,9 +73,11 @@ impl Target {
     fn holds(self, verdict: f64) -> bool {
         match self {
             Self::RatioAtLeast(least) => verdict >= least,
-            Self::RatioAtMost(most) | Self::MegabytesAtMost(most) | Self::ExtraMillisecondsAtMost(most) => {
-                verdict <= most
-            }
+            Self::RatioAtMost(most)
+            | Self::MegabytesAtMost(most)
+            | Self::KibibytesAtMost(most)
+            | Self::CountAtMost(most)
+            | Self::ExtraMillisecondsAtMost(most) => verdict <= most,
         }
     }
 
@@ -78,6 +86,8 @@ impl Target {
             Self::RatioAtLeast(least) => format!("≥ {least}"),
             Self::RatioAtMost(most) => format!("≤ {most}"),
             Self::MegabytesAtMost(most) => format!("≤ {most} MB"),
+            Self::KibibytesAtMost(most) => format!("≤ {most} KiB"),
+            Self::CountAtMost(most) => format!("≤ {most}"),
             Self::ExtraMillisecondsAtMost(most) => format!("≤ +{most} ms"),
         }
     }
@@ -115,9 +125,13 @@ impl Row {
             (Some(value), Measure::MedianMicros) => format!("{value:.0} µs"),
             (Some(value), Measure::Megabytes) => format!("{value:.1} MB"),
             (Some(value), Measure::Milliseconds) => format!("{value:.1} ms"),
+            (Some(value), Measure::Kibibytes) => format!("{value:.1} KiB"),
+            (Some(value), Measure::Count) => format!("{value:.0}"),
         };
         let verdict = match (self.verdict, self.target) {
-            (None, _) | (Some(_), Target::MegabytesAtMost(_)) => "–".to_owned(),
+            (None, _) | (Some(_), Target::MegabytesAtMost(_) | Target::KibibytesAtMost(_) | Target::CountAtMost(_)) => {
+                "–".to_owned()
+            }
             (Some(verdict), Target::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
             (Some(verdict), _) => format!("{verdict:.2}"),
         };
@@ -211,7 +225,10 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Tool list: the floor is a fixed body of the same size from the same HTTP stack (axum on hyper).\n\
          - Memory: VmRSS of the gateway process alone, idle, with its servers connected.\n\
          - Start: the floor is the same server started alone and asked directly; the gateway's time counts from \
-         the start of its process. The row shows the server with the greatest difference.\n\n\
+         the start of its process. The row shows the server with the greatest difference.\n\
+         - Commits: the floor is the same commit in a catalogue of 50 servers; the hub alone, in this process.\n\
+         - Signals: no quiet window; the floor is one `tools/list` asked of the server directly.\n\
+         - Listeners: what the gateway grows by, divided; one change must reach each of them exactly once.\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\
          | CPU | {cpu}, {cores} cores |\n\

@@ -1,6 +1,9 @@
 //! The suite: starts the parts, runs each case and gathers the rows.
 
+mod commits;
+mod listeners;
 mod memory;
+mod signals;
 mod startup;
 mod throughput;
 
@@ -17,8 +20,9 @@ const BUSY: f64 = 0.1;
 /// Options of the whole run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=5))]
+    /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
+    /// 10 listeners.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=10))]
     only: Option<u8>,
     /// Seconds of each load run.
     #[arg(long, default_value_t = 4.0)]
@@ -111,6 +115,18 @@ async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> 
     }
     if wanted(5) {
         rows.push(startup::one_hanging(bench).await?);
+    }
+    if wanted(7) {
+        rows.push(commits::row(bench));
+    }
+    if wanted(8) {
+        rows.push(signals::latency(bench).await);
+    }
+    if wanted(9) {
+        rows.push(signals::flood(bench).await);
+    }
+    if wanted(10) {
+        rows.push(listeners::row(bench).await);
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)

@@ -127,7 +127,8 @@ async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, others: Router, 
         activity.request();
         async move {
             if request.uri().path() == "/mcp" {
-                return Ok::<_, Infallible>(endpoint.handle(request).await);
+                // Boxed, so that an idle connection and one that only streams do not keep room for it.
+                return Ok::<_, Infallible>(Box::pin(endpoint.handle(request)).await);
             }
             if let Err(refused) = endpoint.check_origin(request.headers()) {
                 return Ok(refused.into());

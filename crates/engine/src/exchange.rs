@@ -148,6 +148,7 @@ impl Exchange {
         let topics = announce::wanted(&self.frame);
         let listening = self.gateway.listen(topics);
         self.stage = Stage::Listening(Box::new(listening), Topics::default());
+        self.frame.compact();
         Ok(Reply::Message(announce::acknowledgement(&self.id, topics)))
     }
 

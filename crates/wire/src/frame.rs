@@ -221,6 +221,12 @@ impl Frame {
         self.bytes
     }
 
+    /// Moves the message into memory of its own. Its bytes may be part of a large read buffer, which stays as long as
+    /// they do; whoever keeps a frame for long should not keep that.
+    pub fn compact(&mut self) {
+        self.bytes = Bytes::copy_from_slice(&self.bytes);
+    }
+
     /// What it is.
     pub fn kind(&self) -> Kind {
         self.kind

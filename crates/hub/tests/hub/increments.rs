@@ -32,7 +32,7 @@ fn made(server: u32, bare: bool, tools: &[String], resources: &[String]) -> Serv
     let prefix = PREFIXES[server as usize];
     let mut offer = Arc::unwrap_or_clone(offer(server, prefix, bare, tools));
     // Every other server shows its URIs as they are.
-    if server % 2 == 0 {
+    if server.is_multiple_of(2) {
         offer.uris = UriMap::Transparent;
     }
     let uris = resources.iter().map(|name| item(ListKind::Resources, prefix, &format!("db://{name}"))).collect();

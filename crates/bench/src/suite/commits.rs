@@ -1,0 +1,102 @@
+//! Case 7: what a commit costs, by the size of the catalogue around it.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::json;
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{Item, OfferList, ServerOffer, Snapshot};
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topics};
+use tidings_proto::{Era, ListKind, Revision, UriMap, View};
+
+use super::Bench;
+use crate::report::{Measure, Row, Sample, Target, median};
+
+const SERVERS: u32 = 50;
+const TIMES: u32 = 10;
+const TOOLS: usize = 20;
+const COMMITS: usize = 500;
+
+/// A catalogue that one client of each era follows.
+struct Followed {
+    snapshot: Snapshot,
+    ledger: Ledger,
+}
+
+/// One tool of one server changes, in a small catalogue and in one ten times as large, in turns.
+pub(super) fn row(bench: &Bench) -> Row {
+    let mut samples = Vec::new();
+    for repetition in 0..bench.repeat {
+        eprintln!("commits … {}/{}", repetition + 1, bench.repeat);
+        let (mut small, mut large) = (Followed::new(SERVERS), Followed::new(SERVERS * TIMES));
+        let (mut small_micros, mut large_micros) = (Vec::new(), Vec::new());
+        for version in 0..COMMITS {
+            small_micros.push(small.commit(SERVERS / 2, version));
+            large_micros.push(large.commit(SERVERS * TIMES / 2, version));
+        }
+        samples.push(Sample {
+            baseline: median(small_micros.into_iter()),
+            gateway: median(large_micros.into_iter()),
+            full: json!({ "commits": COMMITS }),
+        });
+    }
+    let what = format!("one of {TOOLS} tools changes: {SERVERS} servers, and {}", SERVERS * TIMES);
+    Row::judge(7, what, Measure::MedianMicros, Target::RatioAtMost(1.2), samples, None)
+}
+
+impl Followed {
+    fn new(servers: u32) -> Self {
+        let mut snapshot = Snapshot::new(Vec::new(), View::Strict);
+        for server in 0..servers {
+            snapshot = snapshot.with(offer(server, 0));
+        }
+        let mut ledger = Ledger::default();
+        for (id, view) in [(1, Revision::MODERN), (2, Revision::LATEST_LEGACY)] {
+            ledger.follow(FollowerId(id), view, Topics::ALL, Baseline::Current, snapshot.digests(view));
+        }
+        Self { snapshot, ledger }
+    }
+
+    /// From the new list to what is owed, in microseconds.
+    fn commit(&mut self, server: u32, version: usize) -> f64 {
+        let offer = offer(server, version + 1);
+        let started = Instant::now();
+        self.snapshot = self.snapshot.with(offer);
+        let owed = self.ledger.commit(|view| self.snapshot.digests(view));
+        let took = started.elapsed();
+        assert_eq!(owed.len(), 2, "both are told");
+        for follower in owed {
+            self.ledger.deliver(follower);
+        }
+        took.as_secs_f64() * 1e6
+    }
+}
+
+/// A server's offer, in which one tool says its version.
+fn offer(server: u32, version: usize) -> ServerOffer {
+    let tool = |number: usize| {
+        let version = if number == 0 { version } else { 0 };
+        let text = json!({
+            "name": format!("tool_{number}"),
+            "description": format!("Does what tool {number} of server {server} does, in version {version}."),
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}},
+        });
+        Item::read(ListKind::Tools, Bytes::from(text.to_string()), false).ok()
+    };
+    let name = format!("server{server}");
+    ServerOffer {
+        server: ServerId(server),
+        prefix: name.as_str().into(),
+        uris: UriMap::Prefix(name.as_str().into()),
+        name: name.into(),
+        bare: false,
+        era: Era::Modern,
+        current: true,
+        lists: [
+            OfferList::new((0..TOOLS).filter_map(tool).collect(), 0, false),
+            OfferList::default(),
+            OfferList::default(),
+            OfferList::default(),
+        ],
+    }
+}
