@@ -1,7 +1,8 @@
-//! What people and monitors ask the gateway about itself: health, and the HTTP API under `/api/v1`.
+//! What people and monitors ask the gateway about itself: health, metrics, and the HTTP API under `/api/v1`.
 //!
 //! Reads snapshots; holds no state of its own.
 
+mod metrics;
 mod servers;
 
 pub use servers::describe;
@@ -24,14 +25,20 @@ struct Admin {
     token: Arc<str>,
 }
 
-/// Routes for everything but the MCP endpoint. `token` opens the API.
-pub fn router(gateway: Gateway, token: &str) -> Router {
+/// Routes for everything but the MCP endpoint. `token` opens the API, and the metrics unless only this machine can ask
+/// for them.
+pub fn router(gateway: Gateway, token: &str, loopback: bool) -> Router {
     let admin = Admin { gateway, token: token.into() };
     let api = Router::new()
         .route("/servers", get(servers::list))
         .route("/status", get(servers::status))
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
+    let mut metrics = Router::new().route("/metrics", get(metrics::show));
+    if !loopback {
+        metrics = metrics.layer(middleware::from_fn_with_state(admin.clone(), authorise));
+    }
     Router::new()
+        .merge(metrics)
         .route("/", get(front))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))

@@ -1,11 +1,11 @@
 //! `GET /servers` and `GET /status`.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
-use tidings_engine::{Catalogue, Gateway, ServerStatus};
+use tidings_engine::{Catalogue, FailedList, Gateway, ServerStatus};
 use tidings_proto::ListKind;
 
 use crate::Admin;
@@ -48,5 +48,12 @@ fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
         "since": server.since.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         "connects": server.connects,
         "error": server.error,
+        "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
     })
+}
+
+/// A list that the server fails to give; `retry_in` is in seconds.
+fn failed(list: &FailedList) -> Value {
+    let left = list.retry_at.saturating_duration_since(Instant::now());
+    json!({ "list": list.kind.method(), "error": list.error, "retry_in": left.as_secs_f64().ceil() as u64 })
 }

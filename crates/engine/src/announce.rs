@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topic, Topics};
-use tidings_proto::{Revision, meta};
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
+use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, RawId, notification};
 use tokio::sync::Notify;
 
@@ -19,6 +20,13 @@ use crate::status::Catalogue;
 pub(crate) struct Announcements {
     ledger: Ledger,
     bells: HashMap<FollowerId, Bell>,
+}
+
+impl Announcements {
+    /// How many `subscriptions/listen` are open.
+    pub(crate) fn listeners(&self) -> usize {
+        self.bells.values().filter(|bell| matches!(bell, Bell::Listen(_))).count()
+    }
 }
 
 /// How a follower hears that there is something to take.
@@ -58,13 +66,14 @@ impl Inner {
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
-    pub(crate) fn commit(&self, change: impl FnOnce(&mut Catalogue)) {
+    pub(crate) fn commit(&self, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
         let bells: Vec<Bell> = {
             let mut announcements = self.announcements();
             self.update(change);
             let snapshot = Arc::clone(&self.current().snapshot);
-            let owed = announcements.ledger.commit(|revision| snapshot.digests(revision));
-            owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
+            let done = announcements.ledger.commit(occasion, |revision| snapshot.digests(revision));
+            self.meters.committed(&done);
+            done.owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
         };
         for bell in bells {
             bell.ring();
@@ -86,14 +95,26 @@ impl Inner {
         session.sink.wake();
     }
 
+    /// A session whose revision is told of nothing: what it is not told is counted.
+    fn ignore_session(&self, session: &Session) {
+        let mut announcements = self.announcements();
+        if self.sessions().contains_key(&session.key) {
+            announcements.ledger.ignore(FollowerId(session.key.0));
+        }
+    }
+
     pub(crate) fn unfollow(&self, follower: FollowerId) {
         let mut announcements = self.announcements();
         announcements.ledger.unfollow(follower);
         announcements.bells.remove(&follower);
     }
 
-    fn deliver(&self, follower: FollowerId) -> Topics {
-        self.announcements().ledger.deliver(follower)
+    fn deliver(&self, follower: FollowerId, era: Era) -> Topics {
+        let delivery = self.announcements().ledger.deliver(follower);
+        if !delivery.topics.is_empty() {
+            self.meters.delivered(era, &delivery, Instant::now());
+        }
+        delivery.topics
     }
 }
 
@@ -103,7 +124,7 @@ impl Gateway {
     pub(crate) fn initialized(&self, session: &Arc<Session>) {
         session.initialized.store(true, Ordering::Relaxed);
         if self.0.settings.silent.contains(&session.revision) {
-            return;
+            return self.0.ignore_session(session);
         }
         if !self.0.starting() {
             return self.0.follow_session(session);
@@ -118,7 +139,7 @@ impl Gateway {
 
     /// The announcements a session is owed. They count as delivered: the transport has them now.
     pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
-        let topics = self.0.deliver(FollowerId(session.key.0));
+        let topics = self.0.deliver(FollowerId(session.key.0), Era::Legacy);
         topics.iter().map(|topic| notification(topic.notification(), None)).collect()
     }
 
@@ -136,7 +157,7 @@ impl Listening {
     /// Waits for the next announcements.
     pub(crate) async fn next(&self) -> Topics {
         loop {
-            let topics = self.gateway.deliver(self.follower);
+            let topics = self.gateway.deliver(self.follower, Era::Modern);
             if !topics.is_empty() {
                 return topics;
             }

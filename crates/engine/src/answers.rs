@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
+use tidings_hub::catalogue::Snapshot;
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
@@ -155,12 +156,24 @@ impl Inner {
         }
         if revision.era() == Era::Modern {
             let scope = if listing.public { "public" } else { "private" };
-            let hints = format!(r#","resultType":"complete","ttlMs":{},"cacheScope":"{scope}""#, listing.ttl_ms);
+            let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
+            let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
             out.put_slice(hints.as_bytes());
         }
         out.put_slice(b"}}");
         // The items are those of every client with this view: they are shared, not copied.
         Ok(Answer { payload: Payload::around(head, page.items, out.freeze()), error: None })
+    }
+
+    /// How long a list is still fresh: what its servers say of it, less the time since they said it.
+    fn still_fresh(&self, snapshot: &Snapshot, kind: ListKind, ttl_ms: u64) -> u64 {
+        if ttl_ms == 0 {
+            return 0;
+        }
+        let now = tokio::time::Instant::now();
+        let servers = snapshot.offers().iter().filter_map(|offer| self.server(offer.server));
+        let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
     }
 
     /// Answers `logging/setLevel`.

@@ -18,6 +18,7 @@ use tidings_wire::{Frame, Kind, RawId, get};
 
 use crate::announce::{self, Listening};
 use crate::core::Waiter;
+use crate::dirty::Reason;
 use crate::gateway::Inner;
 use crate::relay::Relay;
 use crate::routing::Routed;
@@ -364,7 +365,8 @@ impl Exchange {
         if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             self.waiter = arrive(&self.gateway, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
-                calling.repetition = Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools]));
+                calling.repetition =
+                    Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools], Reason::Rejection));
             }
             return Ok(None);
         }

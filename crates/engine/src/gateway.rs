@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
-use tidings_hub::ledger::FollowerId;
+use tidings_hub::ledger::{FollowerId, Occasion};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method};
@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::announce::Announcements;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
+use crate::meters::Meters;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
 use crate::pulse::Pulse;
 use crate::seal::Sealer;
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) stop: CancellationToken,
     pub(crate) draining: CancellationToken,
     pub(crate) pulse: Pulse,
+    pub(crate) meters: Meters,
     only_client: Option<(Value, Era)>,
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
@@ -88,6 +90,7 @@ impl Gateway {
             stop: CancellationToken::new(),
             draining: CancellationToken::new(),
             pulse: Pulse::default(),
+            meters: Meters::default(),
             only_client,
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -237,6 +240,7 @@ fn first_status(server: &Server) -> ServerStatus {
         state: ServerState::Connecting,
         since: SystemTime::now(),
         error: None,
+        failed_lists: Vec::new(),
         hello: None,
         connects: 0,
         settled: false,
@@ -376,13 +380,14 @@ impl Inner {
                 server.state = state;
                 server.since = SystemTime::now();
                 server.error = error.or(server.error.take());
+                server.failed_lists.clear();
             }
         });
     }
 
     /// A server has listed: first the new state can be read, then it counts as ready.
-    pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>) {
-        self.commit(|catalogue| {
+    pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>, occasion: &Occasion) {
+        self.commit(occasion, |catalogue| {
             let id = offer.server;
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::asks::Ask;
 use tidings_hub::calls::CallId;
-use tidings_hub::ledger::Topic;
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
 use tidings_upstream::SharedLink;
@@ -15,6 +14,7 @@ use tidings_wire::{
     Frame, Kind, ObjectEdit, Patch, RawId, encode_string, error_response, notification, response, string_at,
 };
 
+use crate::dirty::Reason;
 use crate::gateway::{Gateway, Inner};
 use crate::server::Server;
 use crate::session::{Caller, Session};
@@ -100,13 +100,8 @@ impl Inner {
             });
         }
         let kinds = ListKind::announced_by(&method);
-        if let Some(first) = kinds.first() {
-            if server.announces(Topic::of(*first)) {
-                tracing::info!(server = %server.plan.name, notification = %method, "received");
-            } else {
-                tracing::warn!(server = %server.plan.name, notification = %method, "received, though not declared");
-            }
-            server.mark_dirty(kinds);
+        if !kinds.is_empty() {
+            server.signalled(kinds);
             return;
         }
         match method.as_str() {
@@ -118,7 +113,7 @@ impl Inner {
             "notifications/subscriptions/acknowledged" => {
                 server.cover(signals::honoured(&frame));
                 // What changed before this was not announced.
-                server.mark_dirty(&ListKind::ALL);
+                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
             }
             // Followed by nobody yet.
             "notifications/resources/updated" => {}

@@ -1,19 +1,22 @@
 //! One server: connected, listed, listened to, and connected again when it breaks.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+mod look;
 
-use tidings_hub::catalogue::{Difference, OfferList, ServerOffer};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::discovery::Lister;
+use crate::dirty::{Dirty, Reason};
 use crate::gateway::Inner;
 use crate::links::LinkSink;
+use crate::meters::ServerMeters;
 use crate::plan::{ServerPlan, Source};
+use crate::schedule::{Due, Schedule};
 use crate::session::Session;
 use crate::signals::{Signals, promised};
 use crate::status::ServerState;
@@ -25,8 +28,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const STABLE: Duration = Duration::from_secs(10);
 /// How long the first listing waits for the acknowledgement of a listen.
 const ACKNOWLEDGED: Duration = Duration::from_secs(1);
-/// The first pause before a list that failed is asked for again.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// A link in use.
 #[derive(Clone)]
@@ -53,18 +54,16 @@ pub(crate) struct Server {
     pub(crate) uris: UriMap,
     live: RwLock<Option<LiveLink>>,
     companion: tokio::sync::Mutex<Companion>,
+    pub(crate) meters: ServerMeters,
     dirty: Mutex<Dirty>,
     covered: Mutex<Topics>,
+    /// What it announced on this link without having said that it would.
+    unexpected: Mutex<Topics>,
+    /// Until when its lists are fresh, by its own word.
+    fresh_until: Mutex<[Option<tokio::time::Instant>; 4]>,
     signal: Notify,
     /// The number of the last listing that is done.
     listed: watch::Sender<u64>,
-}
-
-/// What is to be listed again, and how many listings have begun.
-#[derive(Default)]
-struct Dirty {
-    kinds: [bool; 4],
-    listings: u64,
 }
 
 impl Server {
@@ -81,8 +80,11 @@ impl Server {
             uris,
             live: RwLock::new(None),
             companion: tokio::sync::Mutex::default(),
+            meters: ServerMeters::default(),
             dirty: Mutex::default(),
             covered: Mutex::default(),
+            unexpected: Mutex::default(),
+            fresh_until: Mutex::default(),
             signal: Notify::new(),
             listed: watch::Sender::new(0),
         }
@@ -97,24 +99,52 @@ impl Server {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
-    /// The server says, or somebody suspects, that lists have changed. Tells which listing will see it.
-    pub(crate) fn mark_dirty(&self, kinds: &[ListKind]) -> u64 {
-        let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
-        for kind in kinds {
-            dirty.kinds[*kind as usize] = true;
-        }
-        let next = dirty.listings + 1;
-        drop(dirty);
-        self.signal.notify_one();
+    fn dirty(&self) -> MutexGuard<'_, Dirty> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody suspects that lists have changed. Tells which listing will see it.
+    pub(crate) fn mark_dirty(&self, kinds: &[ListKind], reason: Reason) -> u64 {
+        let next = self.dirty().mark(kinds, reason);
+        self.wake();
         next
     }
 
-    /// Begins a listing: its number, and what is to be listed.
-    fn take_dirty(&self) -> (u64, Vec<ListKind>) {
-        let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
-        dirty.listings += 1;
-        let taken = std::mem::take(&mut dirty.kinds);
-        (dirty.listings, ListKind::ALL.into_iter().filter(|kind| taken[*kind as usize]).collect())
+    /// The server says that lists have changed. However many such words there are, one line per listing says so.
+    pub(crate) fn signalled(&self, kinds: &[ListKind]) {
+        let Some(topic) = kinds.first().map(|kind| Topic::of(*kind)) else { return };
+        self.meters.signal(topic);
+        if self.dirty().signal(kinds, Instant::now()) {
+            tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
+        }
+        if !self.announces(topic) && self.is_news(topic) {
+            let notification = topic.notification();
+            tracing::warn!(server = %self.plan.name, notification, "received, though not declared; it is heeded");
+        }
+        self.wake();
+    }
+
+    /// Whether this is the first unexpected announcement of its kind on this link.
+    fn is_news(&self, topic: Topic) -> bool {
+        let mut unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = !unexpected.contains(topic);
+        unexpected.insert(topic);
+        news
+    }
+
+    /// Lets the server's task look at what there is to do.
+    pub(crate) fn wake(&self) {
+        self.signal.notify_one();
+    }
+
+    fn set_fresh_until(&self, until: [Option<tokio::time::Instant>; 4]) {
+        *self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// How long a list is still fresh, by the server's own word and the age of what is known.
+    pub(crate) fn fresh_for(&self, kind: ListKind, now: tokio::time::Instant) -> Duration {
+        let until = self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize];
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
     /// Waits until a listing is done, and what it found can be read.
@@ -241,6 +271,7 @@ impl Server {
 
     async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> LinkError {
         self.cover(Topics::default());
+        *self.unexpected.lock().unwrap_or_else(PoisonError::into_inner) = Topics::default();
         // A list that can not be had now stays what it was before the link broke.
         let mut lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
         // Calls need no list: a client may know the name already.
@@ -251,46 +282,31 @@ impl Server {
             // First listen, then list: what changes in between would not be heard.
             let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
         }
-        let (listing, _) = self.take_dirty();
-        let mut failed = match self.list(gateway, live, &ListKind::ALL, &mut lists).await {
-            Ok(failed) => failed,
-            Err(error) => return error,
-        };
-        gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
-        self.listed.send_replace(listing);
         let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
-        let mut due = poll_due(poll);
-        let mut pause = FIRST_RETRY;
+        let mut schedule = Schedule::new(poll, tokio::time::Instant::now());
+        let mut first = true;
         loop {
+            let (listing, mut marks) = self.dirty().take();
+            if first {
+                ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+            }
+            if let Err(error) = self.look(gateway, live, &marks, &mut lists, &mut schedule, first).await {
+                return error;
+            }
+            first = false;
+            self.listed.send_replace(listing);
             let unheard = self.unheard(&live.hello);
             tokio::select! {
                 () = gather(gateway, &self.signal) => {}
                 () = signals.run(gateway, self, live) => {}
-                () = tokio::time::sleep_until(due), if !unheard.is_empty() && !poll.is_zero() => {
-                    due = poll_due(poll);
-                    self.mark_dirty(&unheard);
+                due = schedule.next(&unheard) => {
+                    let (kinds, reason) = match due {
+                        Due::Poll(kinds) => (kinds, Reason::Poll),
+                        Due::Retry(kinds) => (kinds, Reason::Retry),
+                    };
+                    self.dirty().mark(&kinds, reason);
                 }
-                () = tokio::time::sleep(pause), if !failed.is_empty() => {
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    self.mark_dirty(&failed);
-                }
             }
-            let (listing, kinds) = self.take_dirty();
-            let before = lists.clone();
-            match self.list(gateway, live, &kinds, &mut lists).await {
-                Ok(again) => {
-                    failed.retain(|kind| !kinds.contains(kind));
-                    failed.extend(again);
-                }
-                Err(error) => return error,
-            }
-            if failed.is_empty() {
-                pause = FIRST_RETRY;
-            }
-            if self.differs(&before, &lists) {
-                gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello));
-            }
-            self.listed.send_replace(listing);
         }
     }
 
@@ -300,28 +316,6 @@ impl Server {
             () = self.signal.notified() => {}
             () = signals.run(gateway, self, live) => {}
         }
-    }
-
-    /// Whether a listing says something new. Upstream's word that it does counts for nothing.
-    fn differs(&self, before: &[OfferList; 4], after: &[OfferList; 4]) -> bool {
-        let mut differs = false;
-        for kind in ListKind::ALL {
-            let (old, new) = (&before[kind as usize], &after[kind as usize]);
-            if old.says_the_same(new) {
-                continue;
-            }
-            differs = true;
-            let difference = Difference::between(old, new);
-            tracing::debug!(
-                server = %self.plan.name,
-                list = kind.method(),
-                added = difference.added.len(),
-                changed = difference.changed.len(),
-                removed = difference.removed.len(),
-                "changed"
-            );
-        }
-        differs
     }
 
     /// Whether it said that it announces this.
@@ -344,61 +338,6 @@ impl Server {
         ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()
     }
 
-    /// Lists some kinds anew; those that failed stay as they are, and are given back.
-    async fn list(
-        &self,
-        gateway: &Arc<Inner>,
-        live: &LiveLink,
-        kinds: &[ListKind],
-        lists: &mut [OfferList; 4],
-    ) -> Result<Vec<ListKind>, LinkError> {
-        let mut failed = Vec::new();
-        let mint = || gateway.core.mint();
-        let lister = Lister {
-            server: &self.plan.name,
-            link: &live.link,
-            hello: &live.hello,
-            permits: &*self.plan.permits,
-            mint: &mint,
-        };
-        for kind in kinds {
-            match lister.list(*kind).await {
-                Ok(list) => lists[*kind as usize] = list,
-                // One list that fails costs only itself; the others, and its own last good state, stay.
-                Err(error @ LinkError::Protocol(_)) => {
-                    tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");
-                    failed.push(*kind);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(failed)
-    }
-
-    /// All lists over a link that belongs to one session.
-    pub(crate) async fn list_for_session(
-        self: &Arc<Self>,
-        gateway: &Arc<Inner>,
-        live: &LiveLink,
-    ) -> Result<ServerOffer, LinkError> {
-        let mut lists: [OfferList; 4] = Default::default();
-        self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
-        Ok(self.offer(live, lists))
-    }
-
-    fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
-        ServerOffer {
-            server: self.id,
-            name: self.plan.name.as_str().into(),
-            prefix: self.plan.name_prefix.as_str().into(),
-            bare: self.bare,
-            uris: self.uris.clone(),
-            era: live.hello.revision.era(),
-            current: true,
-            lists,
-        }
-    }
-
     /// How long a call to this server may be silent, and how long it may run.
     pub(crate) fn timeouts(&self, gateway: &Inner) -> (Duration, Duration) {
         let silent = self.plan.timeout.unwrap_or(gateway.settings.timeout);
@@ -419,10 +358,4 @@ async fn gather(gateway: &Inner, signal: &Notify) {
             () = signal.notified() => {}
         }
     }
-}
-
-fn poll_due(interval: Duration) -> tokio::time::Instant {
-    // Spread, so that many servers are not asked at the same moment.
-    let spread = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos() % 1000);
-    tokio::time::Instant::now() + interval.mul_f64(0.9 + f64::from(spread) / 5_000.0)
 }

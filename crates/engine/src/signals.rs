@@ -9,6 +9,7 @@ use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
 use tidings_upstream::{CallEvent, CallStream, Hello, Outgoing};
 use tidings_wire::{Frame, Kind, RawId, request};
 
+use crate::dirty::Reason;
 use crate::gateway::Inner;
 use crate::server::{LiveLink, Server};
 
@@ -45,7 +46,7 @@ impl Signals {
                 tokio::time::sleep(REOPEN).await;
                 self.stream = Some(listen(gateway, live, promised(&live.hello)));
                 // Whatever changed in between was not heard.
-                server.mark_dirty(&ListKind::ALL);
+                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
                 return;
             };
             match stream.next().await {
@@ -55,12 +56,12 @@ impl Signals {
                     self.stream = None;
                     server.cover(Topics::default());
                     // Nobody needs to wait for an acknowledgement.
-                    server.mark_dirty(&[]);
+                    server.wake();
                 }
                 CallEvent::Failed(_) => {
                     self.stream = None;
                     server.cover(Topics::default());
-                    server.mark_dirty(&[]);
+                    server.wake();
                 }
                 CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken => {}
             }

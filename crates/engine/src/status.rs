@@ -1,12 +1,14 @@
 //! What can be seen of the engine from outside.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
-use tidings_proto::{Era, Revision};
+use tidings_proto::{Era, ListKind, Revision};
 use tidings_upstream::Hello;
+
+use crate::gateway::Inner;
 
 /// How a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,17 @@ impl ServerState {
     }
 }
 
+/// A list that could not be had. The last one that could is served on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedList {
+    /// Which.
+    pub kind: ListKind,
+    /// Why.
+    pub error: String,
+    /// When it is tried again.
+    pub retry_at: Instant,
+}
+
 /// One server at one moment.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
@@ -45,6 +58,8 @@ pub struct ServerStatus {
     pub since: SystemTime,
     /// The last error, kept until it is ready again.
     pub error: Option<String>,
+    /// The lists that it failed to give when it was last asked, though it is connected.
+    pub failed_lists: Vec<FailedList>,
     /// What it said of itself when it was last connected.
     pub hello: Option<Arc<Hello>>,
     /// How often it was connected: a higher number means a reset in between.
@@ -83,5 +98,19 @@ impl Catalogue {
     /// One server.
     pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
         self.servers.iter().find(|server| server.id == id)
+    }
+}
+
+impl Inner {
+    /// Which lists a connected server fails to give.
+    pub(crate) fn set_failed_lists(&self, id: ServerId, failed: Vec<FailedList>) {
+        let known = |server: &ServerStatus| server.id == id && server.failed_lists == failed;
+        if !self.catalogue.borrow().servers.iter().any(known) {
+            self.update(|catalogue| {
+                if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
+                    server.failed_lists = failed;
+                }
+            });
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! listing, or a client that listed in between would keep what is no longer true. Per follower this is three bits, so a
 //! slow one costs nothing but itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use tidings_proto::{ListKind, Revision};
 use tidings_wire::Digest;
@@ -40,6 +41,15 @@ impl Topic {
             Self::Tools => "toolsListChanged",
             Self::Prompts => "promptsListChanged",
             Self::Resources => "resourcesListChanged",
+        }
+    }
+
+    /// The word for it in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
         }
     }
 
@@ -109,11 +119,54 @@ pub enum Baseline {
 /// The hash of each topic as one view has it.
 pub type ViewDigests = [Digest; 3];
 
+/// What leads to a commit: which topics it is about, and when the first word of each came, if one came at all.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion {
+    /// When it is committed.
+    pub at: Instant,
+    /// The topics whose content it changed for somebody at least.
+    pub touched: Topics,
+    /// When a server first said so, by topic.
+    pub signalled: [Option<Instant>; 3],
+}
+
+/// What a commit did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Who is owed something by it.
+    pub owed: Vec<FollowerId>,
+    /// Notices that were owed already, so that one notice will do for both; by topic.
+    pub coalesced: [u64; 3],
+    /// Followers of a topic it is about whose own view of it did not change, by topic.
+    pub unchanged: [u64; 3],
+    /// Clients who are told of nothing, by topic it is about.
+    pub silent: [u64; 3],
+}
+
+/// Since when a notice was owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// When the first word of the change came, if it was not found by looking.
+    pub signal: Option<Instant>,
+    /// When the change could first be read.
+    pub commit: Instant,
+}
+
+/// What a follower is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Of these lists.
+    pub topics: Topics,
+    /// The oldest change that each notice stands for. What a fresh follower is owed stands for none.
+    pub since: [Option<Since>; 3],
+}
+
 #[derive(Debug)]
 struct Follower {
     view: Revision,
     follows: Topics,
     owed: Topics,
+    since: [Option<Since>; 3],
     notified: [Option<Digest>; 3],
 }
 
@@ -122,6 +175,7 @@ struct Follower {
 pub struct Ledger {
     views: HashMap<Revision, ViewDigests>,
     followers: HashMap<FollowerId, Follower>,
+    silent: HashSet<FollowerId>,
 }
 
 impl Ledger {
@@ -132,11 +186,17 @@ impl Ledger {
             Baseline::Nothing => follows,
             Baseline::Current => Topics::default(),
         };
-        self.followers.insert(id, Follower { view, follows, owed, notified: [None; 3] });
+        self.followers.insert(id, Follower { view, follows, owed, since: [None; 3], notified: [None; 3] });
     }
 
-    /// Forgets a follower.
+    /// A client who is told of nothing. It is only counted, so its view costs nothing.
+    pub fn ignore(&mut self, id: FollowerId) {
+        self.silent.insert(id);
+    }
+
+    /// Forgets a follower, or one who is told of nothing.
     pub fn unfollow(&mut self, id: FollowerId) {
+        self.silent.remove(&id);
         if let Some(gone) = self.followers.remove(&id)
             && !self.followers.values().any(|other| other.view == gone.view)
         {
@@ -144,8 +204,8 @@ impl Ledger {
         }
     }
 
-    /// A new state can be read. Says who is owed something by it.
-    pub fn commit(&mut self, digests: impl Fn(Revision) -> ViewDigests) -> Vec<FollowerId> {
+    /// A new state can be read. Says who is owed something by it, and who is not.
+    pub fn commit(&mut self, occasion: &Occasion, digests: impl Fn(Revision) -> ViewDigests) -> Committed {
         let mut changed: HashMap<Revision, Topics> = HashMap::new();
         for (view, current) in &mut self.views {
             let new = digests(*view);
@@ -160,18 +220,31 @@ impl Ledger {
                 changed.insert(*view, topics);
             }
         }
-        if changed.is_empty() {
-            return Vec::new();
+        let mut done = Committed::default();
+        for topic in occasion.touched.iter() {
+            done.silent[topic as usize] = self.silent.len() as u64;
         }
-        let mut owed = Vec::new();
+        if changed.is_empty() && occasion.touched.is_empty() {
+            return done;
+        }
         for (id, follower) in &mut self.followers {
-            let topics = changed.get(&follower.view).copied().unwrap_or_default().and(follower.follows);
-            if !topics.is_empty() {
-                topics.iter().for_each(|topic| follower.owed.insert(topic));
-                owed.push(*id);
+            let changed = changed.get(&follower.view).copied().unwrap_or_default();
+            for topic in follower.follows.iter() {
+                if !changed.contains(topic) {
+                    done.unchanged[topic as usize] += u64::from(occasion.touched.contains(topic));
+                } else if follower.owed.contains(topic) {
+                    done.coalesced[topic as usize] += 1;
+                } else {
+                    follower.owed.insert(topic);
+                    follower.since[topic as usize] =
+                        Some(Since { signal: occasion.signalled[topic as usize], commit: occasion.at });
+                }
+            }
+            if !changed.and(follower.follows).is_empty() {
+                done.owed.push(*id);
             }
         }
-        owed
+        done
     }
 
     /// What a follower is owed.
@@ -180,15 +253,16 @@ impl Ledger {
     }
 
     /// Takes what a follower is owed, because its transport takes the bytes now.
-    pub fn deliver(&mut self, id: FollowerId) -> Topics {
-        let Some(follower) = self.followers.get_mut(&id) else { return Topics::default() };
-        let owed = std::mem::take(&mut follower.owed);
+    pub fn deliver(&mut self, id: FollowerId) -> Delivery {
+        let Some(follower) = self.followers.get_mut(&id) else { return Delivery::default() };
+        let topics = std::mem::take(&mut follower.owed);
+        let since = std::mem::take(&mut follower.since);
         if let Some(digests) = self.views.get(&follower.view) {
-            for topic in owed.iter() {
+            for topic in topics.iter() {
                 follower.notified[topic as usize] = Some(digests[topic as usize]);
             }
         }
-        owed
+        Delivery { topics, since }
     }
 
     /// The state that a follower was last told of.

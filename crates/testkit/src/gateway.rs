@@ -212,10 +212,20 @@ impl Gateway {
 
     /// The status and the body of a plain `GET`.
     pub async fn get(&self, path: &str) -> (u16, String) {
+        self.get_with(path, "").await
+    }
+
+    /// The same, with the token of the API.
+    pub async fn get_as_admin(&self, path: &str) -> (u16, String) {
+        let token = std::fs::read_to_string(self.data().join("admin.token")).expect("serve wrote its token");
+        self.get_with(path, &format!("authorization: Bearer {}\r\n", token.trim())).await
+    }
+
+    async fn get_with(&self, path: &str, headers: &str) -> (u16, String) {
         let address = self.base_url().trim_start_matches("http://").to_owned();
         let ask = async {
             let mut stream = TcpStream::connect(&address).await?;
-            let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+            let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{headers}connection: close\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
@@ -224,6 +234,49 @@ impl Gateway {
         let answer = within(&format!("GET {path}"), ask).await.unwrap_or_default();
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    /// One server as the API describes it.
+    pub async fn server_status(&self, name: &str) -> Value {
+        let (status, body) = self.get_as_admin("/api/v1/servers").await;
+        assert_eq!(status, 200, "{body}");
+        let all: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e}: {body}"));
+        let servers = all["servers"].as_array().cloned().unwrap_or_default();
+        servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {all}"))
+    }
+
+    /// Waits until the API describes a server in a way that fits.
+    pub async fn wait_server(&self, name: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let mut status = Value::Null;
+        let wait = async {
+            loop {
+                status = self.server_status(name).await;
+                if fits(&status) {
+                    return;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        within(&format!("{name} to be {what}"), wait).await;
+        status
+    }
+
+    /// A sample of `/metrics`, by its name and labels as they stand there; `None` when there is none.
+    pub async fn metric(&self, series: &str) -> Option<f64> {
+        let (status, body) = self.get("/metrics").await;
+        assert_eq!(status, 200, "{body}");
+        let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        body.lines().find_map(value)
+    }
+
+    /// Waits until a sample of `/metrics` has a value that fits.
+    pub async fn wait_metric(&self, series: &str, fits: impl Fn(f64) -> bool) {
+        within(&format!("a fitting {series}"), async {
+            while !self.metric(series).await.is_some_and(&fits) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
     }
 
     /// Waits until `/readyz` says yes.

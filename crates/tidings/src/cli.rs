@@ -23,7 +23,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz.
+    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics.
     #[command(after_help = "Example:\n  tidings serve --config tidings.toml --listen 127.0.0.1:7337")]
     Serve {
         /// Where to listen [default: 127.0.0.1:7337].

@@ -4,13 +4,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
+use tidings_hub::ledger::{Baseline, Committed, FollowerId, Ledger, Occasion, Since, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, ListKind, Revision, UriMap, View};
 use tidings_wire::{Digest, Span, digest};
 
@@ -37,6 +38,7 @@ enum Step {
         follows: [bool; 3],
         fresh: bool,
     },
+    Ignore(u64),
     Unfollow(u64),
     /// Something changes, and nobody can read it yet.
     Write {
@@ -44,7 +46,9 @@ enum Step {
         topic: usize,
         content: u8,
     },
-    Commit,
+    Commit {
+        signalled: [bool; 3],
+    },
     Deliver(u64),
 }
 
@@ -53,12 +57,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (id.clone(), 0..3usize, any::<[bool; 3]>(), any::<bool>())
             .prop_map(|(id, view, follows, fresh)| Step::Follow { id, view, follows, fresh }),
+        1 => id.clone().prop_map(Step::Ignore),
         1 => id.clone().prop_map(Step::Unfollow),
         6 => (0..3usize, 0..3usize, 0..3u8).prop_map(|(view, topic, content)| Step::Write { view, topic, content }),
-        5 => Just(Step::Commit),
+        5 => any::<[bool; 3]>().prop_map(|signalled| Step::Commit { signalled }),
         3 => id.prop_map(Step::Deliver),
     ]
 }
+
+/// When each topic of a commit was signalled, and when it was committed.
+type Since3 = [Since; 3];
 
 /// A follower as it should be: all states that were committed since it was last told, oldest first.
 struct Expected {
@@ -66,6 +74,8 @@ struct Expected {
     follows: [bool; 3],
     fresh: bool,
     seen: Vec<[u8; 3]>,
+    /// The commits that brought them, but for the first.
+    commits: Vec<Since3>,
     told: [Option<u8>; 3],
 }
 
@@ -73,6 +83,12 @@ impl Expected {
     fn is_owed(&self, topic: usize) -> bool {
         let changed = self.seen.windows(2).any(|pair| pair[0][topic] != pair[1][topic]);
         self.follows[topic] && (self.fresh || changed)
+    }
+
+    /// The first change since it was last told, unless it is owed a notice anyway.
+    fn since(&self, topic: usize) -> Option<Since> {
+        let first = self.seen.windows(2).position(|pair| pair[0][topic] != pair[1][topic])?;
+        (self.follows[topic] && !self.fresh).then(|| self.commits[first][topic])
     }
 
     fn owed(&self) -> Topics {
@@ -94,49 +110,74 @@ proptest! {
     fn a_follower_is_owed_what_a_commit_changed_in_its_view(steps in proptest::collection::vec(step(), 1..120)) {
         let mut ledger = Ledger::default();
         let mut model: BTreeMap<u64, Expected> = BTreeMap::new();
+        let mut silent: BTreeSet<u64> = BTreeSet::new();
         let (mut written, mut committed) = (World::default(), World::default());
-        for step in steps {
+        let begun = Instant::now();
+        for (number, step) in (0..).zip(steps) {
+            let now = begun + Duration::from_secs(10 * number);
             match step {
                 Step::Follow { id, view, follows, fresh } => {
                     // An id is never used twice at a time.
-                    if model.contains_key(&id) {
+                    if model.contains_key(&id) || silent.contains(&id) {
                         continue;
                     }
                     let baseline = if fresh { Baseline::Nothing } else { Baseline::Current };
                     ledger.follow(FollowerId(id), VIEWS[view], set(follows), baseline, digests(&committed, VIEWS[view]));
                     let seen = vec![committed[view]];
-                    model.insert(id, Expected { view, follows, fresh, seen, told: [None; 3] });
+                    model.insert(id, Expected { view, follows, fresh, seen, commits: Vec::new(), told: [None; 3] });
+                }
+                Step::Ignore(id) => {
+                    if !model.contains_key(&id) {
+                        ledger.ignore(FollowerId(id));
+                        silent.insert(id);
+                    }
                 }
                 Step::Unfollow(id) => {
                     ledger.unfollow(FollowerId(id));
                     model.remove(&id);
+                    silent.remove(&id);
                 }
                 Step::Write { view, topic, content } => written[view][topic] = content,
-                Step::Commit => {
+                Step::Commit { signalled } => {
+                    let touched = |topic: usize| (0..3).any(|v| written[v][topic] != committed[v][topic]);
+                    let signalled = signalled.map(|yes| yes.then(|| now - Duration::from_secs(1)));
+                    let occasion = Occasion { at: now, touched: set((0..3).map(touched)), signalled };
                     let asked = RefCell::new(BTreeSet::new());
                     let look = |view| {
                         asked.borrow_mut().insert(view);
                         digests(&written, view)
                     };
-                    let mut rung: Vec<u64> = ledger.commit(look).into_iter().map(|id| id.0).collect();
+                    let done = ledger.commit(&occasion, look);
                     let in_use: BTreeSet<Revision> = model.values().map(|follower| VIEWS[follower.view]).collect();
                     prop_assert_eq!(asked.into_inner(), in_use, "a view that nobody has costs nothing");
-                    rung.sort_unstable();
-                    let touched = |f: &Expected| {
-                        (0..3).any(|t| f.follows[t] && written[f.view][t] != committed[f.view][t])
+                    let news = |f: &Expected, t: usize| f.follows[t] && written[f.view][t] != committed[f.view][t];
+                    let count = |fits: &dyn Fn(&Expected, usize) -> bool| -> [u64; 3] {
+                        std::array::from_fn(|t| model.values().filter(|f| fits(f, t)).count() as u64)
                     };
-                    let expected: Vec<u64> = model.iter().filter(|(_, f)| touched(f)).map(|(id, _)| *id).collect();
-                    prop_assert_eq!(rung, expected);
+                    let mut expected = Committed {
+                        coalesced: count(&|f, t| news(f, t) && f.is_owed(t)),
+                        unchanged: count(&|f, t| touched(t) && f.follows[t] && !news(f, t)),
+                        silent: std::array::from_fn(|t| if touched(t) { silent.len() as u64 } else { 0 }),
+                        owed: done.owed.clone(),
+                    };
+                    prop_assert_eq!(&done, &expected);
+                    expected.owed.sort_unstable();
+                    let rung = model.iter().filter(|(_, f)| (0..3).any(|t| news(f, t))).map(|(id, _)| FollowerId(*id));
+                    prop_assert_eq!(expected.owed, rung.collect::<Vec<_>>());
                     committed = written;
-                    model.values_mut().for_each(|follower| follower.seen.push(committed[follower.view]));
+                    for follower in model.values_mut() {
+                        follower.seen.push(committed[follower.view]);
+                        follower.commits.push(signalled.map(|signal| Since { signal, commit: now }));
+                    }
                 }
                 Step::Deliver(id) => {
                     let taken = ledger.deliver(FollowerId(id));
                     let Some(follower) = model.get_mut(&id) else {
-                        prop_assert!(taken.is_empty());
+                        prop_assert!(taken.topics.is_empty());
                         continue;
                     };
-                    prop_assert_eq!(taken, follower.owed());
+                    prop_assert_eq!(taken.topics, follower.owed());
+                    prop_assert_eq!(taken.since, std::array::from_fn(|topic| follower.since(topic)));
                     for (topic, content) in committed[follower.view].into_iter().enumerate() {
                         if follower.is_owed(topic) {
                             follower.told[topic] = Some(content);
@@ -144,6 +185,7 @@ proptest! {
                     }
                     follower.fresh = false;
                     follower.seen = vec![committed[follower.view]];
+                    follower.commits.clear();
                 }
             }
             prop_assert_eq!(ledger.len(), model.len());

@@ -36,7 +36,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others = tidings_admin::router(gateway.clone(), &admin_token);
+    let others = tidings_admin::router(gateway.clone(), &admin_token, listen.is_loopback());
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     gateway.shutdown().await;

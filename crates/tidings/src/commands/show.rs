@@ -33,7 +33,8 @@ pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
     for row in rows {
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
         let state = text("state");
-        let style = if state == "ready" { GOOD } else { BAD };
+        let whole = row["failed_lists"].as_array().is_none_or(Vec::is_empty);
+        let style = if state == "ready" && whole { GOOD } else { BAD };
         let counts = format!("{} tools, {} resources, {} prompts", row["tools"], row["resources"], row["prompts"]);
         println!(
             "{}  {}  {:10}  {counts}",
@@ -44,8 +45,20 @@ pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
         if let Some(error) = row["error"].as_str() {
             println!("{:width$}  {}", "", styled(DIM, error));
         }
+        for failed in row["failed_lists"].as_array().into_iter().flatten() {
+            println!("{:width$}  {}", "", styled(DIM, &failed_list(failed)));
+        }
     }
     Ok(())
+}
+
+/// A list that a server fails to give, in one line.
+fn failed_list(failed: &Value) -> String {
+    let text = |key: &str| failed[key].as_str().unwrap_or_default();
+    let (list, error) = (text("list"), text("error"));
+    // Most errors name the list already.
+    let what = if error.contains(list) { error.to_owned() } else { format!("{list}: {error}") };
+    format!("{what} (retry in {} s)", failed["retry_in"])
 }
 
 pub(super) async fn tools(cli: &Cli, query: &[String], as_json: bool) -> Result<(), Failure> {

@@ -6,7 +6,9 @@
 mod begin;
 mod changes;
 mod discovery;
+mod freshness;
 mod listens;
+mod observed;
 mod restarts;
 
 use std::collections::BTreeMap;

@@ -3,8 +3,6 @@
 use serde_json::json;
 use tidings_testkit::{Answer, Gate, Gateway, Server, within};
 
-use crate::server_status;
-
 // bridging 45
 #[tokio::test]
 async fn a_server_that_exits_on_the_probe_is_started_once_more_and_is_legacy() {
@@ -15,7 +13,7 @@ async fn a_server_that_exits_on_the_probe_is_started_once_more_and_is_legacy() {
     let connections: Vec<_> = server.received().iter().map(|r| (r.connection, r.method.clone())).take(2).collect();
     assert_eq!(connections, [(1, "server/discover".to_owned()), (2, "initialize".to_owned())]);
     assert_eq!((server.processes().len(), server.initializes()), (2, 1));
-    let status = server_status(&gateway, "one").await;
+    let status = gateway.server_status("one").await;
     assert_eq!((&status["state"], &status["era"], &status["connects"]), (&json!("ready"), &json!("legacy"), &json!(1)));
 }
 
@@ -44,7 +42,7 @@ async fn a_probe_that_is_answered_too_late_changes_nothing() {
     let client = gateway.client().connect().await;
     assert_eq!(client.call_tool("echo", json!({"a": 1})).await.text(), r#"{"a":1}"#);
     assert_eq!((server.processes().len(), server.initializes(), server.count("server/discover")), (1, 1, 1));
-    let status = server_status(&gateway, "one").await;
+    let status = gateway.server_status("one").await;
     assert_eq!((&status["era"], &status["revision"]), (&json!("legacy"), &json!("2025-11-25")));
     server.assert_clean();
 }

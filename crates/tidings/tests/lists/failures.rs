@@ -2,43 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use tidings_testkit::{Answer, Gateway, Server, within};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-/// One server as the API describes it.
-async fn status(gateway: &Gateway, name: &str) -> Value {
-    let token = std::fs::read_to_string(gateway.data().join("admin.token")).expect("serve wrote its token");
-    let address = gateway.base_url().trim_start_matches("http://").to_owned();
-    let ask = async {
-        let mut stream = TcpStream::connect(&address).await?;
-        let head =
-            format!("GET /api/v1/servers HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n", token.trim());
-        stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = within("GET /api/v1/servers", ask).await.expect("the API answers");
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
-    let all: Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {answer}"));
-    let servers = all["servers"].as_array().cloned().unwrap_or_default();
-    servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {all}"))
-}
-
-async fn wait_state(gateway: &Gateway, name: &str, state: &str) -> Value {
-    within(&format!("{name} to be {state}"), async {
-        loop {
-            let status = status(gateway, name).await;
-            if status["state"] == state {
-                return status;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-}
+use serde_json::json;
+use tidings_testkit::{Answer, Gateway, Server};
 
 // bridging A1 (lists)
 #[tokio::test]
@@ -71,7 +36,7 @@ async fn servers_that_fail_are_left_out_of_lists() {
         assert_eq!(client.call_tool("good__echo", json!({})).await.text(), "{}");
     }
     for (name, word) in [("refusing", "not today"), ("missing", "/no/such/program"), ("dead", "refused")] {
-        let status = status(&gateway, name).await;
+        let status = gateway.server_status(name).await;
         assert_ne!(status["state"], "ready", "{status}");
         assert!(status["error"].as_str().is_some_and(|error| error.contains(word)), "{status}");
     }
@@ -102,7 +67,7 @@ async fn a_server_that_hangs_delays_the_first_list_by_start_wait_at_most() {
     let again = Instant::now();
     assert_eq!(client.names("tools").await, ["good__echo"]);
     assert!(again.elapsed() < WAIT, "only the first one waits: {:?}", again.elapsed());
-    assert_eq!(status(&gateway, "hanging").await["state"], "connecting");
+    assert_eq!(gateway.server_status("hanging").await["state"], "connecting");
 }
 
 // interface (start and end)
@@ -125,7 +90,7 @@ async fn a_dead_server_is_shown_with_its_error_and_comes_back_by_itself() {
     let client = gateway.client().connect().await;
     for (name, server) in [("pipe", &on_pipe), ("port", &on_port)] {
         let tool = format!("{name}__echo");
-        let before = status(&gateway, name).await;
+        let before = gateway.server_status(name).await;
         assert_eq!(
             (&before["state"], &before["error"], &before["connects"]),
             (&json!("ready"), &json!(null), &json!(1))
@@ -134,11 +99,11 @@ async fn a_dead_server_is_shown_with_its_error_and_comes_back_by_itself() {
         // A server on HTTP is found dead by whoever needs it.
         let reply = client.call_tool(&tool, json!({})).await;
         assert_eq!(reply.error_code(), -32603);
-        let failing = wait_state(&gateway, name, "failing").await;
+        let failing = gateway.wait_server(name, "failing", |now| now["state"] == "failing").await;
         assert!(failing["error"].as_str().is_some_and(|error| !error.is_empty()), "{failing}");
         assert_eq!(client.names("tools").await, ["pipe__echo", "port__echo"], "its last list is served on");
         server.revive().await;
-        let ready = wait_state(&gateway, name, "ready").await;
+        let ready = gateway.wait_server(name, "ready", |now| now["state"] == "ready").await;
         assert_eq!((&ready["error"], &ready["connects"], &ready["tools"]), (&json!(null), &json!(2), &json!(1)));
         assert_eq!(client.call_tool(&tool, json!({"a": 1})).await.text(), r#"{"a":1}"#, "in the same session");
     }

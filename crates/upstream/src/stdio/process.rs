@@ -12,18 +12,21 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 
 use crate::LinkError;
 use crate::spec::StdioSpec;
+use crate::stdio::lines::Lines;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1_500);
-/// How many lines of standard error are kept for error messages, and how long each may be.
+/// How many bytes of a line on standard error are logged; the rest is cut.
+const LINE: usize = 8 << 10;
+/// How many lines of standard error are kept for error messages, and how many characters of each.
 const LAST_WORDS: usize = 8;
-const LINE: usize = 2_000;
+const WORDS: usize = 2_000;
 /// Counts how deep gateways are nested, and how deep they may be: a server that starts its own gateway would never end.
 const DEPTH: &str = "TIDINGS_DEPTH";
 const DEEPEST: u32 = 4;
@@ -243,14 +246,13 @@ impl Drop for Process {
 }
 
 async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Arc<Mutex<VecDeque<String>>>) {
-    let mut lines = BufReader::new(stderr).split(b'\n');
-    while let Ok(Some(mut line)) = lines.next_segment().await {
-        line.truncate(LINE);
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if text.is_empty() {
-            continue;
-        }
+    let mut lines = Lines::new(BufReader::new(stderr), LINE);
+    while let Some(mut text) = lines.next().await {
         tracing::info!(target: "tidings::server", server = %name, "{text}");
+        if let Some((end, _)) = text.char_indices().nth(WORDS) {
+            text.truncate(end);
+            text.push('…');
+        }
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
         if words.len() == LAST_WORDS {
             words.pop_front();

@@ -1,0 +1,176 @@
+//! `GET /metrics`: what the engine counts, in the text format of Prometheus.
+
+use std::fmt::{Display, Write as _};
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use tidings_engine::{Durations, Measures, ServerState, Topic};
+use tidings_proto::ListKind;
+
+use crate::Admin;
+
+/// The version of the format is part of its name.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) async fn show(State(admin): State<Admin>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures()))
+}
+
+/// Everything that is counted, as text.
+fn render(measures: &Measures) -> String {
+    let mut out = Text(String::with_capacity(16 << 10));
+    out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
+    out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    servers(&mut out, measures);
+    notices(&mut out, measures);
+    for (name, help, count) in [
+        ("tidings_sessions", "Legacy sessions.", measures.sessions),
+        ("tidings_listeners", "Open subscriptions/listen requests of modern clients.", measures.listeners),
+        ("tidings_calls_in_flight", "Requests that wait for a server.", measures.calls),
+    ] {
+        out.family(name, "gauge", help);
+        out.sample(name, &[], count);
+    }
+    out.0
+}
+
+fn servers(out: &mut Text, measures: &Measures) {
+    out.family("tidings_signals_total", "counter", "list_changed notifications received from servers.");
+    for server in &measures.servers {
+        for topic in Topic::ALL {
+            let labels: [Label<'_>; 2] = [("server", &server.name), ("kind", &topic.as_str())];
+            out.sample("tidings_signals_total", &labels, server.signals[topic as usize]);
+        }
+    }
+    out.family("tidings_discoveries_total", "counter", "Lists asked of servers: why, and what came of it.");
+    for server in &measures.servers {
+        // Most of the possible combinations never happen.
+        for (kind, reason, outcome, count) in server.discoveries.iter().filter(|(.., count)| *count > 0) {
+            let labels: [Label<'_>; 4] = [
+                ("server", &server.name),
+                ("kind", &list_name(*kind)),
+                ("reason", &reason.as_str()),
+                ("outcome", &outcome.as_str()),
+            ];
+            out.sample("tidings_discoveries_total", &labels, count);
+        }
+    }
+    out.family("tidings_servers", "gauge", "Servers by state.");
+    for state in [ServerState::Connecting, ServerState::Ready, ServerState::Failing] {
+        let count = measures.servers.iter().filter(|server| server.state == state).count();
+        out.sample("tidings_servers", &[("state", &state.as_str())], count);
+    }
+    out.family(
+        "tidings_failed_lists",
+        "gauge",
+        "Lists that a connected server fails to give; the last good one is served.",
+    );
+    for server in &measures.servers {
+        out.sample("tidings_failed_lists", &[("server", &server.name)], server.failed_lists);
+    }
+}
+
+fn notices(out: &mut Text, measures: &Measures) {
+    out.family("tidings_notifications_sent_total", "counter", "list_changed notifications handed to clients.");
+    for (era, counts) in &measures.sent {
+        for topic in Topic::ALL {
+            let labels: [Label<'_>; 2] = [("era", &era.as_str()), ("kind", &topic.as_str())];
+            out.sample("tidings_notifications_sent_total", &labels, counts[topic as usize]);
+        }
+    }
+    let help = "Changes that a client was not told of: it would not see them, or its revision is told of nothing.";
+    out.family("tidings_notifications_suppressed_total", "counter", help);
+    for (reason, counts) in [("unchanged_view", &measures.unchanged), ("silent_revision", &measures.silent)] {
+        for topic in Topic::ALL {
+            let labels: [Label<'_>; 2] = [("kind", &topic.as_str()), ("reason", &reason)];
+            out.sample("tidings_notifications_suppressed_total", &labels, counts[topic as usize]);
+        }
+    }
+    let help = "Changes that needed no notification of their own, because one was owed already.";
+    out.family("tidings_notifications_coalesced_total", "counter", help);
+    for topic in Topic::ALL {
+        let count = measures.coalesced[topic as usize];
+        out.sample("tidings_notifications_coalesced_total", &[("kind", &topic.as_str())], count);
+    }
+    let help = "From the first signal of a change to its notification being handed to a client.";
+    out.family("tidings_signal_to_delivery_seconds", "histogram", help);
+    for (era, durations) in &measures.since_signal {
+        out.histogram("tidings_signal_to_delivery_seconds", era.as_str(), durations);
+    }
+    let help = "From a change being readable to its notification being handed to a client.";
+    out.family("tidings_commit_to_delivery_seconds", "histogram", help);
+    for (era, durations) in &measures.since_commit {
+        out.histogram("tidings_commit_to_delivery_seconds", era.as_str(), durations);
+    }
+}
+
+const fn list_name(kind: ListKind) -> &'static str {
+    match kind {
+        ListKind::Tools => "tools",
+        ListKind::Prompts => "prompts",
+        ListKind::Resources => "resources",
+        ListKind::Templates => "resource_templates",
+    }
+}
+
+type Label<'a> = (&'static str, &'a dyn Display);
+
+/// The text in the making. Writing to a string can not fail.
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
+        self.0.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            let text = text.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{label}=\"{text}\"", if place == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn histogram(&mut self, name: &str, era: &str, durations: &Durations) {
+        let mut total = 0;
+        let bounds = durations.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(&durations.counts) {
+            total += count;
+            self.sample(&format!("{name}_bucket"), &[("era", &era), ("le", &bound)], total);
+        }
+        self.sample(&format!("{name}_sum"), &[("era", &era)], durations.sum.as_secs_f64());
+        self.sample(&format!("{name}_count"), &[("era", &era)], total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_label_may_hold_anything() {
+        let mut out = Text(String::new());
+        out.sample("name", &[("server", &"a\"b\\c\nd"), ("kind", &"tools")], 3);
+        out.sample("bare", &[], 0);
+        assert_eq!(out.0, "name{server=\"a\\\"b\\\\c\\nd\",kind=\"tools\"} 3\nbare 0\n");
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_end_with_all() {
+        let mut out = Text(String::new());
+        let durations = Durations { bounds: &[0.5, 1.0], counts: vec![1, 0, 2], sum: Duration::from_millis(4250) };
+        out.histogram("took", "modern", &durations);
+        let expected = [
+            "took_bucket{era=\"modern\",le=\"0.5\"} 1",
+            "took_bucket{era=\"modern\",le=\"1\"} 1",
+            "took_bucket{era=\"modern\",le=\"+Inf\"} 3",
+            "took_sum{era=\"modern\"} 4.25",
+            "took_count{era=\"modern\"} 3",
+        ];
+        assert_eq!(out.0.lines().collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,57 @@
+//! Who may read the metrics.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, header};
+use tidings_engine::{Gateway, Names, Settings};
+use tidings_proto::View;
+use tidings_upstream::{Connector, Launcher};
+use tower::ServiceExt as _;
+
+fn gateway() -> Gateway {
+    let settings = Settings {
+        start_wait: Duration::ZERO,
+        timeout: Duration::from_secs(1),
+        max_timeout: Duration::from_secs(1),
+        page_size: 10,
+        view: View::default(),
+        names: Names::Auto,
+        list_quiet: Duration::ZERO,
+        list_max_wait: Duration::ZERO,
+        poll_interval: Duration::ZERO,
+        announce_initially: false,
+        silent: Vec::new(),
+        limits: Default::default(),
+        version: "0",
+    };
+    Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None)
+}
+
+/// The status and content type of the metrics, asked for with this token.
+async fn ask(router: &Router, token: Option<&str>) -> (u16, String) {
+    let mut request = Request::get("/metrics");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let kind = answer.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+    (answer.status().as_u16(), kind)
+}
+
+// interface (metrics)
+#[tokio::test]
+async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
+    let gateway = gateway();
+    let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
+    let problem = "application/problem+json".to_owned();
+    let open = tidings_admin::router(gateway.clone(), "secret", true);
+    assert_eq!(ask(&open, None).await, (200, text.clone()));
+    let closed = tidings_admin::router(gateway.clone(), "secret", false);
+    assert_eq!(ask(&closed, None).await, (401, problem.clone()));
+    assert_eq!(ask(&closed, Some("other")).await, (401, problem));
+    assert_eq!(ask(&closed, Some("secret")).await, (200, text));
+    gateway.shutdown().await;
+}
