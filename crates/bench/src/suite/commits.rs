@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, OfferList, ServerOffer, Snapshot};
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Topics};
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
 use tidings_proto::{Era, ListKind, Revision, UriMap, View};
 
 use super::Bench;
@@ -62,7 +62,10 @@ impl Followed {
         let offer = offer(server, version + 1);
         let started = Instant::now();
         self.snapshot = self.snapshot.with(offer);
-        let owed = self.ledger.commit(|view| self.snapshot.digests(view));
+        let mut touched = Topics::default();
+        touched.insert(Topic::Tools);
+        let occasion = Occasion { at: started, touched, signalled: [None; 3] };
+        let owed = self.ledger.commit(&occasion, |view| self.snapshot.digests(view)).owed;
         let took = started.elapsed();
         assert_eq!(owed.len(), 2, "both are told");
         for follower in owed {
