@@ -92,27 +92,36 @@ impl Exchange {
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
     pub async fn next(&mut self) -> Reply {
-        loop {
-            let reply = match &mut self.stage {
-                Stage::Start => self.start().await,
-                Stage::Calling(_) => self.advance().await,
-                Stage::Listening(..) => self.listen().await,
-                Stage::Over => return Reply::Cancelled,
-            };
-            match reply {
-                Ok(Some(reply)) => {
-                    if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
-                        self.stage = Stage::Over;
-                    }
-                    return reply;
-                }
-                Ok(None) => {}
-                Err(refusal) => {
-                    self.stage = Stage::Over;
-                    return Reply::Answer(self.refuse(&refusal));
-                }
+        if matches!(self.stage, Stage::Start) {
+            let begun = self.start().await;
+            if let Some(reply) = self.settle(begun) {
+                return reply;
             }
         }
+        self.following().await
+    }
+
+    /// As [`Self::next`], when most likely it has begun: a small future, which counts where thousands of streams wait.
+    pub async fn following(&mut self) -> Reply {
+        loop {
+            let step = match &self.stage {
+                Stage::Calling(_) => self.advance().await,
+                Stage::Listening(..) => self.listen().await,
+                Stage::Start => Box::pin(self.start()).await,
+                Stage::Over => return Reply::Cancelled,
+            };
+            if let Some(reply) = self.settle(step) {
+                return reply;
+            }
+        }
+    }
+
+    fn settle(&mut self, step: Result<Option<Reply>, Refusal>) -> Option<Reply> {
+        let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
+        if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
+            self.stage = Stage::Over;
+        }
+        Some(reply)
     }
 
     fn refuse(&self, refusal: &Refusal) -> Answer {

@@ -349,6 +349,10 @@ impl Server {
 /// Waits for a signal, and then until signals have been quiet for a while, but not for ever.
 async fn gather(gateway: &Inner, signal: &Notify) {
     signal.notified().await;
+    // Not even the shortest sleep: a timer can not be more exact than a millisecond.
+    if gateway.settings.list_quiet.is_zero() {
+        return;
+    }
     let latest = tokio::time::Instant::now() + gateway.settings.list_max_wait;
     loop {
         let quiet = (tokio::time::Instant::now() + gateway.settings.list_quiet).min(latest);

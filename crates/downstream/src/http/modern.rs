@@ -111,7 +111,7 @@ impl Endpoint {
                 let (chunk, over) = match early {
                     Some(reply) => event(reply),
                     None => tokio::select! {
-                        reply = exchange.next() => event(reply),
+                        reply = exchange.following() => event(reply),
                         () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
                     },
                 };
