@@ -1,6 +1,7 @@
 //! Who may read the metrics.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;

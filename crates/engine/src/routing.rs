@@ -99,25 +99,34 @@ impl Inner {
     }
 
     async fn find(self: &Arc<Self>, session: Option<&Arc<Session>>, wanted: &Wanted) -> Result<Routed, Refusal> {
-        if let Some(routed) = self.look_up(self.snapshot_of(session).await.as_ref(), wanted) {
+        let look_up_now = async || {
+            let snapshot = self.snapshot_of(session).await;
+            self.look_up(&snapshot, wanted, || self.current().built_ins_settled())
+        };
+        if let Some(routed) = look_up_now().await {
             return Ok(routed);
         }
         if self.starting() {
             let mut catalogue = self.catalogue.subscribe();
-            let known = catalogue.wait_for(|c| c.settled() || self.look_up(&c.snapshot, wanted).is_some());
+            let known = catalogue
+                .wait_for(|c| c.settled() || self.look_up(&c.snapshot, wanted, || c.built_ins_settled()).is_some());
             let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
         }
-        self.look_up(self.snapshot_of(session).await.as_ref(), wanted).ok_or_else(|| wanted.unknown())
+        look_up_now().await.ok_or_else(|| wanted.unknown())
     }
 
-    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted) -> Option<Routed> {
+    /// `is_whole`: whether a name that is not there is certainly none of our own.
+    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted, is_whole: impl FnOnce() -> bool) -> Option<Routed> {
         let found = match wanted.what {
             What::Tool => snapshot.tool(&wanted.name).cloned(),
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
             What::Resource => snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() }),
         };
         // Alone, a server answers for everything, listed or not.
-        let alone = || self.passthrough.map(|server| Route { server, local: wanted.name.as_str().into() });
+        let alone = || {
+            let server = self.passthrough.filter(|_| is_whole())?;
+            Some(Route { server, local: wanted.name.as_str().into() })
+        };
         let route = found.or_else(alone)?;
         let server = self.server(route.server)?;
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
