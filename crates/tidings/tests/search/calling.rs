@@ -83,6 +83,29 @@ async fn a_cancellation_reaches_the_server_that_runs_the_tool() {
 
 // S2.1
 #[tokio::test]
+async fn a_cancellation_on_the_way_from_call_tool_to_the_tool_is_not_lost() {
+    let gate = Gate::new();
+    let server = slow(&gate).stdio().await;
+    let client = exposing("search").server("one", &server).stdio().connect().await;
+    assert_eq!(call(&client, "call_tool", json!({})).await.result()["isError"], true, "all is up");
+    for round in 0..200 {
+        let running = start(&client, "slow", json!({})).start();
+        // At a slightly later moment each time.
+        for _ in 0..round % 20 {
+            tokio::task::yield_now().await;
+        }
+        client.cancel(&running).await;
+    }
+    // The gate is closed: if one call were still running, this would not end.
+    client.close_stdin();
+    assert!(client.wait_exit().await.success());
+    let lost = |line: &&String| line.contains("cancellation of an unknown request");
+    assert_eq!(client.stderr().all().iter().filter(lost).count(), 0);
+    assert_eq!(server.count("tools/call"), server.count("notifications/cancelled"));
+}
+
+// S2.1
+#[tokio::test]
 async fn a_modern_client_that_goes_away_cancels() {
     let gate = Gate::new();
     let server = slow(&gate).stdio().await;
@@ -107,6 +130,8 @@ async fn the_arguments_arrive_as_they_were_written() {
         let gateway = exposing("search").server("one", &server).serve().await;
         for client in clients(&gateway).await {
             let params = format!(r#"{{"name":"call_tool","arguments":{{"arguments":{raw},"name":"t"}}}}"#);
+            // Waits until the gateway knows the tool, and so its headers.
+            client.list("tools").await;
             let before = server.count("tools/call");
             assert_eq!(client.call("tools/call").params_raw(params).send().await.text(), raw);
             let received = server.wait_for_method("tools/call", before + 1).await;

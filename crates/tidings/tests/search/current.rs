@@ -54,7 +54,7 @@ async fn without_announcements_a_new_tool_is_found_all_the_same() {
 #[tokio::test]
 async fn the_log_counts_what_was_added_changed_and_removed() {
     let server = office().stdio().await;
-    let gateway = exposing("search").arg("-vv").server("office", &server).serve().await;
+    let gateway = exposing("search").arg("-v").server("office", &server).serve().await;
     let updated = |counts: &'static str| {
         move |line: &String| line.contains("DEBUG") && line.contains("tool index updated") && line.contains(counts)
     };

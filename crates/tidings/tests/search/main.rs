@@ -77,7 +77,8 @@ async fn found(client: &Client, query: &str) -> Vec<String> {
 
 /// A call through `call_tool`, begun.
 fn start<'a>(client: &'a Client, name: &str, arguments: Value) -> tidings_testkit::RequestBuilder<'a> {
-    let params = json!({"name": "call_tool", "arguments": {"name": name, "arguments": arguments}});
+    let mut params = json!({"name": "call_tool", "arguments": {"name": name}});
+    params["arguments"]["arguments"] = arguments;
     client.call("tools/call").params(params)
 }
 
