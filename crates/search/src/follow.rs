@@ -107,7 +107,7 @@ impl ToolIndex {
     }
 }
 
-/// An index and the offers it was made of.
+/// An index and the offers it was made of, in the order of their servers.
 #[derive(Debug, Default)]
 struct Followed {
     index: Index,
@@ -118,14 +118,14 @@ impl Followed {
     fn step(&mut self, snapshot: &Snapshot) -> Update {
         let mut step = Step::default();
         for before in &self.offers {
-            match snapshot.offers().iter().find(|offer| offer.server == before.server) {
+            match snapshot.offer(before.server) {
                 Some(after) if Arc::ptr_eq(before, after) => {}
                 Some(after) => step.compare(after, tools(before), tools(after)),
                 None => step.compare(before, tools(before), &[]),
             }
         }
         for after in snapshot.offers() {
-            if !self.offers.iter().any(|before| before.server == after.server) {
+            if self.offers.binary_search_by_key(&after.server, |before| before.server).is_err() {
                 step.compare(after, &[], tools(after));
             }
         }
