@@ -176,7 +176,8 @@ impl Inner {
             return 0;
         }
         let now = tokio::time::Instant::now();
-        let servers = snapshot.offers().iter().filter_map(|offer| self.server(offer.server));
+        let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
+        let servers = shown.filter_map(|offer| self.server(offer.server));
         let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
     }

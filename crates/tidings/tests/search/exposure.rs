@@ -127,3 +127,32 @@ async fn a_single_server_keeps_its_identity_beside_the_built_ins() {
     let client = gateway.client().connect().await;
     assert!(client.initialize_result()["capabilities"]["tools"].is_object(), "the built-ins are tools");
 }
+
+#[tokio::test]
+async fn how_long_a_list_is_fresh_is_up_to_those_who_are_in_it() {
+    let build = |prompts: u64| {
+        Server::builder("one")
+            .modern_only()
+            .echo("echo")
+            .prompt("p", |call| async move { call.ok_message("hi") })
+            .on_raw("prompts/list", move |call| {
+                let list = json!({"prompts": [{"name": "p"}], "ttlMs": prompts, "cacheScope": "public"});
+                let answer = call.ok(list);
+                async move { answer }
+            })
+            .on_raw("tools/list", |call| {
+                let tool = json!({"name": "echo", "inputSchema": {"type": "object"}});
+                let answer = call.ok(json!({"tools": [tool], "ttlMs": 0, "cacheScope": "private"}));
+                async move { answer }
+            })
+    };
+    let server = build(60_000).stdio().await;
+    for (expose, fresh, scope) in [("search", true, "public"), ("both", false, "private")] {
+        let gateway = exposing(expose).server("one", &server).serve().await;
+        let client = gateway.client().modern().connect().await;
+        let list = async |kind: &str| client.request(&format!("{kind}/list"), json!({})).await.result();
+        let (prompts, tools) = (list("prompts").await, list("tools").await);
+        assert!(prompts["ttlMs"].as_u64().unwrap() > 0 && prompts["cacheScope"] == "public", "{prompts}");
+        assert_eq!((tools["ttlMs"].as_u64().unwrap() > 0, &tools["cacheScope"]), (fresh, &json!(scope)));
+    }
+}
