@@ -4,8 +4,10 @@
 
 mod metrics;
 mod servers;
+mod tools;
 
 pub use servers::describe;
+pub use tools::tools;
 
 use std::sync::Arc;
 
@@ -17,21 +19,24 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tidings_downstream::auth::same;
 use tidings_engine::Gateway;
+use tidings_search::ToolIndex;
 
 /// What the routes share.
 #[derive(Clone)]
 struct Admin {
     gateway: Gateway,
+    index: Arc<ToolIndex>,
     token: Arc<str>,
 }
 
-/// Routes for everything but the MCP endpoint. `token` opens the API, and the metrics unless only this machine can ask
-/// for them.
-pub fn router(gateway: Gateway, token: &str, loopback: bool) -> Router {
-    let admin = Admin { gateway, token: token.into() };
+/// Routes for everything but the MCP endpoint. `index` is searched; `token` opens the API, and the metrics unless only
+/// this machine can ask for them.
+pub fn router(gateway: Gateway, index: Arc<ToolIndex>, token: &str, loopback: bool) -> Router {
+    let admin = Admin { gateway, index, token: token.into() };
     let api = Router::new()
         .route("/servers", get(servers::list))
         .route("/status", get(servers::status))
+        .route("/tools", get(tools::list))
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));
     if !loopback {

@@ -1,5 +1,6 @@
 //! `GET /servers` and `GET /status`.
 
+use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use axum::Json;
@@ -22,7 +23,21 @@ pub(crate) async fn status(State(admin): State<Admin>) -> Json<Value> {
         "pid": std::process::id(),
         "ready": admin.gateway.is_ready(),
         "requests_in_flight": admin.gateway.in_flight(),
+        "hidden_tools": hidden(&admin.gateway),
     }))
+}
+
+/// Built-in tools that are hidden because a server offers one of the same name.
+fn hidden(gateway: &Gateway) -> Vec<Value> {
+    let snapshot = Arc::clone(&gateway.catalogue().borrow().snapshot);
+    let mut out = Vec::new();
+    for offer in snapshot.offers() {
+        for item in snapshot.hidden_tools(offer) {
+            let winner = snapshot.tool(&item.key).and_then(|route| snapshot.offer(route.server));
+            out.push(json!({ "name": &*item.key, "by": winner.map(|winner| &*winner.name) }));
+        }
+    }
+    out
 }
 
 /// The servers of an engine, as the API and the command line show them.
@@ -35,6 +50,8 @@ pub fn describe(gateway: &Gateway) -> Value {
 fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
+    let hidden: Vec<&str> =
+        offer.into_iter().flat_map(|offer| catalogue.snapshot.hidden_tools(offer)).map(|item| &*item.key).collect();
     json!({
         "name": &*server.name,
         "state": server.state.as_str(),
@@ -49,6 +66,7 @@ fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
         "connects": server.connects,
         "error": server.error,
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
+        "hidden_tools": hidden,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Who may read the metrics.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -47,9 +48,9 @@ async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
     let gateway = gateway();
     let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
     let problem = "application/problem+json".to_owned();
-    let open = tidings_admin::router(gateway.clone(), "secret", true);
+    let open = tidings_admin::router(gateway.clone(), Arc::default(), "secret", true);
     assert_eq!(ask(&open, None).await, (200, text.clone()));
-    let closed = tidings_admin::router(gateway.clone(), "secret", false);
+    let closed = tidings_admin::router(gateway.clone(), Arc::default(), "secret", false);
     assert_eq!(ask(&closed, None).await, (401, problem.clone()));
     assert_eq!(ask(&closed, Some("other")).await, (401, problem));
     assert_eq!(ask(&closed, Some("secret")).await, (200, text));

@@ -3,6 +3,7 @@
 mod commits;
 mod listeners;
 mod memory;
+mod search;
 mod signals;
 mod startup;
 mod throughput;
@@ -115,6 +116,9 @@ async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> 
     }
     if wanted(5) {
         rows.push(startup::one_hanging(bench).await?);
+    }
+    if wanted(6) {
+        rows.extend(search::rows(bench));
     }
     if wanted(7) {
         rows.push(commits::row(bench));

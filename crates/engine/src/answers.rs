@@ -12,6 +12,7 @@ use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, m
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::gateway::{Gateway, Inner};
+use crate::plan::Origin;
 use crate::session::{Caller, ClientSink, Session};
 use crate::status::{Catalogue, ServerStatus};
 
@@ -62,7 +63,11 @@ impl Inner {
         let catalogue = self.current();
         let silent = self.settings.silent.contains(&revision);
         let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
-            Some(hello) => capabilities::for_client([&hello.capabilities], revision, silent),
+            Some(hello) => {
+                let built_in = catalogue.servers.iter().filter(|server| server.origin == Origin::BuiltIn);
+                let hellos = built_in.filter_map(|server| server.hello.as_ref()).chain([hello]);
+                capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision, silent)
+            }
             None => capabilities::frozen(revision, silent),
         };
         let mut result = json!({
@@ -139,7 +144,7 @@ impl Inner {
                     .ok_or(Refusal::InvalidCursor)?,
             ),
         };
-        let snapshot = self.snapshot_for(caller).await;
+        let snapshot = self.snapshot_of(caller.session()).await;
         let listing = snapshot.listing(kind, revision);
         let page = listing.page(after.as_ref(), self.settings.page_size);
         let mut out = BytesMut::with_capacity(128);
@@ -171,7 +176,8 @@ impl Inner {
             return 0;
         }
         let now = tokio::time::Instant::now();
-        let servers = snapshot.offers().iter().filter_map(|offer| self.server(offer.server));
+        let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
+        let servers = shown.filter_map(|offer| self.server(offer.server));
         let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
     }

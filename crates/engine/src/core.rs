@@ -92,6 +92,12 @@ pub(crate) struct Ended {
     pub(crate) moot: Vec<(u64, Ask)>,
 }
 
+/// A call that is to be sent elsewhere, with the questions that are moot now.
+pub(crate) struct TakenBack {
+    pub(crate) waiter: Arc<Waiter>,
+    pub(crate) moot: Vec<(u64, Ask)>,
+}
+
 /// What a cancellation meets.
 pub(crate) enum Cancelled {
     Running(CallId, Box<Ended>),
@@ -166,6 +172,19 @@ impl Core {
         let sent = state.waiting.remove(&id).is_none_or(|waiter| waiter.give_up());
         let moot = state.asks.call_over(id);
         Some(Ended { call, sent, moot })
+    }
+
+    /// Takes a call out so that its request can be sent elsewhere. From this moment until it is sent again it can be
+    /// cancelled like one that has just arrived. `None` when somebody else took it out first.
+    pub(crate) fn take_back(&self, id: CallId) -> Option<TakenBack> {
+        let mut state = self.lock();
+        let call = state.calls.finish(id)?;
+        state.waiting.remove(&id);
+        let waiter = Arc::new(Waiter::default());
+        if let Some(theirs) = call.id {
+            state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
+        }
+        Some(TakenBack { waiter, moot: state.asks.call_over(id) })
     }
 
     /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.

@@ -1,5 +1,8 @@
 //! One request of a client, from its arrival to its answer.
 
+mod instead;
+mod state;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,9 +25,9 @@ use crate::dirty::Reason;
 use crate::gateway::Inner;
 use crate::relay::Relay;
 use crate::routing::Routed;
-use crate::seal::Binding;
 use crate::server::LiveLink;
 use crate::session::Caller;
+use instead::Detour;
 
 /// How long a call waits for a fresh list of its server's tools.
 const RELIST: Duration = Duration::from_secs(10);
@@ -53,6 +56,8 @@ pub struct Exchange {
     id: RawId,
     waiter: Arc<Waiter>,
     stage: Stage,
+    /// Set once a server in the process has had another tool called in its place.
+    detour: Option<Box<Detour>>,
 }
 
 enum Stage {
@@ -87,7 +92,7 @@ enum Repetition {
 impl Exchange {
     pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
         let waiter = arrive(&gateway, &caller, &id);
-        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start }
+        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start, detour: None }
     }
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
@@ -181,7 +186,10 @@ impl Exchange {
 
     /// Routes the request and sends it.
     async fn call(&mut self) -> Result<Option<Reply>, Refusal> {
-        let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
+        let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
+            Some((server, name)) => self.gateway.route_to(server, name)?,
+            None => self.gateway.route(&self.caller, &self.frame, self.method).await?,
+        };
         let live = self.gateway.link_for(&self.caller, &routed.server).await?;
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
@@ -231,7 +239,7 @@ impl Exchange {
         // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
         let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level };
         let destination = Destination { revision, id: call.0 };
-        let state = state.as_ref().map(|inner| Some(inner.as_str()));
+        let state = state.as_ref().map(Option::as_deref);
         let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
         let outgoing = Outgoing {
             id: call.0,
@@ -273,27 +281,6 @@ impl Exchange {
             .collect()
     }
 
-    /// What a multi-round request is bound to.
-    fn binding<'a>(&'a self, exposed: &'a str) -> Binding<'a> {
-        let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.raw(at)).unwrap_or_default();
-        Binding { principal: self.caller.principal(), method: self.method.as_str(), name: exposed, arguments }
-    }
-
-    /// The server's own state inside the one that a retry carries.
-    fn open_state(&self, routed: &Routed) -> Result<Option<String>, Refusal> {
-        let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
-            return Ok(None);
-        };
-        let sealed = tidings_wire::string_at(self.frame.bytes(), at)
-            .ok_or_else(|| Refusal::InvalidParams("params.requestState must be a string".into()))?;
-        let opened =
-            self.gateway.sealer.open_state(&sealed, &self.binding(&routed.exposed)).map_err(Refusal::InvalidState)?;
-        if opened.server != routed.server.plan.name {
-            return Err(Refusal::InvalidState("it belongs to another server"));
-        }
-        Ok(Some(opened.inner))
-    }
-
     /// Waits for the next event of the running call.
     async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
@@ -324,6 +311,7 @@ impl Exchange {
             }
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
+            CallEvent::CallInstead(instead) => self.call_instead(instead),
             CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Failed(error) => self.failed(&error),
         }

@@ -74,7 +74,8 @@ impl Gateway {
                 Arc::new(Server::new(ServerId(id), plan, bare))
             })
             .collect();
-        let passthrough = servers.first().filter(|_| alone && servers.len() == 1).map(|server| server.id);
+        let external = servers.iter().find(|server| server.plan.origin != Origin::BuiltIn);
+        let passthrough = external.filter(|_| alone).map(|server| server.id);
         let catalogue = Catalogue {
             snapshot: Arc::new(Snapshot::new(Vec::new(), settings.view)),
             servers: servers.iter().map(|server| first_status(server)).collect(),

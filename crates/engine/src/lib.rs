@@ -25,6 +25,7 @@ mod server;
 mod session;
 mod signals;
 mod status;
+mod surroundings;
 
 pub use dirty::Reason;
 pub use exchange::{Exchange, Reply};
@@ -33,5 +34,6 @@ pub use meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use plan::{Isolation, LocalServer, Names, Origin, ServerPlan, Settings, Source};
 pub use session::{Caller, ClientSink, ModernCaller, Session};
 pub use status::{Catalogue, FailedList, ServerState, ServerStatus};
+pub use surroundings::{CallerView, Surroundings};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_proto::outcome::Answer;

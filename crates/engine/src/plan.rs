@@ -8,6 +8,8 @@ use tidings_hub::calls::Limits;
 use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink};
 
+use crate::surroundings::Surroundings;
+
 /// Settings of the whole gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -73,7 +75,9 @@ pub struct ServerPlan {
     pub max_timeout: Option<Duration>,
     /// How often it is listed again, if it differs.
     pub poll_interval: Option<Duration>,
-    /// Which of its tools are shown.
+    /// Whether its tools are listed; they can be called either way.
+    pub listed: bool,
+    /// Which of its tools are there at all.
     pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
@@ -108,7 +112,7 @@ pub enum Source {
 /// A server inside the process: it makes links like any other.
 pub trait LocalServer: Send + Sync + 'static {
     /// A new link.
-    fn connect(&self, sink: Arc<dyn Sink>) -> Connected;
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
 }
 
 /// Who shares a connection to a legacy server.

@@ -76,26 +76,57 @@ impl Inner {
         frame: &Frame,
         method: Method,
     ) -> Result<Routed, Refusal> {
-        let wanted = Wanted::read(frame, method)?;
-        if let Some(routed) = self.look_up(self.snapshot_for(caller).await.as_ref(), &wanted) {
+        self.find(caller.session(), &Wanted::read(frame, method)?).await
+    }
+
+    /// Where a call of this tool would go, whoever makes it.
+    pub(crate) async fn find_tool(self: &Arc<Self>, session: Option<&Arc<Session>>, name: &str) -> Option<Route> {
+        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
+        let routed = self.find(session, &wanted).await.ok()?;
+        Some(Route { server: routed.server.id, local: routed.target.local.into() })
+    }
+
+    /// The destination of a tool call that names the server, and the tool as that server does.
+    pub(crate) fn route_to(&self, server: &str, local: &str) -> Result<Routed, Refusal> {
+        let server = self.servers.iter().find(|known| known.plan.name == server);
+        let server = server.filter(|server| (server.plan.permits)(local));
+        let server = server.ok_or_else(|| Refusal::UnknownTool(local.to_owned()))?;
+        Ok(Routed {
+            server: Arc::clone(server),
+            target: Target { member: "name", in_ref: false, local: local.to_owned() },
+            exposed: local.to_owned(),
+        })
+    }
+
+    async fn find(self: &Arc<Self>, session: Option<&Arc<Session>>, wanted: &Wanted) -> Result<Routed, Refusal> {
+        let look_up_now = async || {
+            let snapshot = self.snapshot_of(session).await;
+            self.look_up(&snapshot, wanted, || self.current().built_ins_settled())
+        };
+        if let Some(routed) = look_up_now().await {
             return Ok(routed);
         }
         if self.starting() {
             let mut catalogue = self.catalogue.subscribe();
-            let known = catalogue.wait_for(|c| c.settled() || self.look_up(&c.snapshot, &wanted).is_some());
+            let known = catalogue
+                .wait_for(|c| c.settled() || self.look_up(&c.snapshot, wanted, || c.built_ins_settled()).is_some());
             let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
         }
-        self.look_up(self.snapshot_for(caller).await.as_ref(), &wanted).ok_or_else(|| wanted.unknown())
+        look_up_now().await.ok_or_else(|| wanted.unknown())
     }
 
-    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted) -> Option<Routed> {
+    /// `is_whole`: whether a name that is not there is certainly none of our own.
+    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted, is_whole: impl FnOnce() -> bool) -> Option<Routed> {
         let found = match wanted.what {
             What::Tool => snapshot.tool(&wanted.name).cloned(),
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
             What::Resource => snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() }),
         };
         // Alone, a server answers for everything, listed or not.
-        let alone = || self.passthrough.map(|server| Route { server, local: wanted.name.as_str().into() });
+        let alone = || {
+            let server = self.passthrough.filter(|_| is_whole())?;
+            Some(Route { server, local: wanted.name.as_str().into() })
+        };
         let route = found.or_else(alone)?;
         let server = self.server(route.server)?;
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
@@ -108,10 +139,15 @@ impl Inner {
         })
     }
 
+    /// Whether some servers are connected once per session.
+    pub(crate) fn has_isolated(&self) -> bool {
+        self.servers.iter().any(|server| server.plan.isolation == Isolation::Session)
+    }
+
     /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
-    pub(crate) async fn snapshot_for(self: &Arc<Self>, caller: &Caller) -> Arc<Snapshot> {
+    pub(crate) async fn snapshot_of(self: &Arc<Self>, session: Option<&Arc<Session>>) -> Arc<Snapshot> {
         let shared = Arc::clone(&self.current().snapshot);
-        let Caller::Legacy(session) = caller else { return shared };
+        let Some(session) = session else { return shared };
         let isolated: Vec<_> =
             self.servers.iter().filter(|server| server.plan.isolation == Isolation::Session).cloned().collect();
         if isolated.is_empty() {

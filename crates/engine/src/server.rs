@@ -20,6 +20,7 @@ use crate::schedule::{Due, Schedule};
 use crate::session::Session;
 use crate::signals::{Signals, promised};
 use crate::status::ServerState;
+use crate::surroundings::Surroundings;
 
 /// The first pause before a broken server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -170,7 +171,7 @@ impl Server {
                 let introduction = gateway.introduction(own.map(Arc::as_ref));
                 gateway.connector.connect(spec, known, &introduction, &make_sink).await?
             }
-            Source::Local(local) => local.connect(make_sink()),
+            Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
         };
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(Arc::clone(&link));

@@ -115,6 +115,14 @@ impl Caller {
         }
     }
 
+    /// The session, where there is one.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Legacy(session) => Some(session),
+            Self::Modern(_) => None,
+        }
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         match self {
             Self::Legacy(session) => session.revision,

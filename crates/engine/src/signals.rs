@@ -63,7 +63,7 @@ impl Signals {
                     server.cover(Topics::default());
                     server.wake();
                 }
-                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken => {}
+                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
             }
         }
     }

@@ -95,6 +95,11 @@ impl Catalogue {
         self.servers.iter().all(|server| server.settled)
     }
 
+    /// Whether every server that is part of the program has listed or failed.
+    pub(crate) fn built_ins_settled(&self) -> bool {
+        self.servers.iter().filter(|server| server.origin == crate::Origin::BuiltIn).all(|server| server.settled)
+    }
+
     /// One server.
     pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
         self.servers.iter().find(|server| server.id == id)

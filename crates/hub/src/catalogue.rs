@@ -156,7 +156,13 @@ impl Snapshot {
     pub fn public_name(&self, kind: ListKind, server: ServerId, local: &str) -> Option<&str> {
         let place = self.place(server)?;
         let item = self.offers[place].list(kind).place(local)?;
-        self.rendered[place].names(kind)?.get(item).map(AsRef::as_ref)
+        self.rendered[place].names(kind)?.get(item)?.as_deref()
+    }
+
+    /// The tools of a server that nobody can call because another server has their names.
+    pub fn hidden_tools<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = &'a Item> {
+        let hidden = |item: &&Item| self.public_name(ListKind::Tools, offer.server, &item.key).is_none();
+        offer.list(ListKind::Tools).items.iter().filter(|_| offer.yields).filter(hidden)
     }
 
     /// Whose resource a URI is, and what that server calls it: by its prefix, else by the lists of transparent servers,

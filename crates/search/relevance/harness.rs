@@ -1,7 +1,6 @@
-//! Reads the relevance benchmark and measures a ranking against it. Shared by the test and the example.
+//! Reads the relevance benchmark and measures a ranking against it. Shared by the test, the example and `cargo xtask bench`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use serde_json::Value;
 use tidings_search::{Change, Document, Index};
@@ -33,10 +32,13 @@ pub(crate) struct Quality {
     pub(crate) reciprocal_rank: f64,
 }
 
-fn lines(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("relevance").join(file);
-    let text = std::fs::read_to_string(path).expect("the benchmark is part of the crate");
+fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("one JSON value per line")).collect()
+}
+
+/// The definitions of the benchmark: objects with `server` and `tool`.
+pub(crate) fn tools() -> Vec<Value> {
+    lines(include_str!("tools.jsonl"))
 }
 
 /// The tools of the benchmark.
@@ -46,7 +48,7 @@ pub(crate) fn documents() -> Vec<Document> {
         let name = line["tool"]["name"].as_str().expect("a name");
         Document::from_tool(server, &format!("{server}__{name}"), line["tool"].to_string().as_bytes())
     };
-    lines("tools.jsonl").iter().map(document).collect()
+    tools().iter().map(document).collect()
 }
 
 /// The queries of the benchmark.
@@ -62,7 +64,7 @@ pub(crate) fn queries() -> Vec<Query> {
             .collect(),
         set: line["set"].as_str().expect("a set").to_owned(),
     };
-    lines("queries.jsonl").iter().map(query).collect()
+    lines(include_str!("queries.jsonl")).iter().map(query).collect()
 }
 
 /// An index of these documents.

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 8;
 /// Which tool a document is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocId {
-    /// The name under which clients call the tool; unique in the catalogue.
+    /// What the tool is put in and taken out by; unique in the catalogue.
     pub name: String,
     /// The server that offers it.
     pub server: String,

@@ -3,12 +3,16 @@
 //! A tool is found by the words of its name, title, description, parameters and server. Word forms, spelling of compounds
 //! (`snake_case`, `camelCase`, `kebab-case`), prefixes, small typos and everyday synonyms do not matter; see [`Index::search`].
 //!
-//! Not here: what a client may see, schemas of the results, calls. The crate does no I/O and is never on the path of a call.
+//! [`Index`] is the engine; [`ToolIndex`] keeps one in step with the catalogue; [`present`] shows what was found.
+//!
+//! Not here: what a client may see, calls. The crate does no I/O and is never on the path of a call.
 //! Why it is not a search library: `docs/adr/0006-search-engine.md`.
 
 mod document;
+mod follow;
 mod index;
 mod postings;
+mod present;
 mod query;
 mod stem;
 mod synonyms;
@@ -16,4 +20,6 @@ mod typo;
 mod words;
 
 pub use document::{DocId, Document, Parameter};
+pub use follow::{Found, ToolIndex, Update, View};
 pub use index::{Change, Hit, Index};
+pub use present::{present, present_all};

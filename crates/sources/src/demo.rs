@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_engine::LocalServer;
+use tidings_engine::{LocalServer, Surroundings};
 use tidings_proto::{ListKind, Method, Revision, code};
 use tidings_upstream::{Connected, Hello, Sink};
 use tidings_wire::{Frame, Limits, notification};
 use tokio_util::sync::CancellationToken;
 
-use crate::local::{Answers, LocalLink, unknown};
+use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
 
 /// How often the list changes.
 const EVERY: Duration = Duration::from_secs(20);
@@ -25,7 +26,7 @@ struct State {
 }
 
 impl LocalServer for Demo {
-    fn connect(&self, sink: Arc<dyn Sink>) -> Connected {
+    fn connect(&self, sink: Arc<dyn Sink>, _surroundings: Surroundings) -> Connected {
         let server = Arc::new(State { turn: AtomicU64::new(0) });
         let stop = CancellationToken::new();
         tokio::spawn(change_now_and_then(Arc::clone(&server), sink, stop.clone()));
@@ -85,7 +86,7 @@ impl State {
 
 const WELCOME: &str = "demo://welcome";
 
-impl Answers for State {
+impl State {
     fn answer(&self, method: Method, params: &Value) -> Result<Value, (i64, String)> {
         match method {
             Method::List(kind) => {
@@ -105,5 +106,12 @@ impl Answers for State {
             Method::ResourcesRead => Err((code::INVALID_PARAMS, "resource not found".into())),
             other => Err(unknown(other)),
         }
+    }
+}
+
+impl Answers for State {
+    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome> {
+        let outcome = State::answer(&self, request.method, &request.params());
+        Box::pin(std::future::ready(outcome.into()))
     }
 }

@@ -2,5 +2,7 @@
 
 mod demo;
 mod local;
+mod search_tools;
 
 pub use demo::Demo;
+pub use search_tools::SearchTools;

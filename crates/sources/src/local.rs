@@ -6,14 +6,49 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_proto::{Method, code};
-use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing};
+use tidings_upstream::{CallEvent, CallStream, Instead, Link, LinkError, Outgoing};
 use tidings_wire::{Frame, Limits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 
+/// A request to a server in the process.
+pub(crate) struct Request {
+    /// The call, by which the gateway knows who makes it.
+    pub(crate) call: u64,
+    pub(crate) method: Method,
+    pub(crate) frame: Frame,
+}
+
+impl Request {
+    /// The parameters, parsed.
+    pub(crate) fn params(&self) -> Value {
+        let raw = self.frame.params().map(|at| self.frame.raw(at)).unwrap_or(b"{}");
+        serde_json::from_slice(raw).unwrap_or_default()
+    }
+}
+
+/// What becomes of a request.
+pub(crate) enum Outcome {
+    /// A result: a raw JSON object.
+    Result(Bytes),
+    /// An error with its code.
+    Error(i64, String),
+    /// Another tool answers, for the same client and as the same request.
+    Instead(Instead),
+}
+
+impl From<Result<Value, (i64, String)>> for Outcome {
+    fn from(outcome: Result<Value, (i64, String)>) -> Self {
+        match outcome {
+            Ok(result) => Self::Result(result.to_string().into()),
+            Err((code, message)) => Self::Error(code, message),
+        }
+    }
+}
+
 /// What a server in the process must be able to do.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// Answers a request with a result, or with an error code and a message.
-    fn answer(&self, method: Method, params: &Value) -> Result<Value, (i64, String)>;
+    /// Answers a request. Dropping the future cancels it.
+    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome>;
 }
 
 /// The link.
@@ -22,35 +57,19 @@ pub(crate) struct LocalLink<S> {
     pub(crate) stop: CancellationToken,
 }
 
-impl<S: Answers> LocalLink<S> {
-    fn reply(&self, request: &Outgoing) -> Result<Frame, LinkError> {
-        let broken = |error: &dyn std::fmt::Display| LinkError::Protocol(error.to_string());
-        let frame = Frame::parse(request.bytes.clone(), &Limits::default()).map_err(|e| broken(&e))?;
-        let params = frame.params().map(|at| frame.raw(at)).unwrap_or(b"{}");
-        let params: Value = serde_json::from_slice(params).map_err(|e| broken(&e))?;
-        let id = RawId::from(request.id);
-        let bytes = match self.server.answer(request.method, &params) {
-            Ok(mut result) => {
-                result["resultType"] = "complete".into();
-                response(&id, result.to_string().as_bytes())
-            }
-            Err((code, message)) => error_response(Some(&id), code, &message, None),
-        };
-        Frame::parse(bytes, &Limits::default()).map_err(|e| broken(&e))
-    }
-}
-
 impl<S: Answers> Link for LocalLink<S> {
     fn call(&self, request: Outgoing) -> CallStream {
-        let event = match self.reply(&request) {
-            Ok(frame) => CallEvent::Response(frame),
-            Err(error) => CallEvent::Failed(error),
+        let frame = match parse(request.bytes) {
+            Ok(frame) => frame,
+            Err(error) => return CallStream::failed(error),
         };
-        CallStream::new(futures_util::stream::iter([event]))
+        let id = request.id;
+        let answer = Arc::clone(&self.server).answer(Request { call: id, method: request.method, frame });
+        CallStream::new(futures_util::stream::once(async move { event(id, answer.await) }))
     }
 
     fn cancel(&self, _id: u64, _reason: Option<&str>) {
-        // Everything is answered at once.
+        // The stream is dropped, and the answer with it.
     }
 
     fn send(&self, _message: Bytes) {}
@@ -58,6 +77,25 @@ impl<S: Answers> Link for LocalLink<S> {
     fn close(&self) -> BoxFuture<'static, ()> {
         self.stop.cancel();
         Box::pin(std::future::ready(()))
+    }
+}
+
+/// As much as a client may send: it was checked there.
+fn parse(bytes: Bytes) -> Result<Frame, LinkError> {
+    let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+    Frame::parse(bytes, &limits).map_err(|error| LinkError::Protocol(error.to_string()))
+}
+
+fn event(id: u64, outcome: Outcome) -> CallEvent {
+    let id = RawId::from(id);
+    let bytes = match outcome {
+        Outcome::Result(result) => response(&id, &result),
+        Outcome::Error(code, message) => error_response(Some(&id), code, &message, None),
+        Outcome::Instead(instead) => return CallEvent::CallInstead(instead),
+    };
+    match parse(bytes) {
+        Ok(frame) => CallEvent::Response(frame),
+        Err(error) => CallEvent::Failed(error),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where a command gets its answers: from the gateway that is running, else from one started for the occasion.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use tidings_downstream::auth::LOCAL;
 use tidings_engine::{Caller, Gateway, Reply};
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{Method, Revision, headers};
+use tidings_search::ToolIndex;
 use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
@@ -24,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) enum Backend {
     Running(Running),
-    Own(Gateway),
+    Own(Gateway, Arc<ToolIndex>),
 }
 
 impl Backend {
@@ -36,11 +38,13 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        Ok(Self::Own(wiring::prepare(loaded.config)?.start(None)))
+        let prepared = wiring::prepare(loaded.config)?;
+        let index = prepared.index();
+        Ok(Self::Own(prepared.start(None), index))
     }
 
     pub(crate) async fn close(self) {
-        if let Self::Own(gateway) = self {
+        if let Self::Own(gateway, _) = self {
             gateway.shutdown().await;
         }
     }
@@ -48,15 +52,25 @@ impl Backend {
     /// The servers, as the API describes them.
     pub(crate) async fn servers(&self) -> Result<Value, Failure> {
         match self {
-            Self::Own(gateway) => {
+            Self::Own(gateway, _) => {
                 gateway.settled().await;
                 Ok(tidings_admin::describe(gateway))
             }
+            Self::Running(running) => api(running, "servers").await,
+        }
+    }
+
+    /// The tools, as the API describes them: all, or those that fit a query, best first.
+    pub(crate) async fn tools(&self, query: Option<String>) -> Result<Value, Failure> {
+        match self {
+            Self::Own(gateway, index) => {
+                gateway.settled().await;
+                let text = tidings_admin::tools(gateway, index, query, None).await;
+                serde_json::from_str(&text).map_err(Failure::failed)
+            }
             Self::Running(running) => {
-                let request = Request::get(format!("{}/api/v1/servers", running.url))
-                    .header("authorization", format!("Bearer {}", running.token));
-                let text = fetch(running, request, Vec::new()).await?.into_body();
-                serde_json::from_slice(&text).map_err(Failure::failed)
+                let path = query.map_or_else(|| "tools".to_owned(), |query| format!("tools?q={}", encode(&query)));
+                api(running, &path).await
             }
         }
     }
@@ -75,7 +89,7 @@ impl Backend {
                 let name = method.name_param().and_then(|param| params[param].as_str()).unwrap_or_default();
                 self.post(running, method, name, body.to_vec()).await?
             }
-            Self::Own(gateway) => {
+            Self::Own(gateway, _) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
                 let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
@@ -121,22 +135,25 @@ impl Backend {
         }
         Ok(last)
     }
+}
 
-    /// All pages of a list.
-    pub(crate) async fn list(&self, kind: tidings_proto::ListKind) -> Result<Vec<Value>, Failure> {
-        let mut items = Vec::new();
-        let mut params = json!({});
-        loop {
-            let mut page = self.request(Method::List(kind), params).await?;
-            if let Some(Value::Array(more)) = page.get_mut(kind.member()).map(Value::take) {
-                items.extend(more);
-            }
-            match page.get("nextCursor") {
-                Some(cursor) => params = json!({ "cursor": cursor }),
-                None => return Ok(items),
-            }
-        }
+/// What the API of a running gateway says.
+async fn api(running: &Running, path: &str) -> Result<Value, Failure> {
+    let request = Request::get(format!("{}/api/v1/{path}", running.url))
+        .header("authorization", format!("Bearer {}", running.token));
+    let answer = fetch(running, request, Vec::new()).await?;
+    let ok = answer.status().is_success();
+    let value: Value = serde_json::from_slice(&answer.into_body()).map_err(Failure::failed)?;
+    if ok {
+        return Ok(value);
     }
+    Err(Failure::Failed(format!("the gateway at {} refused: {}", running.url, value["detail"])))
+}
+
+/// A value for a query string.
+fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 async fn fetch(running: &Running, request: http::request::Builder, body: Vec<u8>) -> Result<Response<Bytes>, Failure> {

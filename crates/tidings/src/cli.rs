@@ -40,10 +40,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List the tools, or those whose name or description contains all the words of QUERY.
-    #[command(after_help = "Example:\n  tidings tools \"create issue\"")]
+    /// List the tools, or find those that fit QUERY, best first.
+    ///
+    /// A query says in a few words what the tool should do, or is a name. Word forms, small typos and everyday synonyms do
+    /// not matter. It is the search behind `retrieve_tools`, over all tools, listed to clients or not.
+    #[command(
+        after_help = "Examples:\n  tidings tools\n  tidings tools send an email\n  tidings tools --json createIssue"
+    )]
     Tools {
-        /// Words to look for.
+        /// What the tool should do, or its name.
         query: Vec<String>,
         /// Print JSON.
         #[arg(long)]

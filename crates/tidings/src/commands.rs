@@ -5,6 +5,7 @@ mod overview;
 mod serve;
 mod show;
 mod stdio;
+mod tools;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
         Some(Command::Stdio) => stdio::run(&cli).await,
         Some(Command::Servers { json }) => show::servers(&cli, *json).await,
-        Some(Command::Tools { query, json }) => show::tools(&cli, query, *json).await,
+        Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,
         Some(Command::Read { uri, json }) => show::read(&cli, uri, *json).await,
         Some(Command::Check { json }) => check::run(&cli, *json),

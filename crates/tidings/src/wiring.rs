@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidings_config::{Config, Transport};
+use tidings_config::{Config, Expose, Transport};
 use tidings_engine::{Gateway, Isolation, Names, Origin, ServerPlan, Settings, Source};
 use tidings_proto::{Era, Revision, View};
-use tidings_sources::Demo;
+use tidings_search::ToolIndex;
+use tidings_sources::{Demo, SearchTools};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::failure::Failure;
@@ -15,22 +16,35 @@ use crate::failure::Failure;
 pub(crate) struct Prepared {
     config: Config,
     connector: Connector,
+    index: Arc<ToolIndex>,
 }
 
 /// Gets ready to start.
 pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
     let helper = std::env::current_exe().ok();
     let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
-    Ok(Prepared { config, connector })
+    Ok(Prepared { config, connector, index: Arc::default() })
 }
 
 impl Prepared {
+    /// The searchable catalogue of the gateway that is started.
+    pub(crate) fn index(&self) -> Arc<ToolIndex> {
+        Arc::clone(&self.index)
+    }
+
     /// Starts the engine. With no server configured at all it shows the demo. `only_client`: the capabilities and era of
     /// the one client there will be.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>) -> Gateway {
         let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
         if self.config.servers.is_empty() {
-            plans.push(demo());
+            plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
+        }
+        let expose = self.config.gateway.expose;
+        if expose == Expose::Search {
+            plans.iter_mut().for_each(|plan| plan.listed = false);
+        }
+        if expose != Expose::All {
+            plans.push(built_in("tidings", Source::Local(Arc::new(SearchTools::new(self.index)))));
         }
         Gateway::start(settings(&self.config), plans, self.connector, only_client)
     }
@@ -91,22 +105,25 @@ fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
         timeout: server.timeout,
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
+        listed: true,
         permits: Arc::new(move |name| filter.permits(name)),
     })
 }
 
-fn demo() -> ServerPlan {
+/// A part of the program that is a server like any other.
+fn built_in(name: &str, source: Source) -> ServerPlan {
     ServerPlan {
-        source: Source::Local(Arc::new(Demo)),
+        source,
         origin: Origin::BuiltIn,
-        name: "demo".into(),
-        name_prefix: "demo".into(),
-        uri_prefix: "demo".into(),
+        name: name.into(),
+        name_prefix: name.into(),
+        uri_prefix: name.into(),
         transparent_uris: true,
         isolation: Isolation::Auto,
         timeout: None,
         max_timeout: None,
         poll_interval: None,
+        listed: true,
         permits: Arc::new(|_| true),
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::Stream;
 use tidings_wire::{Frame, Kind};
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +15,19 @@ use crate::LinkError;
 /// How many messages may wait for a slow client before notifications of that call are dropped.
 const QUEUE: usize = 1_024;
 
-/// Something that happened to a call. The last two end it.
+/// Another tool to be called in the place of the one that was asked for, for the same client and as the same request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instead {
+    /// The server that has the tool, by its configured name; then `name` is what that server calls it. Without, `name` is
+    /// one that clients use.
+    pub server: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, raw; passed on as they are.
+    pub arguments: Option<Bytes>,
+}
+
+/// Something that happened to a call. The last three end it.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
     /// The server opened a stream that can be resumed, and has said nothing yet.
@@ -25,6 +38,8 @@ pub enum CallEvent {
     Interrupted(Duration),
     /// The connection broke; it will be picked up again.
     Broken,
+    /// Not an answer but who is to give it (servers inside the process only).
+    CallInstead(Instead),
     /// The answer.
     Response(Frame),
     /// There will be no answer.

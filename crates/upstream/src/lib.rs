@@ -15,7 +15,7 @@ mod link;
 mod spec;
 mod stdio;
 
-pub use call::{CallEvent, CallQueue, CallStream, call_channel};
+pub use call::{CallEvent, CallQueue, CallStream, Instead, call_channel};
 pub use connect::{Connected, Connector};
 pub use error::LinkError;
 pub use handshake::{Hello, Introduction};

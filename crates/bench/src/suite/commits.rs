@@ -95,6 +95,8 @@ fn offer(server: u32, version: usize) -> ServerOffer {
         bare: false,
         era: Era::Modern,
         current: true,
+        listed: true,
+        yields: false,
         lists: [
             OfferList::new((0..TOOLS).filter_map(tool).collect(), 0, false),
             OfferList::default(),

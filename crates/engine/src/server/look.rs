@@ -12,6 +12,7 @@ use crate::dirty::{Mark, Marks, Reason};
 use crate::discovery::Lister;
 use crate::gateway::Inner;
 use crate::meters::Outcome;
+use crate::plan::Origin;
 use crate::schedule::{Jitter, Schedule};
 
 impl Server {
@@ -151,6 +152,8 @@ impl Server {
             uris: self.uris.clone(),
             era: live.hello.revision.era(),
             current: true,
+            listed: self.plan.listed,
+            yields: self.plan.origin == Origin::BuiltIn,
             lists,
         }
     }

@@ -56,7 +56,7 @@ impl Listing {
     pub(super) fn assemble(snapshot: &Snapshot, kind: ListKind, revision: Revision) -> Self {
         let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
         let (mut ttl_ms, mut public) = (u64::MAX, true);
-        for of in &snapshot.rendered {
+        for of in snapshot.rendered.iter().filter(|of| of.offer.shows(kind)) {
             let (offer, list) = (&of.offer, of.offer.list(kind));
             let says = offer.era == Era::Modern;
             ttl_ms = ttl_ms.min(if says && offer.current { list.ttl_ms } else { 0 });
@@ -70,7 +70,7 @@ impl Listing {
                 len += segment.len();
             }
         }
-        if snapshot.rendered.is_empty() {
+        if !snapshot.offers.iter().any(|offer| offer.shows(kind)) {
             (ttl_ms, public) = (0, false);
         }
         Self { kind, text: join(&parts, bytes), parts, len, ttl_ms, public }
@@ -97,7 +97,8 @@ impl Listing {
             None => self.len,
             Some(part) if part.of.offer.server.0 > after.server => part.first,
             Some(part) => {
-                part.first + part.of.offer.list(self.kind).items.partition_point(|item| *item.key <= *after.key)
+                let items = &part.of.offer.list(self.kind).items;
+                part.first + part.segment.place(items.partition_point(|item| *item.key <= *after.key))
             }
         }
     }
@@ -108,7 +109,7 @@ impl Listing {
 
     fn key(&self, part: &Part, place: usize) -> PageKey {
         let offer = &part.of.offer;
-        PageKey { server: offer.server.0, key: offer.list(self.kind).items[place].key.to_string() }
+        PageKey { server: offer.server.0, key: offer.list(self.kind).items[part.segment.item(place)].key.to_string() }
     }
 
     /// How many items there are.

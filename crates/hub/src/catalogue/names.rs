@@ -21,8 +21,8 @@ pub struct Route {
     pub local: Box<str>,
 }
 
-/// The public names of one server's items, in the order of its list.
-pub type ShownNames = Arc<[Box<str>]>;
+/// The public names of one server's items, in the order of its list; none where an item is hidden.
+pub type ShownNames = Arc<[Option<Box<str>>]>;
 
 /// Public names, and the other spellings that are understood.
 #[derive(Clone, Debug, Default)]
@@ -35,14 +35,16 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// The table of one list over all servers, in their order: the first configured wins a collision. With it the names
-    /// that are shown, server by server.
+    /// The table of one list over all servers, in their order: the first configured wins a collision, and what is built
+    /// in gives way to all others. With it the names that are shown, server by server.
     pub fn new(offers: &[Arc<ServerOffer>], kind: ListKind) -> (Self, Vec<ShownNames>) {
         let mut table = Self::default();
-        let mut shown = Vec::with_capacity(offers.len());
-        for offer in offers {
-            shown.push(offer.list(kind).items.iter().map(|item| table.add_public(offer, &item.key)).collect());
-            for item in &offer.list(kind).items {
+        let mut shown = vec![ShownNames::default(); offers.len()];
+        let (last, first): (Vec<usize>, Vec<usize>) = (0..offers.len()).partition(|place| offers[*place].yields);
+        for place in first.into_iter().chain(last) {
+            let (offer, items) = (&offers[place], &offers[place].list(kind).items);
+            shown[place] = items.iter().map(|item| table.add_public(offer, &item.key)).collect();
+            for (item, _) in items.iter().zip(&*shown[place]).filter(|(_, name)| name.is_some()) {
                 table.add_aliases(offer, &item.key);
             }
         }
@@ -57,8 +59,9 @@ impl NameTable {
         after: Option<&ServerOffer>,
         kind: ListKind,
     ) -> Option<(Self, ShownNames)> {
-        let same_naming =
-            |(a, b): (&ServerOffer, &ServerOffer)| (&a.name, &a.prefix, a.bare) == (&b.name, &b.prefix, b.bare);
+        let same_naming = |(a, b): (&ServerOffer, &ServerOffer)| {
+            (&a.name, &a.prefix, a.bare, a.yields) == (&b.name, &b.prefix, b.bare, b.yields)
+        };
         if self.displaced || !before.zip(after).is_none_or(same_naming) {
             return None;
         }
@@ -75,7 +78,7 @@ impl NameTable {
         let mut shown = Vec::with_capacity(after.list(kind).items.len());
         for item in &after.list(kind).items {
             if before.is_some_and(|before| before.list(kind).get(&item.key).is_some()) {
-                shown.push(wanted_name(after, &item.key));
+                shown.push(Some(wanted_name(after, &item.key)));
                 continue;
             }
             shown.push(table.add_public(after, &item.key));
@@ -87,10 +90,15 @@ impl NameTable {
         Some((table, shown.into()))
     }
 
-    fn add_public(&mut self, offer: &ServerOffer, local: &str) -> Box<str> {
+    /// `None` when the item gives way to another that has its name.
+    fn add_public(&mut self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+        if offer.yields && self.public.contains_key(&wanted_name(offer, local)) {
+            self.displaced = true;
+            return None;
+        }
         let name = self.free_name(offer, local);
         self.public.insert_mut(name.clone(), Route { server: offer.server, local: local.into() });
-        name
+        Some(name)
     }
 
     fn free_name(&mut self, offer: &ServerOffer, local: &str) -> Box<str> {

@@ -114,6 +114,11 @@ pub struct ServerOffer {
     pub era: Era,
     /// Whether everything here is current; `false` while it is down and its last lists are served.
     pub current: bool,
+    /// Whether its tools are in the lists that clients see. They can be called either way.
+    pub listed: bool,
+    /// Whether it is part of the program: where another server has one of its names, that server wins and its own item is
+    /// hidden.
+    pub yields: bool,
     /// Its lists, by kind.
     pub lists: [OfferList; 4],
 }
@@ -122,5 +127,12 @@ impl ServerOffer {
     /// One of its lists.
     pub fn list(&self, kind: ListKind) -> &OfferList {
         &self.lists[kind as usize]
+    }
+
+    /// Whether a list of it is part of what clients see.
+    pub fn shows(&self, kind: ListKind) -> bool {
+        let withheld = kind == ListKind::Tools && !self.listed;
+        let irrelevant = self.yields && self.list(kind).items.is_empty();
+        !withheld && !irrelevant
     }
 }

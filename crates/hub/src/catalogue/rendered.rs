@@ -26,6 +26,8 @@ pub(super) struct Segment {
     pub(super) text: Bytes,
     /// Where each item ends.
     pub(super) ends: Vec<usize>,
+    /// Which items of the server's list these are; all of them when nothing is said.
+    chosen: Option<Vec<usize>>,
     /// The hash of what it says and whose it is; nothing when it is empty.
     pub(super) mark: Option<Digest>,
 }
@@ -55,27 +57,32 @@ impl Rendered {
 
     fn render(&self, view: ItemView<'_>) -> Segment {
         let mut text = BytesMut::new();
-        let items = &self.offer.list(view.kind).items;
+        let items = if self.offer.shows(view.kind) { &*self.offer.list(view.kind).items } else { &[] };
+        let mut chosen = Vec::new();
         let mut ends = Vec::with_capacity(items.len());
         let mut digests = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
-            if i > 0 {
+            let Some(public_key) = self.public_key(view.kind, i, item) else { continue };
+            if !ends.is_empty() {
                 text.put_u8(b',');
             }
-            let rendered = view.render(&item.raw, &self.public_key(view.kind, i, item));
+            chosen.push(i);
+            let rendered = view.render(&item.raw, &public_key);
             text.put_slice(&rendered);
             digests.push(digest(&rendered, Span::new(0, rendered.len())));
             ends.push(text.len());
         }
         let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());
         let mark = (!digests.is_empty()).then(|| Digest::of_all([owner].iter().chain(&digests)));
-        Segment { text: text.freeze(), ends, mark }
+        let chosen = (chosen.len() < items.len()).then_some(chosen);
+        Segment { text: text.freeze(), ends, chosen, mark }
     }
 
-    fn public_key(&self, kind: ListKind, place: usize, item: &Item) -> String {
-        match self.names(kind).and_then(|names| names.get(place)) {
-            Some(name) => name.to_string(),
-            None => self.offer.uris.outward(&item.key),
+    /// What clients call an item; `None` when it is hidden.
+    fn public_key(&self, kind: ListKind, place: usize, item: &Item) -> Option<String> {
+        match self.names(kind) {
+            Some(names) => names.get(place)?.as_deref().map(str::to_owned),
+            None => Some(self.offer.uris.outward(&item.key)),
         }
     }
 }
@@ -83,6 +90,16 @@ impl Rendered {
 impl Segment {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Which item of the server's list stands at a place here.
+    pub(super) fn item(&self, place: usize) -> usize {
+        self.chosen.as_ref().map_or(place, |chosen| chosen[place])
+    }
+
+    /// The place here of the first item at or after one of the server's list.
+    pub(super) fn place(&self, item: usize) -> usize {
+        self.chosen.as_ref().map_or(item, |chosen| chosen.partition_point(|known| *known < item))
     }
 
     /// Where an item begins.

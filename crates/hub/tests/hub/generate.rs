@@ -28,6 +28,8 @@ pub(crate) fn offer(id: u32, prefix: &str, bare: bool, tools: &[String]) -> Arc<
         uris: UriMap::Prefix(prefix.into()),
         era: Era::Legacy,
         current: true,
+        listed: true,
+        yields: false,
         lists: Default::default(),
     };
     for kind in [ListKind::Tools, ListKind::Prompts] {

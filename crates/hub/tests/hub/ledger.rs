@@ -264,6 +264,8 @@ fn shown(tools: &[&str], revision: Revision) -> ViewDigests {
         uris: UriMap::Transparent,
         era: Era::Legacy,
         current: true,
+        listed: true,
+        yields: false,
         lists,
     };
     Snapshot::new(vec![Arc::new(offer)], View::default()).digests(revision)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asks;
+mod built_ins;
 mod calls;
 mod generate;
 mod increments;

@@ -36,7 +36,7 @@ impl Named<'_> {
     fn public(&self, server: ServerId, local: &str) -> Option<&str> {
         let place = self.offers.iter().position(|offer| offer.server == server)?;
         let item = self.offers[place].list(self.kind).place(local)?;
-        self.shown[place].get(item).map(AsRef::as_ref)
+        self.shown[place].get(item)?.as_deref()
     }
 }
 

@@ -29,14 +29,16 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let demo = config.servers.is_empty();
-    let gateway = wiring::prepare(config)?.start(None);
+    let prepared = wiring::prepare(config)?;
+    let index = prepared.index();
+    let gateway = prepared.start(None);
     let url = format!("http://{address}");
     let announcement = data.announce(&url)?;
     greet(&url, demo);
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others = tidings_admin::router(gateway.clone(), &admin_token, listen.is_loopback());
+    let others = tidings_admin::router(gateway.clone(), index, &admin_token, listen.is_loopback());
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     gateway.shutdown().await;

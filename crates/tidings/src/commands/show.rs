@@ -1,20 +1,20 @@
-//! Commands that use what is behind the gateway: `servers`, `tools`, `call`, `read`.
+//! Commands that use what is behind the gateway: `servers`, `call`, `read`.
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
-use tidings_proto::{ListKind, Method};
+use tidings_proto::Method;
 
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
-const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 
 /// Text in a style, where the terminal has styles.
-fn styled(style: Style, text: &str) -> String {
+pub(super) fn styled(style: Style, text: &str) -> String {
     use std::io::IsTerminal as _;
     if std::io::stdout().is_terminal() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
@@ -59,31 +59,6 @@ fn failed_list(failed: &Value) -> String {
     // Most errors name the list already.
     let what = if error.contains(list) { error.to_owned() } else { format!("{list}: {error}") };
     format!("{what} (retry in {} s)", failed["retry_in"])
-}
-
-pub(super) async fn tools(cli: &Cli, query: &[String], as_json: bool) -> Result<(), Failure> {
-    let backend = Backend::open(cli)?;
-    let listed = backend.list(ListKind::Tools).await;
-    backend.close().await;
-    let words: Vec<String> = query.iter().flat_map(|q| q.split_whitespace()).map(str::to_lowercase).collect();
-    let matches = |tool: &Value| {
-        let text = format!("{} {}", tool["name"], tool["description"]).to_lowercase();
-        words.iter().all(|word| text.contains(word))
-    };
-    let tools: Vec<Value> = listed?.into_iter().filter(matches).collect();
-    if as_json {
-        println!("{:#}", json!({ "tools": tools }));
-        return Ok(());
-    }
-    for tool in &tools {
-        let name = tool["name"].as_str().unwrap_or_default();
-        let first = tool["description"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
-        println!("{}  {first}", styled(BOLD, name));
-    }
-    if tools.is_empty() && !words.is_empty() {
-        return Err(Failure::Failed(format!("no tool matches \"{}\"; `tidings tools` lists all", words.join(" "))));
-    }
-    Ok(())
 }
 
 pub(super) async fn call(cli: &Cli, tool: &str, arguments: Option<&str>, as_json: bool) -> Result<(), Failure> {

@@ -1,0 +1,67 @@
+//! What a server inside the process may know of the gateway around it: snapshots, and who a call comes from.
+
+use std::sync::{Arc, Weak};
+
+use tidings_hub::ServerId;
+use tidings_hub::calls::CallId;
+use tidings_hub::catalogue::{Route, Snapshot};
+use tokio::sync::watch;
+
+use crate::gateway::Inner;
+use crate::session::Session;
+use crate::status::Catalogue;
+
+/// The gateway as one server inside it sees it. Does not keep the gateway alive.
+#[derive(Clone)]
+pub struct Surroundings {
+    gateway: Weak<Inner>,
+    server: ServerId,
+}
+
+/// The catalogue of one caller.
+#[derive(Clone)]
+pub struct CallerView {
+    /// What it sees.
+    pub snapshot: Arc<Snapshot>,
+    /// Whether that is what all see who have no connections of their own.
+    pub shared: bool,
+}
+
+impl Surroundings {
+    pub(crate) fn new(gateway: &Arc<Inner>, server: ServerId) -> Self {
+        Self { gateway: Arc::downgrade(gateway), server }
+    }
+
+    /// Which server this is.
+    pub fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// The catalogue that all clients share; changes can be awaited. `None` when the gateway is gone.
+    pub fn catalogue(&self) -> Option<watch::Receiver<Arc<Catalogue>>> {
+        self.gateway.upgrade().map(|gateway| gateway.catalogue.subscribe())
+    }
+
+    /// The catalogue as whoever makes this call sees it, once the servers have settled.
+    pub async fn view(&self, call: u64) -> Option<CallerView> {
+        let gateway = self.gateway.upgrade()?;
+        if gateway.starting() {
+            gateway.wait_settled().await;
+        }
+        let session = session_of(&gateway, call);
+        let shared = session.is_none() || !gateway.has_isolated();
+        Some(CallerView { snapshot: gateway.snapshot_of(session.as_ref()).await, shared })
+    }
+
+    /// Where a tool leads for whoever makes this call, in any spelling that the router understands.
+    pub async fn find_tool(&self, call: u64, name: &str) -> Option<Route> {
+        let gateway = self.gateway.upgrade()?;
+        let session = session_of(&gateway, call);
+        gateway.find_tool(session.as_ref(), name).await
+    }
+}
+
+fn session_of(gateway: &Inner, call: u64) -> Option<Arc<Session>> {
+    let client = gateway.core.lock().calls.get(CallId(call)).map(|call| call.client)?;
+    gateway.sessions().get(&client).cloned()
+}

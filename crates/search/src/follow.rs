@@ -1,0 +1,202 @@
+//! Keeps an index in step with the catalogue: of each new snapshot only what differs from the last one is read.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_proto::ListKind;
+
+use crate::document::Document;
+use crate::index::{Change, Index};
+
+/// A tool that was found, by its server and that server's name for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The server that offers it.
+    pub server: ServerId,
+    /// What that server calls it.
+    pub local: String,
+    /// How well it fits; comparable only among the results of one search.
+    pub score: f32,
+}
+
+/// How many tools a step of the catalogue added to the index, changed in it and took from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Update {
+    /// Tools that came.
+    pub added: usize,
+    /// Tools that say something else.
+    pub changed: usize,
+    /// Tools that went.
+    pub removed: usize,
+}
+
+impl Update {
+    /// Whether there was nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whose catalogue a snapshot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The one that all clients share.
+    Shared,
+    /// That of one client with connections of its own.
+    Own,
+}
+
+/// The searchable catalogue. A search brings it up to the snapshot it is asked about first, so what a client has been told
+/// of is found, whoever else keeps the index current meanwhile.
+#[derive(Debug, Default)]
+pub struct ToolIndex {
+    shared: Mutex<Followed>,
+    /// Clients with connections of their own see nearly the same as each other; going from one to the next is a small
+    /// difference. Empty as long as there are none.
+    own: Mutex<Followed>,
+}
+
+impl ToolIndex {
+    /// An index of nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Brings the index up to the snapshot that `current` gives.
+    pub fn follow(&self, current: impl FnOnce() -> Arc<Snapshot>) -> Update {
+        let mut followed = self.followed(View::Shared);
+        // Asked for under the lock: a search may have seen a newer one than the caller knew.
+        followed.step(&current())
+    }
+
+    /// The tools of a snapshot that fit a query, best first; see [`Index::search`]. Equally good ones are in the order of
+    /// their servers and names. `wanted` can leave out tools, by server and the server's own name.
+    pub fn search(
+        &self,
+        snapshot: &Snapshot,
+        view: View,
+        query: &str,
+        limit: usize,
+        wanted: impl Fn(&Found) -> bool,
+    ) -> Vec<Found> {
+        let mut followed = self.followed(view);
+        followed.step(snapshot);
+        let mut ask = limit.saturating_add(8);
+        loop {
+            let hits = followed.index.search(query, ask);
+            let exhausted = hits.len() < ask;
+            let mut found: Vec<Found> =
+                hits.into_iter().filter_map(|hit| read_key(&hit.name, hit.score)).filter(&wanted).collect();
+            if found.len() >= limit || exhausted {
+                found.truncate(limit);
+                return found;
+            }
+            ask = ask.saturating_mul(4);
+        }
+    }
+
+    fn followed(&self, view: View) -> MutexGuard<'_, Followed> {
+        let followed = match view {
+            View::Shared => &self.shared,
+            View::Own => &self.own,
+        };
+        followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An index and the offers it was made of, in the order of their servers.
+#[derive(Debug, Default)]
+struct Followed {
+    index: Index,
+    offers: Vec<Arc<ServerOffer>>,
+}
+
+impl Followed {
+    fn step(&mut self, snapshot: &Snapshot) -> Update {
+        let mut step = Step::default();
+        for before in &self.offers {
+            match snapshot.offer(before.server) {
+                Some(after) if Arc::ptr_eq(before, after) => {}
+                Some(after) => step.compare(after, tools(before), tools(after)),
+                None => step.compare(before, tools(before), &[]),
+            }
+        }
+        for after in snapshot.offers() {
+            if self.offers.binary_search_by_key(&after.server, |before| before.server).is_err() {
+                step.compare(after, &[], tools(after));
+            }
+        }
+        let same = |(a, b): (&Arc<ServerOffer>, &Arc<ServerOffer>)| Arc::ptr_eq(a, b);
+        if self.offers.len() != snapshot.offers().len() || !self.offers.iter().zip(snapshot.offers()).all(same) {
+            self.offers = snapshot.offers().to_vec();
+        }
+        if !step.changes.is_empty() {
+            self.index.apply(&step.changes);
+            let Update { added, changed, removed } = step.update;
+            tracing::debug!(added, changed, removed, "tool index updated");
+        }
+        step.update
+    }
+}
+
+fn tools(offer: &ServerOffer) -> &[Item] {
+    &offer.list(ListKind::Tools).items
+}
+
+/// What is to be done to the index.
+#[derive(Default)]
+struct Step {
+    changes: Vec<Change>,
+    update: Update,
+}
+
+impl Step {
+    /// Compares two lists of one server. Both are sorted by key, so one walk over them is enough.
+    fn compare(&mut self, server: &ServerOffer, before: &[Item], after: &[Item]) {
+        let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+        loop {
+            match (old.peek(), new.peek()) {
+                (None, None) => return,
+                (Some(gone), Some(come)) if gone.key == come.key => {
+                    if gone.digest != come.digest {
+                        self.update.changed += 1;
+                        self.put(server, come);
+                    }
+                    old.next();
+                    new.next();
+                }
+                (Some(gone), come) if come.is_none_or(|come| gone.key < come.key) => {
+                    self.update.removed += 1;
+                    self.changes.push(Change::Remove(key(server.server, &gone.key)));
+                    old.next();
+                }
+                (_, Some(come)) => {
+                    self.update.added += 1;
+                    self.put(server, come);
+                    new.next();
+                }
+                // Covered by the guard above: without a newcomer the old one goes.
+                (Some(_), None) => return,
+            }
+        }
+    }
+
+    fn put(&mut self, server: &ServerOffer, item: &Item) {
+        let key = key(server.server, &item.key);
+        self.changes.push(Change::Put(Document::from_tool(&server.name, &key, &item.raw)));
+    }
+}
+
+/// What the index calls a tool. Public names may change when another server's tools do; this does not.
+fn key(server: ServerId, local: &str) -> String {
+    // Of one width, so that the order of keys is the order of servers.
+    format!("{:010}\0{local}", server.0)
+}
+
+fn read_key(key: &str, score: f32) -> Option<Found> {
+    let (server, local) = key.split_once('\0')?;
+    Some(Found { server: ServerId(server.parse().ok()?), local: local.to_owned(), score })
+}

@@ -1,0 +1,204 @@
+//! `retrieve_tools` and `call_tool`: finding a tool by what it does, and calling what was found.
+//!
+//! The index is kept current by a task of the link, and every search brings it up to what its caller may see first. A
+//! call of `call_tool` is not carried out here: the gateway is told which tool to call instead.
+
+mod arguments;
+mod definitions;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tidings_engine::{CallerView, Catalogue, LocalServer, Surroundings};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::Snapshot;
+use tidings_proto::{ListKind, Method, Revision, code};
+use tidings_search::{Found, ToolIndex, View, present, present_all};
+use tidings_upstream::{Connected, Hello, Instead, Sink};
+use tidings_wire::encode_string;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
+use arguments::{Call, Query};
+use definitions::{CALL, RETRIEVE};
+
+/// How many names are suggested in the place of an unknown one.
+const SUGGESTIONS: usize = 3;
+
+/// The server of the two tools.
+pub struct SearchTools {
+    index: Arc<ToolIndex>,
+}
+
+impl SearchTools {
+    /// Searches this index, and keeps it current as long as the link lives.
+    pub fn new(index: Arc<ToolIndex>) -> Self {
+        Self { index }
+    }
+}
+
+impl LocalServer for SearchTools {
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+        let stop = CancellationToken::new();
+        if let Some(catalogue) = surroundings.catalogue() {
+            let (index, own, stop) = (Arc::clone(&self.index), surroundings.server(), stop.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = keep_current(index, catalogue, own) => {}
+                    () = stop.cancelled() => {}
+                }
+                // To let go of the sink is to end the link.
+                drop(sink);
+            });
+        }
+        let server = Arc::new(Tools { index: Arc::clone(&self.index), surroundings });
+        Connected {
+            link: Arc::new(LocalLink { server, stop }),
+            hello: Hello {
+                revision: Revision::MODERN,
+                capabilities: json!({ "tools": {} }),
+                info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
+                instructions: None,
+            },
+        }
+    }
+}
+
+/// Follows the catalogue until the gateway ends.
+async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<Catalogue>>, own: ServerId) {
+    let mut hidden = Vec::new();
+    loop {
+        let now = Arc::clone(&catalogue.borrow_and_update().snapshot);
+        warn_of_hidden(&now, own, &mut hidden);
+        let (index, latest) = (Arc::clone(&index), catalogue.clone());
+        // The first lists may be thousands of tools: not on a thread that serves calls.
+        let step = move || index.follow(|| Arc::clone(&latest.borrow().snapshot));
+        if tokio::task::spawn_blocking(step).await.is_err() {
+            tracing::warn!("the tool index could not be updated; searches bring it up to date themselves");
+        }
+        if catalogue.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Says it when a server's tool takes the place of one of ours, once each time.
+fn warn_of_hidden(snapshot: &Snapshot, own: ServerId, known: &mut Vec<Box<str>>) {
+    let Some(offer) = snapshot.offer(own) else { return };
+    let hidden: Vec<Box<str>> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
+    for name in hidden.iter().filter(|name| !known.contains(name)) {
+        let route = snapshot.tool(name);
+        let winner = route.and_then(|route| snapshot.offer(route.server)).map_or("another", |offer| &*offer.name);
+        tracing::warn!(tool = %name, server = winner, "a server offers a tool of this name; the built-in one is hidden");
+    }
+    *known = hidden;
+}
+
+struct Tools {
+    index: Arc<ToolIndex>,
+    surroundings: Surroundings,
+}
+
+impl Answers for Tools {
+    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            match request.method {
+                Method::List(ListKind::Tools) => Outcome::Result(definitions::list().to_string().into()),
+                Method::ToolsCall => self.call(&request).await,
+                other => Err(unknown(other)).into(),
+            }
+        })
+    }
+}
+
+impl Tools {
+    async fn call(&self, request: &Request) -> Outcome {
+        let name = request.frame.param_str(&["name"]).unwrap_or_default();
+        let outcome = match &*name {
+            RETRIEVE => match Query::read(&request.frame) {
+                Ok(query) => self.retrieve(request.call, query).await,
+                Err(fault) => Err(fault.to_string()),
+            },
+            CALL => match Call::read(&request.frame) {
+                Ok(call) => self.pass_on(request.call, call).await,
+                Err(fault) => Err(fault.to_string()),
+            },
+            other => return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+        };
+        outcome.unwrap_or_else(|problem| failed(&problem))
+    }
+
+    /// The tools that fit, as structured content, and as text for clients that know no other.
+    async fn retrieve(&self, call: u64, query: Query) -> Result<Outcome, String> {
+        let view = self.surroundings.view(call).await.ok_or("the gateway is shutting down")?;
+        let tools = self.search(&view, query.text, query.limit, |snapshot, found| {
+            present(snapshot, found.server, &found.local, Some(found.score))
+        });
+        let structured = present_all(tools.await);
+        let text = encode_string(&structured);
+        let result = format!(
+            r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"structuredContent":{structured}}}"#
+        );
+        Ok(Outcome::Result(result.into()))
+    }
+
+    /// Has the tool called, if there is one.
+    async fn pass_on(&self, request: u64, call: Call) -> Result<Outcome, String> {
+        match self.surroundings.find_tool(request, &call.name).await {
+            Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
+                Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
+            }
+            Some(_) => Ok(Outcome::Instead(Instead { server: None, name: call.name, arguments: call.arguments })),
+            None => Err(self.suggest(request, &call.name).await),
+        }
+    }
+
+    async fn suggest(&self, request: u64, name: &str) -> String {
+        let mut problem = format!("there is no tool {}", encode_string(name));
+        let near = match self.surroundings.view(request).await {
+            Some(view) => {
+                let public = |snapshot: &Snapshot, found: &Found| {
+                    snapshot.public_name(ListKind::Tools, found.server, &found.local).map(str::to_owned)
+                };
+                self.search(&view, name.to_owned(), SUGGESTIONS, public).await
+            }
+            None => Vec::new(),
+        };
+        if !near.is_empty() {
+            problem.push_str(&format!("; did you mean {}?", near.join(" or ")));
+        }
+        problem.push_str(&format!(" Use {RETRIEVE} to find tools by what they do."));
+        problem
+    }
+
+    /// The best tools other than our own, each shown in some way.
+    async fn search<T: Send + 'static>(
+        &self,
+        view: &CallerView,
+        text: String,
+        limit: usize,
+        show: impl Fn(&Snapshot, &Found) -> Option<T> + Send + 'static,
+    ) -> Vec<T> {
+        let (index, own, snapshot) = (Arc::clone(&self.index), self.surroundings.server(), Arc::clone(&view.snapshot));
+        let whose = if view.shared { View::Shared } else { View::Own };
+        let search = move || {
+            let wanted = |found: &Found| {
+                found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
+            };
+            let found = index.search(&snapshot, whose, &text, limit, wanted);
+            found.iter().filter_map(|found| show(&snapshot, found)).collect()
+        };
+        // Usually far below a millisecond, but the first one may have to read thousands of tools.
+        tokio::task::spawn_blocking(search).await.unwrap_or_default()
+    }
+}
+
+/// A failure that the model can read and mend.
+fn failed(problem: &str) -> Outcome {
+    let text = encode_string(problem);
+    Outcome::Result(
+        format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"isError":true}}"#).into(),
+    )
+}

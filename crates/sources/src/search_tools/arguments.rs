@@ -1,0 +1,129 @@
+//! The arguments of the two tools, read and checked.
+
+use bytes::Bytes;
+use tidings_wire::{Frame, is_object};
+
+/// How many tools are returned when nothing is said.
+pub(super) const DEFAULT_LIMIT: usize = 5;
+/// And how many at most.
+pub(super) const MAX_LIMIT: usize = 50;
+/// Longer queries than this are cut: they are pasted texts, and every word of them costs.
+const MAX_QUERY: usize = 1_000;
+
+/// What is wrong with arguments. The words are for the model that wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// There is no query, or nothing in it.
+    Query,
+    /// The limit is not a positive whole number.
+    Limit,
+    /// There is no name.
+    Name,
+    /// The arguments are no object.
+    Arguments,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Query => "`query` must be a string that says what the tool should do, such as \"send an email\"",
+            Self::Limit => "`limit` must be a whole number from 1 to 50",
+            Self::Name => "`name` must be the name of the tool to call, as retrieve_tools gives it",
+            Self::Arguments => "`arguments` must be an object that fits the tool's inputSchema",
+        })
+    }
+}
+
+/// Arguments of `retrieve_tools`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) text: String,
+    pub(super) limit: usize,
+}
+
+impl Query {
+    pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+        let text = frame.param_str(&["arguments", "query"]).ok_or(Fault::Query)?;
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Fault::Query);
+        }
+        let cut = text.floor_char_boundary(MAX_QUERY.min(text.len()));
+        let limit = match frame.param(&["arguments", "limit"]).map(|at| frame.raw(at)) {
+            None | Some(b"null") => DEFAULT_LIMIT,
+            Some(raw) => whole(raw).filter(|limit| *limit >= 1).ok_or(Fault::Limit)?.min(MAX_LIMIT),
+        };
+        Ok(Self { text: text[..cut].to_owned(), limit })
+    }
+}
+
+/// A whole number, also where it is spelled `5.0`.
+fn whole(raw: &[u8]) -> Option<usize> {
+    let number: f64 = std::str::from_utf8(raw).ok()?.parse().ok()?;
+    (number.fract() == 0.0 && number >= 0.0).then_some(number as usize)
+}
+
+/// Arguments of `call_tool`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) arguments: Option<Bytes>,
+}
+
+impl Call {
+    pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+        let name = frame.param_str(&["arguments", "name"]).filter(|name| !name.is_empty()).ok_or(Fault::Name)?;
+        let arguments = match frame.param(&["arguments", "arguments"]) {
+            Some(at) if is_object(frame.bytes(), at) => Some(frame.slice(at)),
+            Some(at) if frame.raw(at) != b"null" => return Err(Fault::Arguments),
+            _ => None,
+        };
+        Ok(Self { name: name.into_owned(), arguments })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use tidings_wire::Limits;
+
+    use super::*;
+
+    fn frame(arguments: &str) -> Frame {
+        let params = format!(r#"{{"name":"x","arguments":{arguments}}}"#);
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        Frame::parse(text, &Limits::default()).unwrap()
+    }
+
+    fn query(arguments: &str) -> Result<(String, usize), Fault> {
+        Query::read(&frame(arguments)).map(|query| (query.text, query.limit))
+    }
+
+    #[test]
+    fn a_query_needs_words_and_a_sensible_limit() {
+        assert_eq!(query(r#"{"query":" send mail "}"#), Ok(("send mail".into(), 5)));
+        assert_eq!(query(r#"{"query":"a","limit":7.0}"#), Ok(("a".into(), 7)));
+        assert_eq!(query(r#"{"query":"a","limit":1000}"#), Ok(("a".into(), 50)));
+        assert_eq!(query(r#"{"query":"a","limit":null}"#), Ok(("a".into(), 5)));
+        for none in ["{}", r#"{"query":"  "}"#, r#"{"query":5}"#, "null"] {
+            assert_eq!(query(none), Err(Fault::Query), "{none}");
+        }
+        for odd in ["0", "-1", "2.5", "\"5\"", "[]"] {
+            assert_eq!(query(&format!(r#"{{"query":"a","limit":{odd}}}"#)), Err(Fault::Limit), "{odd}");
+        }
+        let long = format!(r#"{{"query":"{}"}}"#, "ä".repeat(5_000));
+        assert_eq!(query(&long).unwrap().0.len(), MAX_QUERY);
+    }
+
+    #[test]
+    fn the_arguments_of_a_call_are_taken_as_they_are() {
+        let call = |arguments: &str| Call::read(&frame(arguments)).map(|call| (call.name, call.arguments));
+        let raw = r#"{ "n": 5.00, "n": 1e2 }"#;
+        assert_eq!(call(&format!(r#"{{"name":"t","arguments":{raw}}}"#)), Ok(("t".into(), Some(raw.into()))));
+        assert_eq!(call(r#"{"name":"t"}"#), Ok(("t".into(), None)));
+        assert_eq!(call(r#"{"name":"t","arguments":null}"#), Ok(("t".into(), None)));
+        assert_eq!(call(r#"{"name":"t","arguments":"{}"}"#), Err(Fault::Arguments));
+        assert_eq!(call(r#"{"name":""}"#), Err(Fault::Name));
+        assert_eq!(call(r#"{"arguments":{}}"#), Err(Fault::Name));
+    }
+}

@@ -1,0 +1,158 @@
+//! What `expose` decides: which tools are listed, and so which changes are told.
+
+use serde_json::{Value, json};
+use tidings_testkit::{Client, Server};
+
+use crate::{Follower, call, clients, exposing, office, outside, tool};
+
+async fn listed(client: &Client) -> Vec<String> {
+    let mut names = client.names("tools").await;
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn all_lists_every_tool_and_has_no_built_ins() {
+    let server = office().stdio().await;
+    let other = office().http().await;
+    let gateway = exposing("all").server("office", &server).server("other", &other).serve().await;
+    for client in clients(&gateway).await {
+        let names = listed(&client).await;
+        assert_eq!(names.len(), 8);
+        assert!(!names.iter().any(|name| name.ends_with("_tools") || name == "call_tool"), "{names:?}");
+        assert_eq!(client.call_tool("retrieve_tools", json!({"query": "a"})).await.error_code(), -32602);
+    }
+}
+
+#[tokio::test]
+async fn search_lists_the_built_ins_only_and_every_tool_can_be_called() {
+    let office = office().prompt("p", |call| async move { call.ok_message("hi") }).resource("file:///r", "r");
+    let server = office.stdio().await;
+    let other = Server::builder("other").echo("echo").modern_only().http().await;
+    let gateway = exposing("search").server("office", &server).server("other", &other).serve().await;
+    for client in clients(&gateway).await {
+        assert_eq!(listed(&client).await, ["call_tool", "retrieve_tools"]);
+        assert_eq!(client.names("prompts").await, ["office__p"], "prompts and resources are as ever");
+        assert_eq!(client.names("resources").await, ["office+file:///r"]);
+        assert_eq!(client.call_tool("office__book_room", json!({"text": "5"})).await.text(), "book_room: 5");
+    }
+}
+
+#[tokio::test]
+async fn both_lists_everything() {
+    let server = office().stdio().await;
+    let gateway = exposing("both").server("office", &server).serve().await;
+    let all = ["book_room", "call_tool", "createInvoice", "list_holidays", "retrieve_tools", "send_message"];
+    for client in clients(&gateway).await {
+        assert_eq!(listed(&client).await, all);
+    }
+}
+
+// S0.2; architecture invariant 2
+#[tokio::test]
+async fn a_change_that_no_client_sees_is_told_to_nobody() {
+    for build in [|| office(), || office().modern_only()] {
+        let server = build().resource("file:///r", "r").stdio().await;
+        let gateway = exposing("search").server("office", &server).serve().await;
+        let followers = Follower::all(&gateway).await;
+        let told: Vec<usize> = followers.iter().map(|follower| follower.count("tools")).collect();
+        server.put_tool(tool("new", "Something new."));
+        server.remove_tool("book_room");
+        server.list_changed("tools");
+        // What is said next shows that nothing was said before.
+        let resources: Vec<usize> = followers.iter().map(|follower| follower.count("resources")).collect();
+        server.put_resource(tidings_testkit::Tool::resource("file:///s", "s"));
+        server.list_changed("resources");
+        for ((follower, tools), resources) in followers.iter().zip(told).zip(resources) {
+            follower.heard("resources", resources + 1).await;
+            assert_eq!(follower.count("tools"), tools, "{}", follower.client.revision());
+            assert_eq!(call(&follower.client, "new", json!({})).await.text(), "new: ");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_wins_the_name_of_a_built_in_and_it_is_reported() {
+    let server = office().entry_tool(tool("call_tool", "Rings somebody up.")).stdio().await;
+    let gateway = exposing("both").server("office", &server).serve().await;
+    let is_warning = |line: &String| line.contains("WARN") && line.contains("call_tool") && line.contains("office");
+    gateway.stderr().wait_for("a warning about the name", is_warning).await;
+    for client in clients(&gateway).await {
+        let tools = client.list("tools").await;
+        let named: Vec<&Value> = tools.iter().filter(|t| t["name"].as_str().unwrap().contains("call_tool")).collect();
+        assert_eq!(named.len(), 1, "{named:?}");
+        assert_eq!(named[0]["description"], "Rings somebody up.");
+        assert_eq!(client.call_tool("call_tool", json!({"text": "ann"})).await.text(), "call_tool: ann");
+        assert!(client.names("tools").await.contains(&"retrieve_tools".to_owned()), "the other one is still there");
+    }
+    let servers = outside::api(&gateway, "servers").await.1;
+    let built_in = servers["servers"].as_array().unwrap().iter().find(|s| s["source"] == "built-in").unwrap();
+    assert_eq!(built_in["hidden_tools"], json!(["call_tool"]));
+    let status = outside::api(&gateway, "status").await.1;
+    assert_eq!(status["hidden_tools"], json!([{"name": "call_tool", "by": "office"}]));
+
+    // When the server gives the name up, the built-in is there again.
+    let follower = Follower::begin(gateway.client().connect().await).await;
+    server.remove_tool("call_tool");
+    server.list_changed("tools");
+    follower.heard("tools", 2).await;
+    assert_eq!(call(&follower.client, "book_room", json!({"text": "5"})).await.text(), "book_room: 5");
+}
+
+#[tokio::test]
+async fn prefixed_names_do_not_clash() {
+    let one = office().entry_tool(tool("call_tool", "Rings somebody up.")).stdio().await;
+    let two = Server::builder("two").echo("echo").stdio().await;
+    let gateway = exposing("both").server("one", &one).server("two", &two).serve().await;
+    let client = gateway.client().connect().await;
+    let names = client.names("tools").await;
+    assert!(names.contains(&"one__call_tool".to_owned()) && names.contains(&"call_tool".to_owned()), "{names:?}");
+    assert_eq!(call(&client, "one__call_tool", json!({"text": "ann"})).await.text(), "call_tool: ann");
+}
+
+// S2.7
+#[tokio::test]
+async fn a_single_server_keeps_its_identity_beside_the_built_ins() {
+    let server = office().instructions("Be polite.").stdio().await;
+    let gateway = exposing("search").server("office", &server).serve().await;
+    let client = gateway.client().connect().await;
+    let introduced = client.initialize_result();
+    assert_eq!(
+        (&introduced["serverInfo"]["name"], &introduced["instructions"]),
+        (&json!("office"), &json!("Be polite."))
+    );
+    let prompts = Server::builder("p").prompt("p", |call| async move { call.ok_message("hi") });
+    let only_prompts = prompts.capabilities(json!({"prompts": {}})).stdio().await;
+    let gateway = exposing("search").server("p", &only_prompts).serve().await;
+    let client = gateway.client().connect().await;
+    assert!(client.initialize_result()["capabilities"]["tools"].is_object(), "the built-ins are tools");
+}
+
+#[tokio::test]
+async fn how_long_a_list_is_fresh_is_up_to_those_who_are_in_it() {
+    let build = |prompts: u64| {
+        Server::builder("one")
+            .modern_only()
+            .echo("echo")
+            .prompt("p", |call| async move { call.ok_message("hi") })
+            .on_raw("prompts/list", move |call| {
+                let list = json!({"prompts": [{"name": "p"}], "ttlMs": prompts, "cacheScope": "public"});
+                let answer = call.ok(list);
+                async move { answer }
+            })
+            .on_raw("tools/list", |call| {
+                let tool = json!({"name": "echo", "inputSchema": {"type": "object"}});
+                let answer = call.ok(json!({"tools": [tool], "ttlMs": 0, "cacheScope": "private"}));
+                async move { answer }
+            })
+    };
+    let server = build(60_000).stdio().await;
+    for (expose, fresh, scope) in [("search", true, "public"), ("both", false, "private")] {
+        let gateway = exposing(expose).server("one", &server).serve().await;
+        let client = gateway.client().modern().connect().await;
+        let list = async |kind: &str| client.request(&format!("{kind}/list"), json!({})).await.result();
+        let (prompts, tools) = (list("prompts").await, list("tools").await);
+        assert!(prompts["ttlMs"].as_u64().unwrap() > 0 && prompts["cacheScope"] == "public", "{prompts}");
+        assert_eq!((tools["ttlMs"].as_u64().unwrap() > 0, &tools["cacheScope"]), (fresh, &json!(scope)));
+    }
+}

@@ -1,0 +1,133 @@
+//! `retrieve_tools` and `call_tool` through the real gateway: what is found is true now, and can be called.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod calling;
+mod current;
+mod exposure;
+mod finding;
+mod outside;
+
+use serde_json::{Value, json};
+use tidings_testkit::{
+    Client, Exchange, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, Tool, V2025_06_18, is_modern,
+};
+
+const QUICK: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"";
+
+/// A gateway with this `expose`, and short windows.
+fn exposing(expose: &str) -> GatewayBuilder {
+    Gateway::builder().toml(&format!("[gateway]\nexpose = \"{expose}\"\n{QUICK}"))
+}
+
+fn tool(name: &str, description: &str) -> Tool {
+    let definition = json!({"name": name, "description": description,
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}});
+    let answer = name.to_owned();
+    Tool::raw(&definition.to_string(), move |call| {
+        let text = format!("{answer}: {}", call.argument("text").as_str().unwrap_or_default());
+        async move { call.ok_text(&text) }
+    })
+}
+
+/// A server with a few tools of the office.
+fn office() -> ServerBuilder {
+    Server::builder("office")
+        .entry_tool(tool("send_message", "Sends a short note to a colleague."))
+        .entry_tool(tool("createInvoice", "Bills a customer for goods or services."))
+        .entry_tool(tool("list_holidays", "Public holidays of a country and year."))
+        .entry_tool(tool("book_room", "Reserves a meeting room for some hours."))
+}
+
+/// The same server in both eras on both transports.
+async fn office_servers() -> Vec<Server> {
+    vec![
+        office().stdio().await,
+        office().http().await,
+        office().modern_only().stdio().await,
+        office().modern_only().http().await,
+    ]
+}
+
+/// Clients of both eras over HTTP and on stdio.
+async fn clients(gateway: &Gateway) -> Vec<Client> {
+    vec![
+        gateway.client().connect().await,
+        gateway.client().revision(V2025_06_18).connect().await,
+        gateway.client().modern().connect().await,
+        gateway.stdio().connect().await,
+        gateway.stdio().modern().connect().await,
+    ]
+}
+
+/// What a search gives, by the text that every revision has; fails when the structured content says something else.
+async fn retrieve(client: &Client, query: &str) -> Vec<Value> {
+    let answer = client.call_tool("retrieve_tools", json!({ "query": query })).await;
+    let said: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(answer.result()["structuredContent"], said);
+    said["tools"].as_array().unwrap().clone()
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+async fn found(client: &Client, query: &str) -> Vec<String> {
+    names(&retrieve(client, query).await).into_iter().map(str::to_owned).collect()
+}
+
+/// A call through `call_tool`, begun.
+fn start<'a>(client: &'a Client, name: &str, arguments: Value) -> tidings_testkit::RequestBuilder<'a> {
+    let mut params = json!({"name": "call_tool", "arguments": {"name": name}});
+    params["arguments"]["arguments"] = arguments;
+    client.call("tools/call").params(params)
+}
+
+async fn call(client: &Client, name: &str, arguments: Value) -> Exchange {
+    start(client, name, arguments).send().await
+}
+
+/// The text of a result that says it failed.
+fn failure(answer: &Exchange) -> String {
+    assert_eq!(answer.result()["isError"], true, "{answer:?}");
+    answer.text()
+}
+
+/// A client that hears what is announced to it.
+struct Follower {
+    client: Client,
+    _stream: Option<Pending>,
+}
+
+impl Follower {
+    async fn begin(client: Client) -> Self {
+        if is_modern(&client.revision()) {
+            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
+            listen.next_method("notifications/subscriptions/acknowledged").await;
+            return Self { client, _stream: Some(listen) };
+        }
+        let on_http = client.received().iter().all(|received| received.stream != "stdio");
+        let stream = if on_http { Some(client.open_get().await) } else { None };
+        let follower = Self { client, _stream: stream };
+        for kind in ["tools", "prompts", "resources"] {
+            follower.heard(kind, 1).await;
+        }
+        follower
+    }
+
+    async fn all(gateway: &Gateway) -> Vec<Self> {
+        let mut followers = Vec::new();
+        for client in clients(gateway).await {
+            followers.push(Self::begin(client).await);
+        }
+        followers
+    }
+
+    fn count(&self, kind: &str) -> usize {
+        self.client.count(&format!("notifications/{kind}/list_changed"))
+    }
+
+    async fn heard(&self, kind: &str, nth: usize) {
+        self.client.wait_for_method(&format!("notifications/{kind}/list_changed"), nth).await;
+    }
+}
