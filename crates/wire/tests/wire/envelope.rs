@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use proptest::prelude::*;
-use tidings_wire::{Frame, FrameFault, Kind, Limits, Message};
+use tidings_wire::{Frame, FrameFault, Kind, Limits, Message, ObjectEdit, Patch};
 
 use crate::checks;
 use crate::generate::{Range, json, message, mutated};
@@ -128,5 +128,49 @@ proptest! {
         prop_assume!(params.trim_start().starts_with(['{', '[']));
         let frame = parse(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#));
         prop_assert_eq!(frame.raw(frame.params().unwrap()), params.trim_matches([' ', '\t', '\r', '\n']).as_bytes());
+    }
+}
+
+/// Params in which `_meta` stands several times and in several spellings, among more members than are remembered.
+fn params() -> impl Strategy<Value = String> {
+    let key =
+        proptest::sample::select(vec![r#""_meta""#, r#""\u005fmeta""#, r#""a""#, r#""\u0061""#, r#""b""#, r#""c""#]);
+    let value =
+        proptest::sample::select(vec!["1", r#"{"a": 2, "\u0062": 3}"#, "{}", r#"{"a":{"a":4}, "a":5}"#, "[1,{}]"]);
+    let few = proptest::collection::vec((key.clone(), value.clone()), 0..5);
+    let many = proptest::collection::vec((key, value), 14..20);
+    prop_oneof![few, many].prop_map(|members| {
+        let members: Vec<String> = members.into_iter().map(|(key, value)| format!("{key} : {value}")).collect();
+        format!("{{{}}}", members.join(" , "))
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_remembered_of_a_message_is_what_a_scan_finds(params in params(), result in any::<bool>()) {
+        let text = match result {
+            true => format!(r#"{{"jsonrpc":"2.0","id":1,"result":{params}}}"#),
+            false => format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#),
+        };
+        let frame = Frame::parse(text, &Limits::default()).unwrap();
+        let whole = frame.params().or(frame.outcome()).unwrap();
+        for name in ["_meta", "a", "b", "c", "d"] {
+            let found = tidings_wire::get(frame.bytes(), whole, name);
+            prop_assert_eq!(frame.get(whole, name), found);
+            let Some(inner) = found else { continue };
+            for name in ["a", "b"] {
+                prop_assert_eq!(frame.get(inner, name), tidings_wire::get(frame.bytes(), inner, name));
+            }
+            for span in [whole, inner] {
+                let (mut one, mut two) = (Patch::new(), Patch::new());
+                let mut edit = frame.edit(span);
+                edit.set("a", "9").remove("b");
+                edit.finish(&mut one);
+                let mut edit = ObjectEdit::new(frame.bytes(), span);
+                edit.set("a", "9").remove("b");
+                edit.finish(&mut two);
+                prop_assert_eq!(one.apply(frame.bytes()), two.apply(frame.bytes()));
+            }
+        }
     }
 }
