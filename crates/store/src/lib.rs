@@ -1,0 +1,19 @@
+//! The embedded store of a data directory: one file, `tidings.redb`, and one table per subject.
+//!
+//! The first process on a data directory owns the file; another one runs without it and says so. A file that can not be
+//! read is moved aside, reported, and never fatal.
+//!
+//! - [`Store`] opens the file. It blocks, so it is for the start of a process or a thread of its own.
+//! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
+
+mod log;
+mod record;
+mod since;
+mod store;
+mod tables;
+
+pub use log::{ChangeLog, Limits, LogError, Tail};
+pub use record::{ChangedItem, FieldChange, Record};
+pub use since::{Since, SinceError};
+pub use store::{Store, StoreError};
+pub use tables::changes::{From, Query, Row, Rows};

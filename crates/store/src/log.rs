@@ -1,0 +1,304 @@
+//! The change log: whoever has a change hands it over and goes on; one thread numbers and writes it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::record::Record;
+use crate::store::Store;
+use crate::tables::changes::{From, Query, Row, Rows, Shelf};
+
+/// How long a reader waits for the store to be opened.
+const OPENING: Duration = Duration::from_secs(10);
+/// How long the end waits for the last write.
+const CLOSING: Duration = Duration::from_secs(5);
+/// What a follower reads at a time.
+const BATCH: usize = 64;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// How much is kept.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// For how long.
+    pub max_age: Duration,
+    /// How many changes.
+    pub max_rows: u64,
+    /// How many bytes.
+    pub max_bytes: u64,
+    /// How many changes may wait to be written.
+    pub max_waiting: usize,
+    /// How many bytes of them.
+    pub max_waiting_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_age: Duration::from_secs(30 * 24 * 60 * 60),
+            max_rows: 100_000,
+            max_bytes: 64 << 20,
+            max_waiting: 4_096,
+            max_waiting_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Why the log can not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// It is not open yet.
+    #[error("the change log is still being opened")]
+    Opening,
+    /// The file does not give it.
+    #[error("the change log can not be read: {0}")]
+    Unreadable(String),
+    /// It is closed.
+    #[error("the change log is closed")]
+    Closed,
+}
+
+/// The log. Clones are handles to the same one; it is closed when the last is dropped.
+#[derive(Clone, Debug)]
+pub struct ChangeLog(Arc<Owner>);
+
+#[derive(Debug)]
+struct Owner(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: Limits,
+    /// Bounded by `limits`. What does not fit, or can not be written, is counted; the log says so, and so does the next
+    /// change that is written.
+    queue: Mutex<Queue>,
+    bell: Condvar,
+    shelf: OnceLock<Shelf>,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Record>,
+    bytes: usize,
+    lost: u64,
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Opening,
+    /// The newest number that can be read.
+    Open(u64),
+    Closed,
+}
+
+impl ChangeLog {
+    /// Starts the log's thread, which begins by opening the store.
+    pub fn start(open: impl FnOnce() -> Store + Send + 'static, limits: Limits) -> Self {
+        let shared = Arc::new(Shared {
+            limits,
+            queue: Mutex::default(),
+            bell: Condvar::new(),
+            shelf: OnceLock::new(),
+            progress: watch::Sender::new(Progress::Opening),
+        });
+        let writer = Writer(Arc::clone(&shared));
+        let spawned = std::thread::Builder::new().name("change-log".into()).spawn(move || writer.run(open));
+        if let Err(error) = spawned {
+            // The writer was dropped with its closure, so the log is closed and says so to whoever asks.
+            tracing::error!(%error, "no thread for the change log; changes are not recorded");
+        }
+        Self(Arc::new(Owner(shared)))
+    }
+
+    /// Reads a store that no log was started for. Blocks.
+    pub fn look(store: &Store, query: Query) -> Result<Rows, LogError> {
+        Shelf::new(store).read(query).map_err(|error| LogError::Unreadable(error.to_string()))
+    }
+
+    /// Hands over a change. Does not wait.
+    pub fn append(&self, record: Record) {
+        let shared = &self.0.0;
+        let mut queue = shared.queue();
+        if queue.closed {
+            return;
+        }
+        let weight = record.weight();
+        let full = queue.waiting.len() >= shared.limits.max_waiting
+            || queue.bytes.saturating_add(weight) > shared.limits.max_waiting_bytes;
+        if full {
+            queue.lost += 1;
+            tracing::error!(server = %record.server, kind = %record.kind, "too many changes wait to be recorded; one is lost");
+        } else {
+            queue.bytes += weight;
+            queue.waiting.push_back(record);
+        }
+        shared.bell.notify_one();
+    }
+
+    /// Reads.
+    pub async fn read(&self, query: Query) -> Result<Rows, LogError> {
+        self.opened().await?;
+        let shared = Arc::clone(&self.0.0);
+        let read = tokio::task::spawn_blocking(move || match shared.shelf.get() {
+            Some(shelf) => shelf.read(query).map_err(|error| LogError::Unreadable(error.to_string())),
+            None => Err(LogError::Closed),
+        });
+        read.await.unwrap_or_else(|error| Err(LogError::Unreadable(error.to_string())))
+    }
+
+    /// Reads on from a number, or from now on.
+    pub async fn follow(&self, after: Option<u64>) -> Result<Tail, LogError> {
+        let last = self.opened().await?;
+        // A number from another log, or from the future, means now.
+        let cursor = after.unwrap_or(last).min(last);
+        Ok(Tail { log: self.clone(), cursor, progress: self.0.0.progress.subscribe() })
+    }
+
+    /// Waits until everything handed over is written, and takes no more.
+    pub async fn close(&self) {
+        self.0.0.close();
+        let mut progress = self.0.0.progress.subscribe();
+        // Nobody need wait for a store that nothing is written to.
+        if *progress.borrow() == Progress::Opening && self.0.0.queue().waiting.is_empty() {
+            return;
+        }
+        let closed = progress.wait_for(|progress| *progress == Progress::Closed);
+        if tokio::time::timeout(CLOSING, closed).await.is_err() {
+            tracing::error!("the last changes could not be written in time");
+        }
+    }
+
+    /// The newest number, once the store is open.
+    async fn opened(&self) -> Result<u64, LogError> {
+        let mut progress = self.0.0.progress.subscribe();
+        let opened = progress.wait_for(|progress| *progress != Progress::Opening);
+        match tokio::time::timeout(OPENING, opened).await {
+            Ok(Ok(state)) => match *state {
+                Progress::Open(last) => Ok(last),
+                Progress::Opening | Progress::Closed => Err(LogError::Closed),
+            },
+            Ok(Err(_)) => Err(LogError::Closed),
+            Err(_) => Err(LogError::Opening),
+        }
+    }
+}
+
+/// One reader that follows. Between two reads it holds nothing but its place, so a slow one costs only itself.
+#[derive(Debug)]
+pub struct Tail {
+    log: ChangeLog,
+    cursor: u64,
+    progress: watch::Receiver<Progress>,
+}
+
+impl Tail {
+    /// The next changes, at least one. Can be dropped and called again without loss.
+    pub async fn next(&mut self) -> Result<Vec<Row>, LogError> {
+        loop {
+            // Marked before the read: what is written meanwhile rings again.
+            if *self.progress.borrow_and_update() == Progress::Closed {
+                return Err(LogError::Closed);
+            }
+            let query = Query { from: From::After(self.cursor), limit: BATCH, max_bytes: BATCH_BYTES };
+            let rows = self.log.read(query).await?.rows;
+            if let Some(row) = rows.last() {
+                self.cursor = row.seq;
+                return Ok(rows);
+            }
+            self.progress.changed().await.map_err(|_| LogError::Closed)?;
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.queue().closed = true;
+        self.bell.notify_one();
+    }
+
+    /// Waits for something to write; `None` at the end.
+    fn take(&self) -> Option<(Vec<Record>, u64)> {
+        let mut queue = self.queue();
+        loop {
+            if !queue.waiting.is_empty() {
+                queue.bytes = 0;
+                let waiting = std::mem::take(&mut queue.waiting).into();
+                return Some((waiting, std::mem::take(&mut queue.lost)));
+            }
+            if queue.closed {
+                return None;
+            }
+            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+struct Writer(Arc<Shared>);
+
+impl Writer {
+    fn run(self, open: impl FnOnce() -> Store) {
+        let shelf = self.0.shelf.get_or_init(|| Shelf::new(&open()));
+        let mut last = match shelf.last() {
+            Ok(last) => last,
+            Err(error) => {
+                tracing::error!(%error, "the change log can not be read; changes are not recorded");
+                return;
+            }
+        };
+        self.0.progress.send_replace(Progress::Open(last));
+        while let Some((records, lost)) = self.0.take() {
+            let count = records.len() as u64;
+            match self.write(shelf, last, records, lost) {
+                Ok(newest) => {
+                    last = newest;
+                    self.0.progress.send_replace(Progress::Open(last));
+                }
+                Err(error) => {
+                    tracing::error!(%error, count, "changes could not be recorded");
+                    // Whether they are on disk after all is not known, so their numbers are not used again.
+                    last += count;
+                    self.0.queue().lost += lost + count;
+                }
+            }
+        }
+    }
+
+    fn write(&self, shelf: &Shelf, last: u64, records: Vec<Record>, mut lost: u64) -> Result<u64, redb::Error> {
+        let mut seq = last;
+        let mut rows = Vec::with_capacity(records.len());
+        for mut record in records {
+            seq += 1;
+            record.seq = seq;
+            record.lost = std::mem::take(&mut lost);
+            let time = u64::try_from(record.time.as_millisecond()).unwrap_or_default();
+            match serde_json::to_vec(&record) {
+                Ok(json) => rows.push(Row { seq, time, json: json.into() }),
+                Err(error) => tracing::error!(%error, "a change could not be written down"),
+            }
+        }
+        let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
+        shelf.append(rows, &self.0.limits, now)?;
+        Ok(seq)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Also when the thread panicked or was never started.
+        self.0.queue().closed = true;
+        self.0.progress.send_replace(Progress::Closed);
+    }
+}

@@ -1,0 +1,81 @@
+//! One change, as it is kept and shown.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What one commit changed in one list of one server. Names are the server's own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number: higher than that of every earlier change, and never given twice. The log sets it.
+    #[serde(default)]
+    pub seq: u64,
+    /// When the new state could be read.
+    pub time: Timestamp,
+    /// The configured name of the server.
+    pub server: String,
+    /// `tools`, `prompts`, `resources` or `resource_templates`.
+    pub kind: String,
+    /// What came.
+    pub added: Vec<String>,
+    /// What went.
+    pub removed: Vec<String>,
+    /// What says something else now.
+    pub changed: Vec<ChangedItem>,
+    /// How many names were left out of the three lists because there were too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u64,
+    /// How many changes before this one could not be recorded. The log sets it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+/// One item that is there before and after.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangedItem {
+    /// What the server calls it.
+    pub name: String,
+    /// The members that differ, sorted.
+    pub fields: Vec<String>,
+    /// How they differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diff: Vec<FieldChange>,
+}
+
+/// One member before and after; absent where it did not exist.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// The member's name.
+    pub field: String,
+    /// Its value before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<RawValue>>,
+    /// Its value now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Box<RawValue>>,
+    /// Whether the values are left out because they are too large.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl Record {
+    /// About how much memory it takes while it waits to be written.
+    pub(crate) fn weight(&self) -> usize {
+        let names = self.added.iter().chain(&self.removed).map(|name| name.len() + 24).sum::<usize>();
+        let changed = self.changed.iter().map(ChangedItem::weight).sum::<usize>();
+        self.server.len() + names + changed + 128
+    }
+}
+
+impl ChangedItem {
+    fn weight(&self) -> usize {
+        let raw = |value: &Option<Box<RawValue>>| value.as_ref().map_or(0, |raw| raw.get().len());
+        let diff = self.diff.iter().map(|d| d.field.len() + raw(&d.before) + raw(&d.after) + 64).sum::<usize>();
+        self.name.len() + self.fields.iter().map(|field| field.len() + 24).sum::<usize>() + diff + 64
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

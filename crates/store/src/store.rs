@@ -1,0 +1,141 @@
+//! Opening the file.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use redb::{Builder, Database, DatabaseError, StorageError};
+
+/// The file in the data directory.
+const FILE: &str = "tidings.redb";
+/// The default would be a gigabyte.
+const CACHE: usize = 4 << 20;
+/// How often a file that is in use is tried again.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// An open store, or the memory that stands in for it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    database: Option<Arc<Database>>,
+    /// The least number that nothing of an earlier, lost store had.
+    floor: u64,
+}
+
+/// Why a store can not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has it open.
+    #[error("{0} is in use by another process")]
+    InUse(PathBuf),
+    /// It is not what it should be.
+    #[error("{path} can not be read: {reason}")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file system refuses.
+    #[error("{path}: {reason}")]
+    Unavailable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Store {
+    /// Opens or makes the store of a data directory. Whatever is wrong is reported in the log, and memory is used instead;
+    /// `patience` is for another process that is about to leave.
+    pub fn open(directory: &Path, patience: Duration) -> Self {
+        let path = directory.join(FILE);
+        let until = Instant::now() + patience;
+        loop {
+            match open(&path, true) {
+                Ok(database) => return Self { database: Some(Arc::new(database)), floor: 0 },
+                Err(StoreError::InUse(_)) if Instant::now() < until => std::thread::sleep(RETRY),
+                Err(StoreError::InUse(_)) => {
+                    tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
+                    return Self::in_memory();
+                }
+                Err(StoreError::Broken { reason, .. }) => return Self::start_over(&path, &reason),
+                Err(error @ StoreError::Unavailable { .. }) => {
+                    tracing::error!(%error, "no store; changes are kept in memory");
+                    return Self::in_memory();
+                }
+            }
+        }
+    }
+
+    /// Nothing that outlives the process.
+    pub fn in_memory() -> Self {
+        Self { database: None, floor: 0 }
+    }
+
+    /// The store of a data directory if there is one, for a short look. Makes and moves nothing.
+    pub fn existing(directory: &Path) -> Result<Option<Self>, StoreError> {
+        let path = directory.join(FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Ok(Some(Self { database: Some(Arc::new(open(&path, false)?)), floor: 0 }))
+    }
+
+    /// Whether what is written outlives the process.
+    pub fn is_kept(&self) -> bool {
+        self.database.is_some()
+    }
+
+    pub(crate) fn database(&self) -> Option<&Arc<Database>> {
+        self.database.as_ref()
+    }
+
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Moves a broken file aside and begins a new one.
+    fn start_over(path: &Path, reason: &str) -> Self {
+        let now = Timestamp::now().as_second();
+        let aside = path.with_extension(format!("redb.broken-{now}"));
+        if let Err(error) = std::fs::rename(path, &aside) {
+            tracing::error!(path = %path.display(), %reason, %error, "the store is broken and can not be moved aside");
+            return Self::in_memory();
+        }
+        tracing::error!(%reason, aside = %aside.display(), "the store was broken; it was moved aside and a new one begun");
+        match open(path, true) {
+            // How far the lost log had counted is not known; it was fewer than seconds have passed since 1970.
+            Ok(database) => Self { database: Some(Arc::new(database)), floor: u64::try_from(now).unwrap_or_default() },
+            Err(error) => {
+                tracing::error!(%error, "no store; changes are kept in memory");
+                Self::in_memory()
+            }
+        }
+    }
+}
+
+fn open(path: &Path, create: bool) -> Result<Database, StoreError> {
+    let broken = |reason: String| StoreError::Broken { path: path.to_owned(), reason };
+    let unavailable = |error: io::Error| StoreError::Unavailable { path: path.to_owned(), reason: error.to_string() };
+    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(unavailable)?;
+    // A file that is damaged in the right place makes the library panic.
+    let opened = catch_unwind(AssertUnwindSafe(|| Builder::new().set_cache_size(CACHE).create_file(file)));
+    match opened {
+        Ok(Ok(database)) => Ok(database),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path.to_owned())),
+        Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if !is_damage(&error) => Err(unavailable(error)),
+        Ok(Err(error)) => Err(broken(error.to_string())),
+        Err(_) => Err(broken("it is damaged".into())),
+    }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput)
+}

@@ -1,0 +1,3 @@
+//! One file per table.
+
+pub(crate) mod changes;

@@ -1,0 +1,248 @@
+//! The change log: rows by number, bounded by age, count and size.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, TableError,
+};
+
+use crate::log::Limits;
+use crate::store::Store;
+
+/// Number to time in milliseconds and record.
+const ROWS: TableDefinition<'_, u64, (u64, &[u8])> = TableDefinition::new("changes");
+/// The last number ever given, and the sum of the rows' sizes.
+const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("changes_facts");
+const LAST: &str = "last";
+const BYTES: &str = "bytes";
+
+/// One change in its kept form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its number.
+    pub seq: u64,
+    /// Its time, in milliseconds since 1970.
+    pub time: u64,
+    /// The record, as JSON on one line.
+    pub json: Bytes,
+}
+
+/// Which changes are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    /// Where to begin.
+    pub from: From,
+    /// How many at most.
+    pub limit: usize,
+    /// How many bytes at most; one row is given even if it is larger.
+    pub max_bytes: usize,
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// After this number, oldest first.
+    After(u64),
+    /// At this time or later (milliseconds since 1970), oldest first.
+    Time(u64),
+    /// As many of the newest as there may be.
+    Newest,
+}
+
+/// What was found, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// The newest number there is; when it is not that of the last row, there may be more.
+    pub last: u64,
+}
+
+/// Where rows are kept.
+#[derive(Debug)]
+pub(crate) enum Shelf {
+    File(Arc<Database>, u64),
+    Memory(Mutex<Memory>),
+}
+
+/// The stand-in for the file.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    rows: VecDeque<Row>,
+    bytes: u64,
+    last: u64,
+}
+
+impl Shelf {
+    pub(crate) fn new(store: &Store) -> Self {
+        match store.database() {
+            Some(database) => Self::File(Arc::clone(database), store.floor()),
+            None => Self::Memory(Mutex::default()),
+        }
+    }
+
+    /// The last number ever given.
+    pub(crate) fn last(&self) -> Result<u64, redb::Error> {
+        match self {
+            Self::Memory(memory) => Ok(lock(memory).last),
+            Self::File(database, floor) => {
+                let read = database.begin_read()?;
+                match read.open_table(FACTS) {
+                    Ok(facts) => Ok(facts.get(LAST)?.map_or(0, |last| last.value()).max(*floor)),
+                    Err(TableError::TableDoesNotExist(_)) => Ok(*floor),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Adds rows, and takes away what is too old or too much. All of it is on disk when this returns.
+    pub(crate) fn append(&self, new: Vec<Row>, limits: &Limits, now: u64) -> Result<(), redb::Error> {
+        let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
+        match self {
+            Self::Memory(memory) => {
+                lock(memory).append(new, limits, expired);
+                Ok(())
+            }
+            Self::File(database, _) => append(database, &new, limits, expired),
+        }
+    }
+
+    pub(crate) fn read(&self, query: Query) -> Result<Rows, redb::Error> {
+        let last = self.last()?;
+        match self {
+            Self::Memory(memory) => {
+                let memory = lock(memory);
+                let mut gathered = Gathered::new(query);
+                match query.from {
+                    From::After(_) | From::Time(_) => {
+                        let _ = memory.rows.iter().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
+                    }
+                    From::Newest => {
+                        let _ =
+                            memory.rows.iter().rev().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
+                    }
+                }
+                Ok(gathered.finish(last))
+            }
+            Self::File(database, _) => read(database, query, last),
+        }
+    }
+}
+
+fn append(database: &Database, new: &[Row], limits: &Limits, expired: u64) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    {
+        let mut rows = write.open_table(ROWS)?;
+        let mut facts = write.open_table(FACTS)?;
+        let mut bytes = facts.get(BYTES)?.map_or(0, |bytes| bytes.value());
+        for row in new {
+            rows.insert(row.seq, (row.time, &row.json[..]))?;
+            facts.insert(LAST, row.seq)?;
+            bytes += row.json.len() as u64;
+        }
+        loop {
+            let first = rows.first()?.map(|(seq, row)| {
+                let (time, json) = row.value();
+                (seq.value(), time, json.len() as u64)
+            });
+            let Some((seq, time, size)) = first else { break };
+            if time >= expired && rows.len()? <= limits.max_rows && bytes <= limits.max_bytes {
+                break;
+            }
+            rows.remove(seq)?;
+            bytes = bytes.saturating_sub(size);
+        }
+        facts.insert(BYTES, bytes)?;
+    }
+    write.commit()?;
+    Ok(())
+}
+
+fn read(database: &Database, query: Query, last: u64) -> Result<Rows, redb::Error> {
+    let read = database.begin_read()?;
+    let rows = match read.open_table(ROWS) {
+        Ok(rows) => rows,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Rows { rows: Vec::new(), last }),
+        Err(error) => return Err(error.into()),
+    };
+    let mut gathered = Gathered::new(query);
+    let mut range = match query.from {
+        From::After(seq) => rows.range(seq.saturating_add(1)..)?,
+        From::Time(_) | From::Newest => rows.range(0..)?,
+    };
+    loop {
+        let next = if matches!(query.from, From::Newest) { range.next_back() } else { range.next() };
+        let Some((seq, row)) = next.transpose()? else { break };
+        let (time, json) = row.value();
+        if gathered.take(seq.value(), time, json).is_none() {
+            break;
+        }
+    }
+    Ok(gathered.finish(last))
+}
+
+impl Memory {
+    fn append(&mut self, new: Vec<Row>, limits: &Limits, expired: u64) {
+        for row in new {
+            self.last = row.seq;
+            self.bytes += row.json.len() as u64;
+            self.rows.push_back(row);
+        }
+        while let Some(first) = self.rows.front() {
+            let fits = self.rows.len() as u64 <= limits.max_rows && self.bytes <= limits.max_bytes;
+            if first.time >= expired && fits {
+                break;
+            }
+            self.bytes -= first.json.len() as u64;
+            self.rows.pop_front();
+        }
+    }
+}
+
+/// Rows on their way to the answer.
+struct Gathered {
+    query: Query,
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl Gathered {
+    fn new(query: Query) -> Self {
+        Self { query, rows: Vec::new(), bytes: 0 }
+    }
+
+    /// `None` when there is no room for more.
+    fn take(&mut self, seq: u64, time: u64, json: &[u8]) -> Option<()> {
+        let wanted = match self.query.from {
+            From::After(after) => seq > after,
+            // Clocks can be set back, so every row is looked at.
+            From::Time(since) => time >= since,
+            From::Newest => true,
+        };
+        if !wanted {
+            return Some(());
+        }
+        self.bytes += json.len();
+        if self.rows.len() >= self.query.limit || (self.bytes > self.query.max_bytes && !self.rows.is_empty()) {
+            return None;
+        }
+        self.rows.push(Row { seq, time, json: Bytes::copy_from_slice(json) });
+        Some(())
+    }
+
+    fn finish(mut self, last: u64) -> Rows {
+        if matches!(self.query.from, From::Newest) {
+            self.rows.reverse();
+        }
+        // A row may have come after the last number was read.
+        let last = last.max(self.rows.last().map_or(0, |row| row.seq));
+        Rows { rows: self.rows, last }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

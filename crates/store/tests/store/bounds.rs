@@ -1,0 +1,107 @@
+//! What is kept is bounded by age, count and size; what waits is bounded too, and nothing is lost silently.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, ToSpan as _};
+use tidings_store::{ChangeLog, From, Limits, Query, Record, Store};
+use tidings_testkit::TempDir;
+
+use crate::{ALL, added, added_at, in_memory, log, names, wait_written};
+
+/// The same log on disk and in memory.
+fn both(directory: &TempDir, limits: &Limits) -> [ChangeLog; 2] {
+    [log(directory.path(), limits.clone()), in_memory(limits.clone())]
+}
+
+// S4.4
+#[tokio::test]
+async fn the_oldest_go_when_there_are_too_many() {
+    let directory = TempDir::new();
+    for log in both(&directory, &Limits { max_rows: 3, ..Limits::default() }) {
+        for i in 1..=5_u64 {
+            log.append(added(&format!("t{i}")));
+            wait_written(&log, i - 1, 1).await;
+        }
+        let rows = log.read(ALL).await.unwrap();
+        assert_eq!(names(&rows.rows), ["t3", "t4", "t5"]);
+        assert_eq!(rows.last, 5);
+    }
+}
+
+// S4.4
+#[tokio::test]
+async fn the_oldest_go_when_they_are_too_large() {
+    let directory = TempDir::new();
+    let size = serde_json::to_vec(&Record { seq: 1, ..added("t1") }).unwrap().len() as u64;
+    for log in both(&directory, &Limits { max_bytes: size * 2 + size / 2, ..Limits::default() }) {
+        for i in 1..=5_u64 {
+            log.append(added(&format!("t{i}")));
+            wait_written(&log, i - 1, 1).await;
+        }
+        assert_eq!(names(&log.read(ALL).await.unwrap().rows), ["t4", "t5"]);
+    }
+}
+
+// S4.4
+#[tokio::test]
+async fn the_old_go_with_the_next_change() {
+    let directory = TempDir::new();
+    for log in both(&directory, &Limits { max_age: Duration::from_secs(3600), ..Limits::default() }) {
+        log.append(added_at("old", Timestamp::now() - 2.hours()));
+        log.append(added_at("young", Timestamp::now() - 30.minutes()));
+        // Already in the first write the old one is too old.
+        wait_written(&log, 0, 1).await;
+        log.append(added("new"));
+        wait_written(&log, 2, 1).await;
+        assert_eq!(names(&log.read(ALL).await.unwrap().rows), ["young", "new"]);
+    }
+}
+
+// S4.4
+#[tokio::test]
+async fn parts_of_the_log_can_be_read() {
+    let directory = TempDir::new();
+    for log in both(&directory, &Limits::default()) {
+        let begin = Timestamp::now() - 100.minutes();
+        for i in 0..10_i64 {
+            // The clock is set back once.
+            let minute = if i == 7 { 2 } else { i * 10 };
+            log.append(added_at(&format!("t{i}"), begin + minute.minutes()));
+        }
+        wait_written(&log, 0, 10).await;
+        let read = async |from, limit, max_bytes| {
+            let rows = log.read(Query { from, limit, max_bytes }).await.unwrap();
+            assert_eq!(rows.last, 10);
+            names(&rows.rows)
+        };
+        assert_eq!(read(From::After(8), 9, usize::MAX).await, ["t8", "t9"]);
+        assert_eq!(read(From::After(2), 3, usize::MAX).await, ["t2", "t3", "t4"]);
+        assert_eq!(read(From::Newest, 3, usize::MAX).await, ["t7", "t8", "t9"]);
+        assert_eq!(read(From::Newest, 0, usize::MAX).await, Vec::<String>::new());
+        assert_eq!(read(From::After(2), 3, 1).await, ["t2"], "one is given even if it is too large");
+        let late = u64::try_from((begin + 60.minutes()).as_millisecond()).unwrap();
+        assert_eq!(read(From::Time(late), 9, usize::MAX).await, ["t6", "t8", "t9"]);
+    }
+}
+
+// S4.4
+#[tokio::test]
+async fn what_could_not_wait_is_counted_in_the_next_change() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let open = move || {
+        let _ = wait.recv();
+        Store::in_memory()
+    };
+    let log = ChangeLog::start(open, Limits { max_waiting: 2, ..Limits::default() });
+    for i in 0..5 {
+        log.append(added(&format!("t{i}")));
+    }
+    go.send(()).unwrap();
+    let rows = wait_written(&log, 0, 2).await;
+    assert_eq!(names(&rows), ["t0", "t1"]);
+    log.append(added("t5"));
+    wait_written(&log, 2, 1).await;
+    let lost = |row: &tidings_store::Row| serde_json::from_slice::<Record>(&row.json).unwrap().lost;
+    let rows = log.read(ALL).await.unwrap().rows;
+    assert_eq!(rows.iter().map(lost).sum::<u64>(), 3, "{rows:?}");
+}
