@@ -45,7 +45,9 @@ async fn a_fresh_session_gets_each_notice_once_also_when_there_is_nothing() {
 async fn notices_wait_for_the_servers_and_come_before_the_end_of_a_short_conversation() {
     let gate = Gate::new();
     let server = full().hold("tools/list", &gate).stdio().await;
-    let client = quick().server("one", &server).stdio().connect().await;
+    // With prefixes, so that the handshake does not wait for the server to introduce itself.
+    let gateway = quick().toml("[gateway]\nnames = \"prefix\"").server("one", &server);
+    let client = gateway.stdio().connect().await;
     gate.reached(1).await;
     assert!(told(&client).is_empty(), "the first lists are not there yet");
     client.close_stdin();
