@@ -2,6 +2,7 @@
 //!
 //! Reads snapshots; holds no state of its own.
 
+mod changes;
 mod metrics;
 mod servers;
 mod tools;
@@ -20,20 +21,24 @@ use axum::routing::get;
 use tidings_downstream::auth::same;
 use tidings_engine::Gateway;
 use tidings_search::ToolIndex;
+use tidings_store::ChangeLog;
 
 /// What the routes share.
 #[derive(Clone)]
 struct Admin {
     gateway: Gateway,
     index: Arc<ToolIndex>,
+    changes: ChangeLog,
     token: Arc<str>,
 }
 
 /// Routes for everything but the MCP endpoint. `index` is searched; `token` opens the API, and the metrics unless only
 /// this machine can ask for them.
-pub fn router(gateway: Gateway, index: Arc<ToolIndex>, token: &str, loopback: bool) -> Router {
-    let admin = Admin { gateway, index, token: token.into() };
+pub fn router(gateway: Gateway, index: Arc<ToolIndex>, changes: ChangeLog, token: &str, loopback: bool) -> Router {
+    let admin = Admin { gateway, index, changes, token: token.into() };
     let api = Router::new()
+        .route("/changes", get(changes::list))
+        .route("/changes/stream", get(changes::stream))
         .route("/servers", get(servers::list))
         .route("/status", get(servers::status))
         .route("/tools", get(tools::list))

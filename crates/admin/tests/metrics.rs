@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use tidings_engine::{Gateway, Names, Settings};
 use tidings_proto::View;
+use tidings_store::{ChangeLog, Limits, Store};
 use tidings_upstream::{Connector, Launcher};
 use tower::ServiceExt as _;
 
@@ -28,7 +29,7 @@ fn gateway() -> Gateway {
         limits: Default::default(),
         version: "0",
     };
-    Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None)
+    Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None, None)
 }
 
 /// The status and content type of the metrics, asked for with this token.
@@ -48,9 +49,10 @@ async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
     let gateway = gateway();
     let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
     let problem = "application/problem+json".to_owned();
-    let open = tidings_admin::router(gateway.clone(), Arc::default(), "secret", true);
+    let log = ChangeLog::start(Store::in_memory, Limits::default());
+    let open = tidings_admin::router(gateway.clone(), Arc::default(), log.clone(), "secret", true);
     assert_eq!(ask(&open, None).await, (200, text.clone()));
-    let closed = tidings_admin::router(gateway.clone(), Arc::default(), "secret", false);
+    let closed = tidings_admin::router(gateway.clone(), Arc::default(), log.clone(), "secret", false);
     assert_eq!(ask(&closed, None).await, (401, problem.clone()));
     assert_eq!(ask(&closed, Some("other")).await, (401, problem));
     assert_eq!(ask(&closed, Some("secret")).await, (200, text));

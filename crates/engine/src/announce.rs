@@ -1,11 +1,12 @@
 //! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
+use serde_json::Value;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
 use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, RawId, notification};
@@ -14,12 +15,21 @@ use tokio::sync::Notify;
 use crate::gateway::{Gateway, Inner};
 use crate::session::Session;
 use crate::status::Catalogue;
+use crate::summary::{self, Basis, Told};
 
 /// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
 #[derive(Default)]
 pub(crate) struct Announcements {
     ledger: Ledger,
     bells: HashMap<FollowerId, Bell>,
+    told: Told,
+}
+
+/// One announcement on its way.
+pub(crate) struct Notice {
+    topic: Topic,
+    /// What changed, for those who asked.
+    summary: Option<Arc<str>>,
 }
 
 impl Announcements {
@@ -54,7 +64,7 @@ pub(crate) struct Listening {
 
 impl Inner {
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
-    pub(crate) fn listen(self: &Arc<Self>, topics: Topics) -> Listening {
+    pub(crate) fn listen(self: &Arc<Self>, topics: Topics, capabilities: &Value) -> Listening {
         let follower = FollowerId(self.new_client().0);
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
@@ -62,6 +72,9 @@ impl Inner {
         let now = self.current().snapshot.digests(Revision::MODERN);
         announcements.ledger.follow(follower, Revision::MODERN, topics, Baseline::Current, now);
         announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
+        if summary::asked(capabilities) {
+            announcements.told.follow(follower, Revision::MODERN, true);
+        }
         Listening { gateway: Arc::clone(self), follower, bell }
     }
 
@@ -69,10 +82,13 @@ impl Inner {
     pub(crate) fn commit(&self, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
         let bells: Vec<Bell> = {
             let mut announcements = self.announcements();
+            let old = Arc::clone(&self.current().snapshot);
             self.update(change);
             let snapshot = Arc::clone(&self.current().snapshot);
             let done = announcements.ledger.commit(occasion, |revision| snapshot.digests(revision));
             self.meters.committed(&done);
+            let Announcements { ledger, told, .. } = &mut *announcements;
+            told.commit(old, |follower| !ledger.owed(follower).is_empty());
             done.owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
         };
         for bell in bells {
@@ -91,6 +107,9 @@ impl Inner {
             let now = self.current().snapshot.digests(session.revision);
             announcements.ledger.follow(follower, session.revision, Topics::ALL, baseline, now);
             announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
+            if summary::asked(&session.capabilities) {
+                announcements.told.follow(follower, session.revision, baseline == Baseline::Current);
+            }
         }
         session.sink.wake();
     }
@@ -107,14 +126,38 @@ impl Inner {
         let mut announcements = self.announcements();
         announcements.ledger.unfollow(follower);
         announcements.bells.remove(&follower);
+        announcements.told.unfollow(follower);
     }
 
-    fn deliver(&self, follower: FollowerId, era: Era) -> Topics {
-        let delivery = self.announcements().ledger.deliver(follower);
-        if !delivery.topics.is_empty() {
+    fn deliver(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
+        let (topics, basis) = {
+            let mut announcements = self.announcements();
+            let delivery = announcements.ledger.deliver(follower);
+            if delivery.topics.is_empty() {
+                return VecDeque::new();
+            }
             self.meters.delivered(era, &delivery, Instant::now());
-        }
-        delivery.topics
+            // A commit takes this lock too, so this is the state that the ledger speaks of.
+            let now = Arc::clone(&self.current().snapshot);
+            (delivery.topics, announcements.told.deliver(follower, &now))
+        };
+        topics.iter().map(|topic| Notice { topic, summary: self.summary(&basis, topic) }).collect()
+    }
+
+    /// What changed, for a follower that asks. The states are compared without the lock, and once for all who were told
+    /// of the same state.
+    fn summary(&self, basis: &Basis, topic: Topic) -> Option<Arc<str>> {
+        let interval = match basis {
+            Basis::None => return None,
+            Basis::Forgotten => return Some(summary::FORGOTTEN.into()),
+            Basis::Known(interval) => interval,
+        };
+        let known = self.announcements().told.summary(interval, topic);
+        known.or_else(|| {
+            let made = interval.summary(topic, self.settings.view);
+            self.announcements().told.remember(interval, topic, &made);
+            Some(made)
+        })
     }
 }
 
@@ -139,8 +182,7 @@ impl Gateway {
 
     /// The announcements a session is owed. They count as delivered: the transport has them now.
     pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
-        let topics = self.0.deliver(FollowerId(session.key.0), Era::Legacy);
-        topics.iter().map(|topic| notification(topic.notification(), None)).collect()
+        self.0.deliver(FollowerId(session.key.0), Era::Legacy).into_iter().map(plain).collect()
     }
 
     /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
@@ -155,11 +197,11 @@ impl Gateway {
 
 impl Listening {
     /// Waits for the next announcements.
-    pub(crate) async fn next(&self) -> Topics {
+    pub(crate) async fn next(&self) -> VecDeque<Notice> {
         loop {
-            let topics = self.gateway.deliver(self.follower, Era::Modern);
-            if !topics.is_empty() {
-                return topics;
+            let notices = self.gateway.deliver(self.follower, Era::Modern);
+            if !notices.is_empty() {
+                return notices;
             }
             self.bell.notified().await;
         }
@@ -191,7 +233,14 @@ pub(crate) fn acknowledgement(id: &RawId, topics: Topics) -> Bytes {
 }
 
 /// One announcement on a listen, tagged with its id.
-pub(crate) fn tagged(id: &RawId, topic: Topic) -> Bytes {
-    let params = format!(r#"{{"_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION_ID);
-    notification(topic.notification(), Some(params.as_bytes()))
+pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
+    let summary = notice.summary.as_ref().map(|summary| format!(r#","{}":{summary}"#, meta::CHANGES));
+    let params = format!(r#"{{"_meta":{{"{}":{id}{}}}}}"#, meta::SUBSCRIPTION_ID, summary.unwrap_or_default());
+    notification(notice.topic.notification(), Some(params.as_bytes()))
+}
+
+/// One announcement to a session.
+fn plain(notice: Notice) -> Bytes {
+    let params = notice.summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
+    notification(notice.topic.notification(), params.as_ref().map(String::as_bytes))
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
-use tidings_hub::ledger::Topics;
 use tidings_proto::content::ContentView;
 use tidings_proto::outbound::{self, Destination, Requester};
 use tidings_proto::outcome::{self, Answer, Reader};
@@ -19,7 +18,7 @@ use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
 use tidings_wire::{Frame, Kind, RawId, get};
 
-use crate::announce::{self, Listening};
+use crate::announce::{self, Listening, Notice};
 use crate::core::Waiter;
 use crate::dirty::Reason;
 use crate::gateway::Inner;
@@ -64,7 +63,7 @@ enum Stage {
     Start,
     Calling(Box<Calling>),
     /// A listen, and announcements that were taken and not passed on yet.
-    Listening(Box<Listening>, Topics),
+    Listening(Box<Listening>, VecDeque<Notice>),
     Over,
 }
 
@@ -161,8 +160,8 @@ impl Exchange {
         // What comes before the servers have settled is no change.
         self.gateway.wait_settled().await;
         let topics = announce::wanted(&self.frame);
-        let listening = self.gateway.listen(topics);
-        self.stage = Stage::Listening(Box::new(listening), Topics::default());
+        let listening = self.gateway.listen(topics, &self.caller.capabilities(&self.frame));
+        self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
         self.frame.compact();
         Ok(Reply::Message(announce::acknowledgement(&self.id, topics)))
     }
@@ -178,10 +177,10 @@ impl Exchange {
                     let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
                     return Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))));
                 }
-                topics = listening.next() => *taken = topics,
+                notices = listening.next() => *taken = notices,
             }
         }
-        Ok(taken.pop().map(|topic| Reply::Message(announce::tagged(&self.id, topic))))
+        Ok(taken.pop_front().map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
     }
 
     /// Routes the request and sends it.

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::announce::Announcements;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
+use crate::journal::{self, Journal};
 use crate::meters::Meters;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
 use crate::pulse::Pulse;
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     pub(crate) pulse: Pulse,
     pub(crate) meters: Meters,
     only_client: Option<(Value, Era)>,
+    journal: Option<Arc<dyn Journal>>,
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
     level: Mutex<Option<LogLevel>>,
@@ -58,11 +60,13 @@ pub(crate) struct Inner {
 
 impl Gateway {
     /// Starts the servers. `only_client`: the capabilities and era of the one client there will ever be (stdio).
+    /// `journal` is told of every change.
     pub fn start(
         settings: Settings,
         plans: Vec<ServerPlan>,
         connector: Connector,
         only_client: Option<(Value, Era)>,
+        journal: Option<Arc<dyn Journal>>,
     ) -> Self {
         let external = plans.iter().filter(|plan| plan.origin != Origin::BuiltIn).count();
         let alone = settings.names == Names::Auto && external == 1;
@@ -93,6 +97,7 @@ impl Gateway {
             pulse: Pulse::default(),
             meters: Meters::default(),
             only_client,
+            journal,
             links: Mutex::default(),
             sessions: Mutex::default(),
             level: Mutex::default(),
@@ -388,8 +393,11 @@ impl Inner {
 
     /// A server has listed: first the new state can be read, then it counts as ready.
     pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>, occasion: &Occasion) {
+        let id = offer.server;
+        let before = self.current().snapshot.offer(id).cloned();
+        // What is there at the start is no change.
+        let is_change = before.is_some() || !self.starting();
         self.commit(occasion, |catalogue| {
-            let id = offer.server;
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
                 if server.state != ServerState::Ready {
@@ -402,6 +410,11 @@ impl Inner {
                 server.settled = true;
             }
         });
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_change)
+            && let Some(after) = self.current().snapshot.offer(id)
+        {
+            journal::changes(before.as_deref(), after).into_iter().for_each(|change| journal.record(change));
+        }
     }
 
     /// A server is down: its last lists are served on, but not as current.

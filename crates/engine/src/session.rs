@@ -8,7 +8,7 @@ use serde_json::Value;
 use tidings_hub::catalogue::Snapshot;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, LogLevel, Revision};
-use tidings_wire::Span;
+use tidings_wire::{Frame, Span};
 
 use crate::server::LiveLink;
 
@@ -138,6 +138,14 @@ impl Caller {
         match self {
             Self::Legacy(session) => &session.principal,
             Self::Modern(caller) => &caller.principal,
+        }
+    }
+
+    /// What it declares that it can do: a modern one in each request.
+    pub(crate) fn capabilities(&self, request: &Frame) -> Value {
+        match self {
+            Self::Legacy(session) => session.capabilities.clone(),
+            Self::Modern(caller) => serde_json::from_slice(request.raw(caller.capabilities)).unwrap_or_default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Era, Revision};
+use crate::{Era, Revision, meta};
 
 /// What the gateway declares to servers on a shared legacy link: everything it can carry to the client that owns a
 /// request. Servers hide tools from clients that declare nothing.
@@ -21,7 +21,7 @@ pub fn towards_modern_server() -> Value {
 }
 
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
-/// gateway, whatever the servers promise, unless the client's revision is `silent`. `subscribe` is left out as long as the
+/// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask. `subscribe` is left out as long as the
 /// gateway itself does not honour it.
 pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Revision, silent: bool) -> Value {
     let mut out = Map::new();
@@ -49,6 +49,10 @@ fn declared(name: &str, silent: bool) -> Value {
 fn finish(mut out: Map<String, Value>, revision: Revision) -> Value {
     if revision < Revision::V2025_03_26 {
         out.remove("completions");
+    }
+    if out.values().any(|capability| capability.get("listChanged").is_some()) {
+        let group = if revision.era() == Era::Modern { "extensions" } else { "experimental" };
+        out.insert(group.to_owned(), json!({ meta::CHANGES: {} }));
     }
     Value::Object(out)
 }

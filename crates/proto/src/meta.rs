@@ -18,6 +18,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Where the identity of the server behind the gateway is found.
 pub const UPSTREAM_INFO: &str = "dev.tidings/upstreamInfo";
+/// What changed: declared by clients that want it, and where they find it in a `list_changed`.
+pub const CHANGES: &str = "dev.tidings/changes";
 /// The token that ties progress to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

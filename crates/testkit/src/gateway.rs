@@ -32,9 +32,17 @@ pub struct Gateway {
     child: Mutex<Child>,
     pid: u32,
     url: String,
-    files: Files,
+    recipe: Arc<Recipe>,
     stderr: Arc<Record<String>>,
     reader: AbortHandle,
+}
+
+/// All that is needed to start a gateway, once or again.
+struct Recipe {
+    program: PathBuf,
+    files: Files,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
 }
 
 /// The configuration and the data directory of one gateway.
@@ -100,23 +108,8 @@ impl GatewayBuilder {
 
     /// Starts `tidings serve` and waits until it is ready.
     pub async fn serve(self) -> Gateway {
-        let files = self.files();
-        let mut command = Command::new(self.program());
-        command.arg("serve").args(files.args()).args(["--listen", "127.0.0.1:0"]).args(&self.args);
-        command.envs(self.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
-        command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped());
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {}: {e}", self.program().display()));
-        let stderr = Arc::new(Record::new());
-        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
-        let record = stderr.clone();
-        let reader = tokio::spawn(async move {
-            while let Ok(Some(line)) = lines.next_line().await {
-                record.push(line);
-            }
-        });
-        let pid = child.id().unwrap_or_default();
-        let url = wait_url(&files, &mut child, &stderr).await;
-        let gateway = Gateway { child: Mutex::new(child), pid, url, files, stderr, reader: reader.abort_handle() };
+        let recipe = Recipe { program: self.program().to_owned(), files: self.files(), args: self.args, env: self.env };
+        let gateway = Gateway::start(Arc::new(recipe)).await;
         if self.wait_ready {
             gateway.wait_ready().await;
         }
@@ -162,6 +155,34 @@ impl Gateway {
         GatewayBuilder { wait_ready: true, ..GatewayBuilder::default() }
     }
 
+    async fn start(recipe: Arc<Recipe>) -> Self {
+        let mut command = Command::new(&recipe.program);
+        command.arg("serve").args(recipe.files.args()).args(["--listen", "127.0.0.1:0"]).args(&recipe.args);
+        command.envs(recipe.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
+        command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {}: {e}", recipe.program.display()));
+        let stderr = Arc::new(Record::new());
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+        let record = stderr.clone();
+        let reader = tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                record.push(line);
+            }
+        });
+        let pid = child.id().unwrap_or_default();
+        let url = wait_url(&recipe.files, &mut child, &stderr).await;
+        Self { child: Mutex::new(child), pid, url, recipe, stderr, reader: reader.abort_handle() }
+    }
+
+    /// Starts it once more, with the same configuration and data, after it has ended.
+    pub async fn again(&self) -> Self {
+        // One that was killed could not remove it.
+        let _ = std::fs::remove_file(self.recipe.files.data.join("gateway.json"));
+        let gateway = Self::start(Arc::clone(&self.recipe)).await;
+        gateway.wait_ready().await;
+        gateway
+    }
+
     /// The URL of its MCP endpoint.
     pub fn url(&self) -> String {
         format!("{}/mcp", self.base_url())
@@ -184,18 +205,18 @@ impl Gateway {
 
     /// Its data directory.
     pub fn data(&self) -> &Path {
-        &self.files.data
+        &self.recipe.files.data
     }
 
     /// Its configuration file.
     pub fn config(&self) -> &Path {
-        &self.files.config
+        &self.recipe.files.config
     }
 
     /// Puts another configuration into the file, in one step.
     pub fn rewrite_config(&self, text: &str) {
-        let fresh = self.files.directory.write("tidings.toml.new", text);
-        std::fs::rename(fresh, &self.files.config).expect("renaming within a directory");
+        let fresh = self.recipe.files.directory.write("tidings.toml.new", text);
+        std::fs::rename(fresh, &self.recipe.files.config).expect("renaming within a directory");
     }
 
     /// Describes a client over HTTP.
@@ -206,7 +227,7 @@ impl Gateway {
     /// Describes a client on `tidings stdio` with the same configuration.
     pub fn stdio(&self) -> ClientBuilder {
         let mut args = vec!["stdio".to_owned()];
-        args.extend(self.files.args());
+        args.extend(self.recipe.files.args());
         Client::stdio(crate::tidings().to_string_lossy(), args)
     }
 

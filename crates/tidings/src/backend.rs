@@ -40,7 +40,7 @@ impl Backend {
         let loaded = settings::load_to_run(cli.config.as_deref())?;
         let prepared = wiring::prepare(loaded.config)?;
         let index = prepared.index();
-        Ok(Self::Own(prepared.start(None), index))
+        Ok(Self::Own(prepared.start(None, None), index))
     }
 
     pub(crate) async fn close(self) {

@@ -75,6 +75,26 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the servers added, removed and changed, when, and how it differs.
+    #[command(
+        after_help = "Examples:\n  tidings changes\n  tidings changes --follow\n  tidings changes --since 2h --json\n\n\
+                            T is the number of a change, a time (2026-11-15T12:00:00Z, or local: 2026-11-15) or how long \
+                            ago (90s, 2h, 7d)."
+    )]
+    Changes {
+        /// Go on and show each change as it happens.
+        #[arg(long, short)]
+        follow: bool,
+        /// Only what changed after or since T.
+        #[arg(long, value_name = "T")]
+        since: Option<String>,
+        /// At most this many, the newest [default: 20, or all with --since].
+        #[arg(long, short = 'n', value_name = "N")]
+        limit: Option<usize>,
+        /// Print JSON: one document, or with --follow one object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Validate the configuration and say what is wrong, where, and what to do.
     #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
     Check {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod changes;
 mod check;
 mod overview;
 mod serve;
@@ -19,6 +20,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,
         Some(Command::Read { uri, json }) => show::read(&cli, uri, *json).await,
+        Some(Command::Changes { follow, since, limit, json }) => {
+            changes::run(&cli, changes::Wish { follow: *follow, since: since.as_deref(), limit: *limit, json: *json })
+                .await
+        }
         Some(Command::Check { json }) => check::run(&cli, *json),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());

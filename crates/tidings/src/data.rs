@@ -32,7 +32,12 @@ impl DataDir {
             .ok_or_else(|| Failure::Usage("no data directory: set TIDINGS_DATA, or name one with --data DIR".into()))
     }
 
-    fn create(&self) -> Result<(), Failure> {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn create(&self) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.0).map_err(|e| {
             Failure::Failed(format!("{}: {e}; name another data directory with --data DIR", self.0.display()))
         })

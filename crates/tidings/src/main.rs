@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod data;
 mod failure;
+mod feed;
 mod logging;
 mod settings;
 mod wiring;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, Transport};
-use tidings_engine::{Gateway, Isolation, Names, Origin, ServerPlan, Settings, Source};
+use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, ServerPlan, Settings, Source};
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
 use tidings_sources::{Demo, SearchTools};
@@ -33,8 +33,8 @@ impl Prepared {
     }
 
     /// Starts the engine. With no server configured at all it shows the demo. `only_client`: the capabilities and era of
-    /// the one client there will be.
-    pub(crate) fn start(self, only_client: Option<(Value, Era)>) -> Gateway {
+    /// the one client there will be. `journal` is told of every change.
+    pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
         if self.config.servers.is_empty() {
             plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
@@ -46,7 +46,7 @@ impl Prepared {
         if expose != Expose::All {
             plans.push(built_in("tidings", Source::Local(Arc::new(SearchTools::new(self.index)))));
         }
-        Gateway::start(settings(&self.config), plans, self.connector, only_client)
+        Gateway::start(settings(&self.config), plans, self.connector, only_client, journal)
     }
 }
 

@@ -12,6 +12,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
             println!("A gateway is running at {}/mcp.\n", running.url);
             println!("  tidings servers      what is behind it");
             println!("  tidings tools        what it offers");
+            println!("  tidings changes      what changed lately");
         }
         None => {
             match settings::load(cli.config.as_deref()) {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::{settings, wiring};
+use crate::{feed, settings, wiring};
 
 pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
@@ -31,17 +31,19 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let demo = config.servers.is_empty();
     let prepared = wiring::prepare(config)?;
     let index = prepared.index();
-    let gateway = prepared.start(None);
+    let log = feed::open(Some(data.clone()));
+    let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{address}");
     let announcement = data.announce(&url)?;
     greet(&url, demo);
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others = tidings_admin::router(gateway.clone(), index, &admin_token, listen.is_loopback());
+    let others = tidings_admin::router(gateway.clone(), index, log.clone(), &admin_token, listen.is_loopback());
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     gateway.shutdown().await;
+    log.close().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -89,9 +91,12 @@ fn greet(url: &str, demo: bool) {
     eprintln!("Look behind it:");
     eprintln!("  tidings servers");
     eprintln!("  tidings tools");
+    eprintln!("  tidings changes --follow");
     if demo {
         eprintln!("  tidings call echo '{{\"text\": \"hello\"}}'");
-        eprintln!("See a change: every 20 seconds the tool `visitor` comes or goes; run `tidings tools` again.");
+        eprintln!(
+            "See a change: every 20 seconds the tool `visitor` comes or goes; `tidings changes --follow` shows it."
+        );
         eprintln!(
             "Add your own: write tidings.toml with [servers.NAME] command = \"…\" or url = \"…\", and start again."
         );

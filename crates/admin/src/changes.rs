@@ -1,0 +1,147 @@
+//! `GET /changes` and `GET /changes/stream`.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Query as Params, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use jiff::Zoned;
+use tidings_store::{From, LogError, Query, Row, Since, Tail};
+use tidings_wire::sse;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Admin, problem};
+
+/// How many changes are given when nobody says how many.
+const DEFAULT_LIMIT: usize = 1_000;
+/// And how many at most.
+const MOST: usize = 10_000;
+/// How large an answer may be.
+const MAX_BYTES: usize = 8 << 20;
+/// How long a stream may be quiet, and what breaks the silence.
+const QUIET: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: &[u8] = b": \n\n";
+
+/// The changes since a point, or the newest.
+pub(crate) async fn list(State(admin): State<Admin>, Params(params): Params<HashMap<String, String>>) -> Response {
+    let query = match query(&params) {
+        Ok(query) => query,
+        Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
+    };
+    match admin.changes.read(query).await {
+        Ok(found) => {
+            let rows: Vec<&[u8]> = found.rows.iter().map(|row| &row.json[..]).collect();
+            let end = format!(r#"],"last":{}}}"#, found.last);
+            let body = [br#"{"changes":["#, &rows.join(&b","[..])[..], end.as_bytes()];
+            ([(header::CONTENT_TYPE, "application/json")], body.concat()).into_response()
+        }
+        Err(error) => unavailable(&error),
+    }
+}
+
+/// Every change as it happens, after what `Last-Event-ID` or `since` says was missed.
+pub(crate) async fn stream(
+    State(admin): State<Admin>,
+    Params(params): Params<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    let after = match resume_after(&admin, &params, &headers).await {
+        Ok(after) => after,
+        Err(refusal) => return *refusal,
+    };
+    let tail = match admin.changes.follow(after).await {
+        Ok(tail) => tail,
+        Err(error) => return unavailable(&error),
+    };
+    let reader =
+        Reader { tail, ready: VecDeque::from([Bytes::from_static(KEEP_ALIVE)]), ending: admin.gateway.draining() };
+    let chunks = stream::unfold(reader, async |mut reader| {
+        let chunk = reader.next().await?;
+        Some((Ok::<_, Infallible>(chunk), reader))
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, [("x-accel-buffering", "no")], Body::from_stream(chunks)).into_response()
+}
+
+/// A follower's connection. It holds one batch at most; what it does not take stays in the log.
+struct Reader {
+    tail: Tail,
+    ready: VecDeque<Bytes>,
+    ending: CancellationToken,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.ready.is_empty() {
+            let rows = tokio::select! {
+                biased;
+                () = self.ending.cancelled() => return None,
+                rows = self.tail.next() => rows.ok()?,
+                () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(KEEP_ALIVE)),
+            };
+            self.ready.extend(rows.iter().map(event));
+        }
+        self.ready.pop_front()
+    }
+}
+
+fn event(row: &Row) -> Bytes {
+    sse::encode(Some(&row.seq.to_string()), None, &row.json)
+}
+
+fn query(params: &HashMap<String, String>) -> Result<Query, String> {
+    let from = match params.get("since") {
+        None => From::Newest,
+        Some(text) => match since(text)? {
+            Since::After(seq) => From::After(seq),
+            Since::At(time) => From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
+        },
+    };
+    let limit = match params.get("limit") {
+        None => DEFAULT_LIMIT,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| (1..=MOST).contains(limit))
+            .ok_or_else(|| format!("limit: \"{text}\" is not a number from 1 to {MOST}"))?,
+    };
+    Ok(Query { from, limit, max_bytes: MAX_BYTES })
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    Since::parse(text, &Zoned::now()).map_err(|error| format!("since: {error}"))
+}
+
+/// After which number a stream begins; `None` means now.
+async fn resume_after(
+    admin: &Admin,
+    params: &HashMap<String, String>,
+    headers: &HeaderMap,
+) -> Result<Option<u64>, Box<Response>> {
+    let refuse = |detail: &str| Box::new(problem(StatusCode::BAD_REQUEST, detail));
+    if let Some(id) = headers.get("last-event-id") {
+        let number = id.to_str().ok().and_then(|text| text.trim().parse().ok());
+        return number
+            .map(Some)
+            .ok_or_else(|| refuse("Last-Event-ID: it must be the id of an event of this stream, which is a number"));
+    }
+    let Some(text) = params.get("since") else { return Ok(None) };
+    match since(text).map_err(|detail| refuse(&detail))? {
+        Since::After(seq) => Ok(Some(seq)),
+        Since::At(time) => {
+            let from = From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());
+            let found = admin.changes.read(Query { from, limit: 1, max_bytes: 1 }).await;
+            let found = found.map_err(|error| Box::new(unavailable(&error)))?;
+            Ok(Some(found.rows.first().map_or(found.last, |row| row.seq - 1)))
+        }
+    }
+}
+
+fn unavailable(error: &LogError) -> Response {
+    problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
+}

@@ -1,0 +1,154 @@
+//! `tidings changes`: the change feed, from the running gateway or from its store.
+
+mod diff;
+mod paint;
+mod render;
+mod source;
+mod structure;
+
+use std::io::{ErrorKind, Write as _};
+use std::time::Duration;
+
+use jiff::Zoned;
+use tidings_store::{From, Record, Row, Since};
+
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+use paint::Paint;
+use render::Page;
+use source::{Ended, Source};
+
+/// How many are shown when nobody says how many.
+const RECENT: usize = 20;
+/// How often a gateway is looked for while there is none.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What was typed.
+pub(super) struct Wish<'a> {
+    pub(super) follow: bool,
+    pub(super) since: Option<&'a str>,
+    pub(super) limit: Option<usize>,
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
+    let from = match wish.since.map(|text| Since::parse(text, &Zoned::now())).transpose() {
+        Err(error) => return Err(Failure::Usage(format!("--since: {error}"))),
+        Ok(None) => From::Newest,
+        Ok(Some(Since::After(seq))) => From::After(seq),
+        Ok(Some(Since::At(time))) => From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
+    };
+    let limit = wish.limit.unwrap_or(if wish.since.is_some() { usize::MAX } else { RECENT });
+    let data = DataDir::find(cli.data.as_deref())?;
+    let mut printer = Printer { json: wish.json, page: Page::new(Paint::for_stdout()) };
+    let done = if wish.follow {
+        follow(&data, from, limit, &mut printer).await
+    } else {
+        show(&Source::find(&data), from, limit, &mut printer).await
+    };
+    match done {
+        // Whoever reads has seen enough.
+        Err(Stop::Full) => Ok(()),
+        Err(Stop::Failed(failure)) => Err(failure),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Why printing stops.
+enum Stop {
+    /// Standard output is closed.
+    Full,
+    Failed(Failure),
+}
+
+impl std::convert::From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+async fn show(source: &Source<'_>, from: From, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+    let rows = source.read(from, limit).await?.rows;
+    if printer.json {
+        return printer.document(&rows);
+    }
+    if rows.is_empty() {
+        eprintln!(
+            "{}",
+            if matches!(from, From::Newest) { "No change was recorded yet." } else { "Nothing changed since then." }
+        );
+        if matches!(source, Source::Store(_)) {
+            eprintln!("No gateway is running; changes are recorded while one is: tidings serve");
+        }
+    }
+    rows.iter().try_for_each(|row| printer.row(row))
+}
+
+/// Never ends by itself: a gateway that ends may come back.
+async fn follow(data: &DataDir, from: From, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+    let mut place: Option<u64> = None;
+    let mut waiting = false;
+    loop {
+        let source = Source::find(data);
+        let after = match place {
+            Some(after) => after,
+            None => {
+                let found = source.read(from, limit).await?;
+                found.rows.iter().try_for_each(|row| printer.row(row))?;
+                *place.insert(found.last)
+            }
+        };
+        if let Source::Running(running) = &source {
+            let mut stopped = None;
+            let ended = source::stream(running, after, |row| {
+                waiting = false;
+                place = Some(row.seq);
+                printer.row(row).map_err(|stop| stopped = Some(stop)).is_ok()
+            })
+            .await?;
+            if let Some(stop) = stopped {
+                return Err(stop);
+            }
+            if matches!(ended, Ended::Reader) {
+                return Ok(());
+            }
+        }
+        if !std::mem::replace(&mut waiting, true) {
+            eprintln!("No gateway is running; waiting for one.");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Prints rows in one of the two ways.
+struct Printer {
+    json: bool,
+    page: Page,
+}
+
+impl Printer {
+    fn row(&mut self, row: &Row) -> Result<(), Stop> {
+        if self.json {
+            return print(&[&row.json[..], b"\n"].concat());
+        }
+        let record: Record = serde_json::from_slice(&row.json).map_err(Failure::failed)?;
+        print(self.page.change(&record, &Zoned::now()).as_bytes())
+    }
+
+    /// All of them as one document, one line each. The text is the log's own, so no number loses a digit.
+    fn document(&self, rows: &[Row]) -> Result<(), Stop> {
+        let lines: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
+        let (head, end): (&[u8], &[u8]) =
+            if lines.is_empty() { (b"{\"changes\":[", b"]}\n") } else { (b"{\"changes\":[\n", b"\n]}\n") };
+        print(&[head, &lines.join(&b",\n"[..]), end].concat())
+    }
+}
+
+fn print(text: &[u8]) -> Result<(), Stop> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Stop::Full,
+        _ => Stop::Failed(Failure::failed(error)),
+    })
+}

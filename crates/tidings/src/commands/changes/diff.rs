@@ -1,0 +1,165 @@
+//! The difference between two texts, line by line.
+
+/// One line of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// In both.
+    Same(&'a str),
+    /// Only before.
+    Gone(&'a str),
+    /// Only now.
+    Come(&'a str),
+    /// Lines in both that are not shown.
+    Skipped,
+}
+
+/// Beyond this many pairs of lines the middle is taken as replaced as a whole.
+const MOST: usize = 4_000_000;
+
+/// The difference, with so many lines around each change.
+pub(super) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<Line<'a>> {
+    let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&before[head..], &after[head..]);
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
+    let mut all: Vec<Line<'a>> = before[..head].iter().map(|line| Line::Same(line)).collect();
+    all.extend(middle(old, new));
+    all.extend(before[before.len() - tail..].iter().map(|line| Line::Same(line)));
+    with_context(&all, around)
+}
+
+/// By the longest common subsequence.
+fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
+    let mut out = Vec::new();
+    if old.len().saturating_mul(new.len()) > MOST {
+        out.extend(old.iter().map(|line| Line::Gone(line)));
+        out.extend(new.iter().map(|line| Line::Come(line)));
+        return out;
+    }
+    let width = new.len() + 1;
+    let mut common = vec![0_u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i * width + j] = if old[i] == new[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            out.push(Line::Same(old[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+            out.push(Line::Gone(old[i]));
+            i += 1;
+        } else {
+            out.push(Line::Come(new[j]));
+            j += 1;
+        }
+    }
+    out
+}
+
+/// Leaves out what is far from every change.
+fn with_context<'a>(all: &[Line<'a>], around: usize) -> Vec<Line<'a>> {
+    let mut near = vec![false; all.len()];
+    for (at, _) in all.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Same(_))) {
+        let end = (at + around + 1).min(all.len());
+        near[at.saturating_sub(around)..end].fill(true);
+    }
+    let mut out: Vec<Line<'a>> = Vec::new();
+    for (line, near) in all.iter().zip(near) {
+        match (near, out.last()) {
+            (true, _) => out.push(*line),
+            // Neither at the beginning nor twice.
+            (false, None | Some(Line::Skipped)) => {}
+            (false, Some(_)) => out.push(Line::Skipped),
+        }
+    }
+    if out.last() == Some(&Line::Skipped) {
+        out.pop();
+    }
+    out
+}
+
+/// Two versions of one long line, shortened to where they differ.
+pub(super) fn shortened(before: &str, after: &str, width: usize) -> (String, String) {
+    const BEFORE: usize = 24;
+    let (a, b): (Vec<char>, Vec<char>) = (before.chars().collect(), after.chars().collect());
+    if a.len() <= width && b.len() <= width {
+        return (before.to_owned(), after.to_owned());
+    }
+    let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let mut start = head.saturating_sub(BEFORE);
+    // Begin with a whole word.
+    while start > 0 && start < head && a[start - 1] != ' ' {
+        start += 1;
+    }
+    let cut = |chars: &[char]| {
+        let lead = if start > 0 { "…" } else { "" };
+        let rest = &chars[start.min(chars.len())..];
+        let room = width.saturating_sub(lead.chars().count() + 1).max(8);
+        let end = if rest.len() > room { "…" } else { "" };
+        format!("{lead}{}{end}", rest.iter().take(room).collect::<String>())
+    };
+    (cut(&a), cut(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_stand_in_order_with_what_is_around_them() {
+        let before = ["a", "b", "c", "d", "e", "f", "g"];
+        let after = ["a", "b", "x", "d", "e", "f", "g", "h"];
+        let expected = [
+            Line::Same("b"),
+            Line::Gone("c"),
+            Line::Come("x"),
+            Line::Same("d"),
+            Line::Skipped,
+            Line::Same("g"),
+            Line::Come("h"),
+        ];
+        assert_eq!(lines(&before, &after, 1), expected);
+    }
+
+    #[test]
+    fn taking_the_difference_apart_gives_both_texts_again() {
+        let texts: [&[&str]; 6] =
+            [&[], &["a"], &["a", "b", "a"], &["b", "a", "b"], &["x", "a", "y", "b", "z"], &["a", "a", "a", "b"]];
+        for before in texts {
+            for after in texts {
+                let all = lines(before, after, usize::MAX / 4);
+                if before == after {
+                    assert_eq!(all, []);
+                    continue;
+                }
+                let side = |gone: bool| -> Vec<&str> {
+                    let pick = |line: &Line<'static>| match *line {
+                        Line::Same(text) => Some(text),
+                        Line::Gone(text) if gone => Some(text),
+                        Line::Come(text) if !gone => Some(text),
+                        _ => None,
+                    };
+                    all.iter().filter_map(pick).collect()
+                };
+                assert_eq!((side(true), side(false)), (before.to_vec(), after.to_vec()));
+            }
+        }
+    }
+
+    #[test]
+    fn long_lines_are_shortened_to_where_they_differ() {
+        let long = "word ".repeat(40);
+        let (old, new) = shortened(&format!("{long}old end"), &format!("{long}new end {long}"), 40);
+        assert_eq!(old, "…word word word word old end");
+        assert!(new.starts_with("…word word word word new end word") && new.ends_with('…'), "{new}");
+        assert_eq!(new.chars().count(), 40);
+        assert_eq!(shortened("short", "shorter", 40), ("short".into(), "shorter".into()));
+    }
+}
