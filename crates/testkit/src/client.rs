@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_wire::{RawId, error_response, notification, response};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -65,6 +66,10 @@ struct Shared {
     initialize: Mutex<Value>,
     life: CancellationToken,
     tasks: TaskTracker,
+    /// Those who hear every message that is no response.
+    followers: Mutex<Vec<mpsc::UnboundedSender<Received>>>,
+    /// Whether streams are left unread for now.
+    paused: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -74,6 +79,10 @@ impl Shared {
 
     fn is_modern(&self) -> bool {
         is_modern(&self.revision())
+    }
+
+    async fn wait_reading(&self) {
+        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
     fn spawn(&self, until: &CancellationToken, future: impl Future<Output = ()> + Send + 'static) {
@@ -86,6 +95,9 @@ impl Shared {
     /// Records a message; gives the answer when it is a request that is to be answered now.
     fn take(&self, received: &Received) -> Option<Bytes> {
         self.received.push(received.clone());
+        if !received.is_response() {
+            lock(&self.followers).retain(|follower| follower.send(received.clone()).is_ok());
+        }
         let id = received.id.as_ref().filter(|_| received.is_request())?;
         let handler = lock(&self.on_request).clone();
         let reply = match handler {
@@ -269,6 +281,23 @@ impl Client {
     /// The `nth` notification or request (from 1) with that method.
     pub async fn wait_for_method(&self, method: &str, nth: usize) -> Received {
         self.shared.received.wait_for_nth(&format!("{method} at the client"), nth, |r| r.method == method).await
+    }
+
+    /// From now on, every message that is no response, on whichever stream it comes.
+    pub fn follow(&self) -> mpsc::UnboundedReceiver<Received> {
+        let (follower, messages) = mpsc::unbounded_channel();
+        lock(&self.shared.followers).push(follower);
+        messages
+    }
+
+    /// Stops reading event streams (on stdio: everything), as a client does that is busy elsewhere.
+    pub fn pause_reading(&self) {
+        self.shared.paused.send_replace(true);
+    }
+
+    /// Goes on after [`Client::pause_reading`].
+    pub fn resume_reading(&self) {
+        self.shared.paused.send_replace(false);
     }
 
     /// HTTP: sends a body as it is, with the usual headers and then these; an empty value takes a header away.

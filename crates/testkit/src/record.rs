@@ -69,6 +69,13 @@ impl<T: Clone + Debug> Record<T> {
         self.len() == 0
     }
 
+    /// Forgets everything so far, in a run that is too long to keep it. Places from before mean nothing any more.
+    pub fn clear(&self) {
+        let mut items = lock(&self.items);
+        *items = Vec::new();
+        self.length.send_replace(0);
+    }
+
     /// All from a place on.
     pub fn since(&self, place: usize) -> Vec<T> {
         lock(&self.items).get(place..).unwrap_or_default().to_vec()

@@ -14,6 +14,7 @@ mod stdio;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -174,6 +175,26 @@ impl Server {
     /// Puts other tools in the place of all.
     pub fn set_tools(&self, tools: Vec<Tool>) {
         self.core.edit(|catalogue| catalogue.tools = tools);
+    }
+
+    /// Puts other entries in the place of a whole list: `tools`, `prompts`, `resources` or `resourceTemplates`.
+    pub fn set_list(&self, kind: &str, entries: Vec<Entry>) {
+        self.core.edit(|catalogue| *catalogue.list_mut(kind) = entries);
+    }
+
+    /// Makes the next requests of a method fail.
+    pub fn fail_next(&self, method: &str, times: usize) {
+        self.core.change_mood(method, |mood| mood.failures = times);
+    }
+
+    /// From now on holds back every answer to a method, after it was made, for this long.
+    pub fn hold_back(&self, method: &str, time: Duration) {
+        self.core.change_mood(method, |mood| mood.held_back = Some(time));
+    }
+
+    /// Ends what [`Server::fail_next`] and [`Server::hold_back`] began.
+    pub fn behave(&self) {
+        self.core.forget_moods();
     }
 
     /// Adds a tool, or replaces the one with its name.

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -131,6 +132,8 @@ impl ClientBuilder {
             initialize: Mutex::default(),
             life: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            followers: Mutex::default(),
+            paused: watch::Sender::new(false),
         });
         let transport = match self.target {
             Target::Http { url, headers } => Transport::Http(http::Http::new(&url, headers, self.raw)),

@@ -186,7 +186,9 @@ impl Link {
             return Ok(());
         }
         let mut decoder = sse::Decoder::new(EVENT_LIMIT);
-        while let Some(frame) = body.frame().await {
+        loop {
+            shared.wait_reading().await;
+            let Some(frame) = body.frame().await else { break };
             let frame = frame.map_err(|e| format!("stream: {e}"))?;
             decoder.push(frame.data_ref().map_or(&[][..], |data| data));
             while let Some(event) = decoder.next_event().map_err(|e| e.to_string())? {

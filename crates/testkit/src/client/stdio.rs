@@ -145,6 +145,7 @@ async fn read(
     let mut line = Vec::new();
     loop {
         line.clear();
+        shared.wait_reading().await;
         if reader.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
             pending.end();
             return;

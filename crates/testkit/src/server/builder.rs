@@ -33,6 +33,7 @@ impl ServerBuilder {
             instructions: None,
             page_size: usize::MAX,
             sessions: true,
+            forgetful: false,
             ignore_eof: false,
             overrides: HashMap::new(),
             completion: None,
@@ -127,16 +128,7 @@ impl ServerBuilder {
 
     /// A prompt, resource or tool from a definition that is listed byte for byte; `kind` is the name of its list.
     pub fn entry(mut self, kind: &str, entry: Entry) -> Self {
-        put(
-            match kind {
-                "tools" => &mut self.catalogue.tools,
-                "resources" => &mut self.catalogue.resources,
-                "resourceTemplates" => &mut self.catalogue.templates,
-                "prompts" => &mut self.catalogue.prompts,
-                other => panic!("there is no list of {other}"),
-            },
-            entry,
-        );
+        put(self.catalogue.list_mut(kind), entry);
         self
     }
 
@@ -171,6 +163,12 @@ impl ServerBuilder {
     /// HTTP, legacy: gives out no session ids.
     pub fn without_sessions(mut self) -> Self {
         self.script.sessions = false;
+        self
+    }
+
+    /// HTTP, legacy: what it says by itself is lost while its client has no GET stream open, as with most servers.
+    pub fn forgetful(mut self) -> Self {
+        self.script.forgetful = true;
         self
     }
 

@@ -128,6 +128,17 @@ pub(crate) fn put(entries: &mut Vec<Entry>, entry: Entry) {
 }
 
 impl Catalogue {
+    /// A list by the name of its member in a result.
+    pub(crate) fn list_mut(&mut self, kind: &str) -> &mut Vec<Entry> {
+        match kind {
+            "tools" => &mut self.tools,
+            "resources" => &mut self.resources,
+            "resourceTemplates" => &mut self.templates,
+            "prompts" => &mut self.prompts,
+            other => panic!("there is no list of {other}"),
+        }
+    }
+
     /// What reads a URI: a resource, else the first template whose fixed beginning fits.
     pub(crate) fn reader(&self, uri: &str) -> Option<&Entry> {
         let fits = |template: &&Entry| uri.starts_with(template.key.split('{').next().unwrap_or_default());

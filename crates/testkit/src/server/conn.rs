@@ -74,12 +74,13 @@ impl Conn {
         Arc::new(Self { number, session, standalone, state: Mutex::default() })
     }
 
-    /// Sends outside of any call.
-    pub(crate) fn push(&self, message: &Bytes) {
+    /// Sends outside of any call; `forgetful`: only if somebody listens right now.
+    pub(crate) fn push(&self, message: &Bytes, forgetful: bool) {
         match &self.standalone {
             Standalone::Stdio(outlet) => {
                 let _ = outlet.send(Out::Message(message.clone()));
             }
+            Standalone::Http(stream) if forgetful && !stream.is_attached() => {}
             Standalone::Http(stream) => stream.push(message),
         }
     }

@@ -29,6 +29,15 @@ pub(crate) struct Trouble {
     pub(crate) exit: Option<u8>,
 }
 
+/// What goes wrong for a while, by method.
+#[derive(Clone, Default)]
+pub(crate) struct Mood {
+    /// How many more requests fail.
+    pub(crate) failures: usize,
+    /// How long an answer that is ready is held back.
+    pub(crate) held_back: Option<Duration>,
+}
+
 pub(crate) type HttpHook = Arc<dyn Fn(&Received) -> Option<super::Answer> + Send + Sync>;
 
 /// The fixed part of a script.
@@ -39,6 +48,7 @@ pub(crate) struct Script {
     pub(crate) instructions: Option<String>,
     pub(crate) page_size: usize,
     pub(crate) sessions: bool,
+    pub(crate) forgetful: bool,
     pub(crate) ignore_eof: bool,
     pub(crate) overrides: HashMap<String, Handler>,
     pub(crate) completion: Option<Handler>,
@@ -79,6 +89,7 @@ pub(crate) struct Core {
     pub(crate) frozen: watch::Sender<bool>,
     pub(crate) listens: watch::Sender<Vec<Listen>>,
     pub(crate) processes: watch::Sender<Vec<Process>>,
+    pub(crate) moods: Mutex<HashMap<String, Mood>>,
     catalogue: Mutex<Catalogue>,
     conns: Mutex<Vec<Arc<Conn>>>,
     life: Mutex<Life>,
@@ -97,6 +108,7 @@ impl Core {
             frozen: watch::Sender::new(false),
             listens: watch::Sender::new(Vec::new()),
             processes: watch::Sender::new(Vec::new()),
+            moods: Mutex::default(),
             catalogue: Mutex::new(catalogue),
             conns: Mutex::default(),
             life: Mutex::default(),
@@ -120,6 +132,26 @@ impl Core {
 
     pub(crate) fn edit(&self, change: impl FnOnce(&mut Catalogue)) {
         change(&mut lock(&self.catalogue));
+    }
+
+    pub(crate) fn change_mood(&self, method: &str, change: impl FnOnce(&mut Mood)) {
+        change(lock(&self.moods).entry(method.to_owned()).or_default());
+    }
+
+    pub(crate) fn forget_moods(&self) {
+        lock(&self.moods).clear();
+    }
+
+    /// Whether this request is one of those that are to fail.
+    pub(crate) fn takes_a_failure(&self, method: &str) -> bool {
+        let mut moods = lock(&self.moods);
+        let Some(mood) = moods.get_mut(method).filter(|mood| mood.failures > 0) else { return false };
+        mood.failures -= 1;
+        true
+    }
+
+    pub(crate) fn held_back(&self, method: &str) -> Option<Duration> {
+        lock(&self.moods).get(method)?.held_back
     }
 
     pub(crate) fn next_connection(&self) -> usize {
@@ -206,7 +238,7 @@ impl Core {
     pub(crate) fn notify_legacy(&self, message: &Bytes, fits: impl Fn(&Conn) -> bool) -> usize {
         let conns = self.connections();
         let chosen = conns.iter().filter(|conn| conn.revision().is_some() && fits(conn));
-        chosen.map(|conn| conn.push(message)).count()
+        chosen.map(|conn| conn.push(message, self.script.forgetful)).count()
     }
 
     pub(crate) fn end_listens(&self) {

@@ -30,6 +30,9 @@ pub(crate) fn start(call: Call) {
     call.core.life().spawn(async move {
         call.core.wait_thawed().await;
         let answer = answer(&call).await;
+        if let Some(time) = call.core.held_back(&call.received.method) {
+            tokio::time::sleep(time).await;
+        }
         call.core.wait_thawed().await;
         if let Some(conn) = &call.conn {
             lock(&conn.state).calls.remove(call.id.as_str());
@@ -89,6 +92,9 @@ async fn answer(call: &Call) -> Answer {
         if let Some(delay) = trouble.delay {
             tokio::time::sleep(delay).await;
         }
+    }
+    if call.core.takes_a_failure(method) {
+        return RpcError::new(-32603, "out of order for a moment").into();
     }
     if let Some(handler) = script.overrides.get(method) {
         return handler(call.clone()).await;

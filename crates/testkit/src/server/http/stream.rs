@@ -77,6 +77,11 @@ impl EventStream {
         reader
     }
 
+    /// Whether a connection carries it now.
+    pub(crate) fn is_attached(&self) -> bool {
+        lock(&self.inner).writer.as_ref().is_some_and(|writer| !writer.is_closed())
+    }
+
     /// Closes the connection but not the stream.
     pub(crate) fn detach(&self, retry: Option<u64>) {
         let mut inner = lock(&self.inner);
