@@ -9,6 +9,7 @@ use tidings_upstream::{LinkError, SharedLink, Sink};
 use tidings_wire::{Frame, Kind};
 use tokio::sync::oneshot;
 
+use crate::dirty::Reason;
 use crate::gateway::Inner;
 use crate::server::Server;
 use crate::session::Session;
@@ -99,6 +100,22 @@ impl Sink for LinkSink {
             }
         }
         self.handle(message);
+    }
+
+    fn hears(&self) {
+        // Before the link is attached nothing was listed over it.
+        if self.link.get().is_some() {
+            self.own_view_is_old();
+            if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
+            }
+        }
+    }
+
+    fn deaf(&self) {
+        if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+            server.hears_nothing_on(self.key);
+        }
     }
 
     fn closed(&self, error: LinkError) {

@@ -62,6 +62,8 @@ pub(crate) struct Server {
     unexpected: Mutex<Topics>,
     /// Until when its lists are fresh, by its own word.
     fresh_until: Mutex<[Option<tokio::time::Instant>; 4]>,
+    /// The link on which the server can not speak by itself, if it is so.
+    deaf: Mutex<Option<LinkKey>>,
     signal: Notify,
     /// The number of the last listing that is done.
     listed: watch::Sender<u64>,
@@ -86,6 +88,7 @@ impl Server {
             covered: Mutex::default(),
             unexpected: Mutex::default(),
             fresh_until: Mutex::default(),
+            deaf: Mutex::default(),
             signal: Notify::new(),
             listed: watch::Sender::new(0),
         }
@@ -296,7 +299,7 @@ impl Server {
             }
             first = false;
             self.listed.send_replace(listing);
-            let unheard = self.unheard(&live.hello);
+            let unheard = self.unheard(live);
             tokio::select! {
                 () = gather(gateway, &self.signal) => {}
                 () = signals.run(gateway, self, live) => {}
@@ -329,9 +332,19 @@ impl Server {
         *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
     }
 
+    /// What the server promises to announce can not be heard on this link.
+    pub(crate) fn hears_nothing_on(&self, link: LinkKey) {
+        *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        // Polling begins now.
+        self.wake();
+    }
+
     /// The lists whose changes nobody announces, so that they must be polled.
-    fn unheard(&self, hello: &Hello) -> Vec<ListKind> {
+    fn unheard(&self, live: &LiveLink) -> Vec<ListKind> {
+        let hello = &live.hello;
+        let deaf = *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) == Some(live.key);
         let covered = match hello.revision.era() {
+            Era::Legacy if deaf => Topics::default(),
             Era::Legacy => promised(hello),
             Era::Modern => *self.covered.lock().unwrap_or_else(PoisonError::into_inner),
         };

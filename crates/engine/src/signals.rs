@@ -19,6 +19,8 @@ const REOPEN: Duration = Duration::from_secs(1);
 /// The listening side of one link.
 pub(crate) struct Signals {
     stream: Option<CallStream>,
+    /// When a stream that ended is opened again.
+    reopen: Option<tokio::time::Instant>,
     /// Set when the server does not know the method: it is asked no more.
     hopeless: bool,
 }
@@ -28,7 +30,7 @@ impl Signals {
     pub(crate) fn open(gateway: &Arc<Inner>, live: &LiveLink) -> Self {
         let promised = promised(&live.hello);
         let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
-        Self { stream: listens.then(|| listen(gateway, live, promised)), hopeless: !listens }
+        Self { stream: listens.then(|| listen(gateway, live, promised)), reopen: None, hopeless: !listens }
     }
 
     /// Whether there is a stream to hear from.
@@ -43,7 +45,10 @@ impl Signals {
                 if self.hopeless {
                     return std::future::pending().await;
                 }
-                tokio::time::sleep(REOPEN).await;
+                // Kept: whoever waits here may be called away and come back.
+                let reopen = *self.reopen.get_or_insert_with(|| tokio::time::Instant::now() + REOPEN);
+                tokio::time::sleep_until(reopen).await;
+                self.reopen = None;
                 self.stream = Some(listen(gateway, live, promised(&live.hello)));
                 // Whatever changed in between was not heard.
                 server.mark_dirty(&ListKind::ALL, Reason::Reconnect);

@@ -55,6 +55,12 @@ pub trait Sink: Send + Sync + 'static {
     /// A notification or request that belongs to no call.
     fn unowned(&self, message: Frame);
 
+    /// From now on the server is heard where it speaks by itself. What it said before may be lost.
+    fn hears(&self);
+
+    /// The server has no way to speak by itself on this link, whatever it declares.
+    fn deaf(&self);
+
     /// The link is gone.
     fn closed(&self, error: LinkError);
 }

@@ -10,6 +10,7 @@ mod freshness;
 mod listens;
 mod observed;
 mod restarts;
+mod unheard;
 
 use std::collections::BTreeMap;
 

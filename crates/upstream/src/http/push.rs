@@ -48,7 +48,7 @@ impl Push {
         let mut failures = 0;
         loop {
             match self.once().await {
-                End::Unsupported => return,
+                End::Unsupported => return self.shared.sink.deaf(),
                 End::Closed => failures = 0,
                 End::Failed(error) => {
                     failures += 1;
@@ -79,6 +79,8 @@ impl Push {
             status if status.is_client_error() => return End::Unsupported,
             status => return End::Failed(LinkError::Status { status: status.as_u16(), body: None }),
         }
+        // Also after a resumption: many servers take the header and remember nothing.
+        self.shared.sink.hears();
         let mut decoder = Decoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
         while let Some(Ok(bytes)) = chunk(&mut body).await {
