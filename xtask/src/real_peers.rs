@@ -1,4 +1,5 @@
-//! Everyday servers behind one gateway, used by the PyPI client. The checks are in the script.
+//! Everyday servers behind one gateway, used by the PyPI client; then servers that change, watched by PyPI clients of both
+//! eras. The checks are in the scripts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,16 +17,49 @@ use crate::workspace::Workspace;
 const DEADLINE: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let mut tally = everyday(children, workspace, peers, binary)?;
+    tally += changing(children, workspace, peers, binary)?;
+    Ok(tally)
+}
+
+fn everyday(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let directory = workspace.fresh_run_directory(&["real-peers"])?;
-    let serving = gateway::start(children, binary, &configuration(peers, &directory), &directory)?;
-    let script = Invocation::new(peers.python())
-        .arg(workspace.conformance_file("real_peers.py"))
-        .arg("--peers")
-        .arg(peers.directory())
-        .args(["--gateway", &serving.url()])
-        .env("PYTHONUNBUFFERED", "1")
-        .deadline(DEADLINE);
-    let ended = children.capture(&script, true)?;
+    let serving = gateway::start(children, binary, &everyday_servers(peers, &directory), &directory)?;
+    let script = python(workspace, peers, "real_peers.py").arg("--peers").arg(peers.directory());
+    count(children, &script.args(["--gateway", &serving.url()]))
+}
+
+fn changing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["changing-peers"])?;
+    let server = |name: &str| {
+        let serve = |port: u16| python(workspace, peers, "changing_server.py").args(["--port", &port.to_string()]);
+        gateway::start_other(children, serve, name, &directory.join(format!("{name}.log")))
+    };
+    let (oldweb, web) = (server("oldweb")?, server("web")?);
+    let pipe = json!([workspace.conformance_file("changing_server.py")]);
+    let python_program = json!(peers.python());
+    let configuration = format!(
+        "{}\n\
+         [servers.oldpipe]\nera = \"legacy\"\ncommand = {python_program}\nargs = {pipe}\n\n\
+         [servers.newpipe]\nera = \"modern\"\ncommand = {python_program}\nargs = {pipe}\n\n\
+         [servers.oldweb]\nera = \"legacy\"\nurl = {}\n\n\
+         [servers.web]\nurl = {}\n",
+        everyday_servers(peers, &directory),
+        json!(oldweb.numeric_url()),
+        json!(web.numeric_url()),
+    );
+    let serving = gateway::start(children, binary, &configuration, &directory)?;
+    count(children, &python(workspace, peers, "changing_peers.py").args(["--gateway", &serving.url()]))
+}
+
+fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {
+    let file = workspace.conformance_file(script);
+    Invocation::new(peers.python()).arg(file).env("PYTHONUNBUFFERED", "1").deadline(DEADLINE)
+}
+
+/// Runs a script that prints its totals.
+fn count(children: &Children, script: &Invocation) -> Result<Tally, Failure> {
+    let ended = children.capture(script, true)?;
     let mut tally = Tally::from_output(&ended.output);
     if !ended.status.success() && tally.failed == 0 {
         tally += Tally::ONE_FAILED;
@@ -34,7 +68,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
 }
 
 /// JSON strings and arrays of strings are TOML too.
-fn configuration(peers: &Peers, directory: &Path) -> String {
+fn everyday_servers(peers: &Peers, directory: &Path) -> String {
     let node = json!(peers.node());
     let everything = json!([peers.script("server-everything"), "stdio"]);
     let memory = json!([peers.script("server-memory")]);
