@@ -10,12 +10,14 @@ use crate::suite::REVISIONS;
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask TASK
 
-  test [--quick]        format, clippy, tests, conformance, real peers; --quick: what needs only Rust
+  test [--quick]        format, clippy, tests, a short soak, conformance, real peers; --quick: what needs only Rust
   conformance [--upstream http|stdio|client] [--revision V] [--scenario S] [--gateway BINARY]
                         the official suite through the gateway, compared with a direct run;
                         `client` is the suite's mock server upstream and the PyPI client downstream
   real-peers [--gateway BINARY]
-                        everyday servers behind the gateway, used by the PyPI client
+                        everyday and changing servers behind the gateway, used by PyPI clients
+  soak [--minutes N | --seconds N] [--seed S]
+                        servers that change without end and clients that follow; 10 minutes by default
   peers                 only install what the two above need, into target/peers
   bench [ARGS…]         the load harness, in release
   deny                  licences, bans and sources of the dependencies
@@ -31,6 +33,7 @@ pub(crate) enum Task {
     RealPeers { gateway: Option<PathBuf> },
     Peers,
     Bench { arguments: Vec<String> },
+    Soak { arguments: Vec<String> },
     Deny,
 }
 
@@ -67,6 +70,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "real-peers" => real_peers(rest),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
+        "soak" => Ok(Task::Soak { arguments: rest.to_vec() }),
         "deny" => flags(rest, &[]).map(|_| Task::Deny),
         other => Err(Wrong::UnknownTask(other.to_owned())),
     }
@@ -161,8 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn bench_passes_its_arguments_on() {
+    fn bench_and_soak_pass_their_arguments_on() {
         let arguments = vec!["--clients".to_owned(), "16".to_owned()];
         assert_eq!(task("bench --clients 16"), Ok(Task::Bench { arguments }));
+        let arguments = vec!["--seed".to_owned(), "7".to_owned()];
+        assert_eq!(task("soak --seed 7"), Ok(Task::Soak { arguments }));
     }
 }

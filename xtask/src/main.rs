@@ -9,6 +9,7 @@ mod gateway;
 mod invocation;
 mod peers;
 mod real_peers;
+mod soak;
 mod suite;
 mod tally;
 mod test;
@@ -73,6 +74,7 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
         }
         Task::Peers => peers::install(&children, &workspace).map(|_| None),
         Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
+        Task::Soak { arguments } => soak::run(&children, &workspace, arguments).map(|()| None),
         Task::Deny => deny(&children, &workspace).map(|()| None),
     }
 }

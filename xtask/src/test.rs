@@ -9,13 +9,15 @@ use crate::gateway;
 use crate::invocation::Invocation;
 use crate::peers;
 use crate::real_peers;
+use crate::soak;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 /// Runs the steps; the tally holds the failure, which has been shown.
 pub(crate) fn run(children: &Children, workspace: &Workspace, quick: bool) -> Tally {
     let mut steps = Steps { children, workspace, tally: Tally::default() };
-    let done = steps.only_rust().and_then(|()| if quick { Ok(()) } else { steps.with_peers() });
+    let all = |steps: &mut Steps<'_>| steps.soak().and_then(|()| steps.with_peers());
+    let done = steps.only_rust().and_then(|()| if quick { Ok(()) } else { all(&mut steps) });
     if let Err(failure) = done {
         println!("\nfailed: {failure}");
         if steps.tally.failed == 0 {
@@ -76,6 +78,13 @@ impl Steps<'_> {
             self.tests("tests", &workspace.cargo(["test", "--workspace"]))?;
         }
         self.command("build", &gateway::build(workspace))
+    }
+
+    fn soak(&mut self) -> Result<(), Stop> {
+        announce("soak");
+        soak::run(self.children, self.workspace, soak::SHORT)?;
+        self.tally += Tally::ONE_PASSED;
+        Ok(())
     }
 
     fn with_peers(&mut self) -> Result<(), Stop> {

@@ -1,0 +1,232 @@
+//! What happens to servers: changes that clients must be told of, and noise that they must not.
+
+use std::time::Duration;
+
+use crate::kinds::{Kind, Topic, View};
+use crate::source::key;
+use crate::world::World;
+
+/// Fewer items than this and nothing is taken away; more than the other and nothing is added.
+const FEWEST: usize = 1;
+const MOST: usize = 12;
+
+/// Something that changes what is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Add,
+    Remove,
+    Text,
+    Schema,
+    Icon,
+}
+
+impl Change {
+    pub(crate) const ALL: [Self; 5] = [Self::Add, Self::Remove, Self::Text, Self::Schema, Self::Icon];
+
+    /// Who can see it.
+    pub(crate) const fn views(self) -> &'static [View] {
+        match self {
+            Self::Icon => &[View::Whole],
+            _ => &View::ALL,
+        }
+    }
+
+    const fn sort(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Remove => "remove",
+            Self::Text => "change",
+            Self::Schema => "change of a schema only",
+            Self::Icon => "change of an icon",
+        }
+    }
+}
+
+/// Something that changes nothing.
+#[derive(Clone, Copy, Debug)]
+enum Noise {
+    Touch,
+    Flood,
+    Death,
+    LostSessions,
+    ClosedStreams,
+    FailedListing,
+    SlowListing,
+}
+
+const NOISES: [Noise; 7] = [
+    Noise::Touch,
+    Noise::Flood,
+    Noise::Death,
+    Noise::LostSessions,
+    Noise::ClosedStreams,
+    Noise::FailedListing,
+    Noise::SlowListing,
+];
+
+impl World {
+    fn any_source(&mut self) -> usize {
+        usize::try_from(self.random.below(self.sources.len() as u64)).unwrap_or_default()
+    }
+
+    /// Changes one thing of a server, and says so. Gives back whether there was something to change.
+    pub(crate) fn change(&mut self, at: usize, kind: Kind, change: Change, announce: bool) -> bool {
+        let keys = self.sources[at].keys(kind);
+        let impossible = match change {
+            Change::Add => keys.len() >= MOST,
+            Change::Remove => keys.len() <= FEWEST,
+            _ => keys.is_empty(),
+        };
+        if impossible {
+            return false;
+        }
+        let number = self.fresh();
+        let name = if change == Change::Add { key(kind, number) } else { self.random.pick(&keys).clone() };
+        self.count_change(at, kind, change.views());
+        let shelf = self.sources[at].shelf(kind);
+        let item = shelf.entry(name.clone()).or_default();
+        match change {
+            Change::Add => {}
+            Change::Remove => {
+                shelf.remove(&name);
+            }
+            Change::Text => item.text = number,
+            Change::Schema => item.schema = number,
+            Change::Icon => item.icon = Some(number),
+        }
+        self.sources[at].publish(kind, &mut self.random);
+        let line = format!("{} of {} ({})", name, self.sources[at].name, if announce { "said" } else { "unsaid" });
+        self.note(change.sort(), &line);
+        if announce {
+            self.sources[at].signal(kind.topic());
+        }
+        true
+    }
+
+    /// One random change, several at once, or one that is taken back.
+    pub(crate) async fn random_change(&mut self) {
+        let at = self.any_source();
+        let kind = *self.random.pick(&Kind::ALL);
+        match self.random.below(10) {
+            0 => self.there_and_back(at, kind).await,
+            1 => {
+                for _ in 0..self.random.below(5) + 2 {
+                    let change = *self.random.pick(&Change::ALL);
+                    self.change(at, kind, change, false);
+                }
+                self.sources[at].signal(kind.topic());
+            }
+            _ => {
+                let change = *self.random.pick(&Change::ALL);
+                self.change(at, kind, change, true);
+            }
+        }
+    }
+
+    /// A, then B, then A again; a gateway may or may not have seen B.
+    async fn there_and_back(&mut self, at: usize, kind: Kind) {
+        let before = self.sources[at].shelf(kind).clone();
+        if !self.change(at, kind, Change::Text, true) {
+            return;
+        }
+        let pause = self.random.millis(0, 150);
+        tokio::time::sleep(pause).await;
+        self.count_change(at, kind, &View::ALL);
+        *self.sources[at].shelf(kind) = before;
+        self.sources[at].publish(kind, &mut self.random);
+        self.note("change and back", &format!("{} after {pause:?}", self.sources[at].name.clone()));
+        self.sources[at].signal(kind.topic());
+    }
+
+    /// Noise at a random server; `change_while_dead` lets one that dies come back different.
+    pub(crate) async fn random_noise(&mut self, change_while_dead: bool) {
+        let at = self.any_source();
+        match *self.random.pick(&NOISES) {
+            Noise::Touch => self.touch(at),
+            Noise::Flood => self.flood(at).await,
+            Noise::Death => self.death(at, change_while_dead).await,
+            Noise::LostSessions => self.lose_sessions(at),
+            Noise::ClosedStreams => self.close_streams(at),
+            Noise::FailedListing => self.fail_listing(at),
+            Noise::SlowListing => self.slow_listing(at),
+        }
+    }
+
+    fn touch(&mut self, at: usize) {
+        let kind = *self.random.pick(&Kind::ALL);
+        self.sources[at].publish(kind, &mut self.random);
+        self.note("touch", &format!("{} of {}", kind.name(), self.sources[at].name.clone()));
+        self.sources[at].signal(kind.topic());
+    }
+
+    async fn flood(&mut self, at: usize) {
+        let topic = *self.random.pick(&Topic::ALL);
+        let pause = self.random.below(3);
+        self.note("flood", &format!("{} of {}", topic.name(), self.sources[at].name.clone()));
+        for _ in 0..100 {
+            self.sources[at].signal(topic);
+            if pause > 0 {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+            }
+        }
+    }
+
+    async fn death(&mut self, at: usize, change_while_dead: bool) {
+        if !self.sources[at].may_die() {
+            return;
+        }
+        self.sources[at].dies();
+        let name = self.sources[at].name.clone();
+        if !self.sources[at].nature.http && self.random.chance(40) {
+            self.note("exit of a process", &name);
+            self.sources[at].server.exit(1);
+            return;
+        }
+        self.note("death", &name);
+        self.sources[at].server.kill().await;
+        tokio::time::sleep(self.random.millis(0, 250)).await;
+        if change_while_dead {
+            let kind = *self.random.pick(&Kind::ALL);
+            self.change(at, kind, Change::Text, true);
+        }
+        self.sources[at].server.revive().await;
+        self.trace.note(format!("{name} is back"));
+    }
+
+    fn lose_sessions(&mut self, at: usize) {
+        let source = &mut self.sources[at];
+        if !(source.nature.http && source.nature.legacy && source.may_die()) {
+            return;
+        }
+        source.dies();
+        // A server that forgets a session closes its stream, too.
+        source.server.close_get_streams();
+        source.server.forget_sessions();
+        let name = source.name.clone();
+        self.note("lost sessions", &name);
+    }
+
+    fn close_streams(&mut self, at: usize) {
+        let source = &self.sources[at];
+        source.server.close_get_streams();
+        source.server.end_listens();
+        let name = source.name.clone();
+        self.note("closed streams", &name);
+    }
+
+    fn fail_listing(&mut self, at: usize) {
+        let kind = *self.random.pick(&Kind::ALL);
+        let times = usize::try_from(self.random.below(3)).unwrap_or_default() + 1;
+        self.sources[at].server.fail_next(kind.method(), times);
+        self.note("failed listing", &format!("{} of {}, {times} times", kind.name(), self.sources[at].name.clone()));
+        self.sources[at].signal(kind.topic());
+    }
+
+    fn slow_listing(&mut self, at: usize) {
+        let kind = *self.random.pick(&Kind::ALL);
+        let time = self.random.millis(5, 120);
+        self.sources[at].server.hold_back(kind.method(), time);
+        self.note("slow listing", &format!("{} of {} by {time:?}", kind.name(), self.sources[at].name.clone()));
+        self.sources[at].signal(kind.topic());
+    }
+}

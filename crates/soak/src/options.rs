@@ -1,0 +1,94 @@
+//! What was asked for.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+pub(crate) const USAGE: &str = "\
+Usage: soak [--minutes N | --seconds N] [--seed S]
+
+  --minutes N   how long; 10 by default
+  --seconds N   how long
+  --seed S      which random events; by default another one each time
+
+TIDINGS_BIN names the gateway; by default it is the one next to this program.";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) time: Duration,
+    pub(crate) seed: u64,
+}
+
+/// Why the arguments say nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Unknown(String),
+    NoNumber(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(option) => write!(f, "unknown option `{option}`"),
+            Self::NoNumber(option) => write!(f, "`{option}` needs a number"),
+        }
+    }
+}
+
+impl Options {
+    /// `None` when help was asked for.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, Wrong> {
+        let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now() };
+        let mut rest = arguments.iter();
+        while let Some(option) = rest.next() {
+            let mut number = || {
+                let value = rest.next().and_then(|value| value.parse::<u64>().ok());
+                value.ok_or_else(|| Wrong::NoNumber(option.clone()))
+            };
+            match option.as_str() {
+                "--minutes" => options.time = Duration::from_secs(number()?.saturating_mul(60)),
+                "--seconds" => options.time = Duration::from_secs(number()?),
+                "--seed" => options.seed = number()?,
+                "--help" | "-h" => return Ok(None),
+                _ => return Err(Wrong::Unknown(option.clone())),
+            }
+        }
+        Ok(Some(options))
+    }
+}
+
+/// As they are written on the command line.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--seconds {} --seed {}", self.time.as_secs(), self.seed)
+    }
+}
+
+fn seed_of_now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Short, since people type it.
+    (now.as_secs() ^ u64::from(now.subsec_nanos())) % 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Options>, Wrong> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn a_run_can_be_repeated_by_what_it_prints() {
+        let options = Options { time: Duration::from_secs(30), seed: 7 };
+        assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(parsed("--hours 1"), Err(Wrong::Unknown("--hours".to_owned())));
+        assert_eq!(parsed("--seed x"), Err(Wrong::NoNumber("--seed".to_owned())));
+        assert_eq!(parsed("--seconds"), Err(Wrong::NoNumber("--seconds".to_owned())));
+        assert_eq!(parsed("--help"), Ok(None));
+    }
+}

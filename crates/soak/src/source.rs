@@ -1,0 +1,155 @@
+//! One scripted server with the record of what it offers: the record is the truth.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tidings_testkit::{Answer, Entry, LATEST_LEGACY, Server, ServerBuilder};
+
+use crate::item::{Item, written};
+use crate::kinds::{Kind, Topic, View};
+use crate::random::Random;
+use crate::truth::Lists;
+
+/// A gateway waits longer and longer for a server that dies again within ten seconds.
+const BETWEEN_DEATHS: Duration = Duration::from_secs(11);
+/// The resource that only marks places in time.
+const FENCE: &str = "memo:///fence";
+
+/// How a server is reached and what is special about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Nature {
+    pub(crate) http: bool,
+    pub(crate) legacy: bool,
+    pub(crate) modern: bool,
+    /// Its lists come in pages, so that a listing can see half of a change.
+    pub(crate) paged: bool,
+    /// It announces nothing.
+    pub(crate) mute: bool,
+    /// It says that it announces, but has no stream to do so.
+    pub(crate) streamless: bool,
+}
+
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) nature: Nature,
+    pub(crate) server: Server,
+    shelves: [BTreeMap<String, Item>; 4],
+    last_death: Option<Instant>,
+    fences: u64,
+}
+
+impl Source {
+    pub(crate) async fn start(name: &str, nature: Nature, random: &mut Random) -> Self {
+        let mut shelves: [BTreeMap<String, Item>; 4] = Default::default();
+        for kind in Kind::ALL {
+            for number in 0..3 {
+                shelves[kind as usize].insert(key(kind, number), Item::default());
+            }
+        }
+        shelves[Kind::Resources as usize].insert(FENCE.to_owned(), Item::default());
+        let builder = describe(name, nature);
+        let server = if nature.http { builder.http().await } else { builder.stdio().await };
+        let source = Self { name: name.to_owned(), nature, server, shelves, last_death: None, fences: 0 };
+        for kind in Kind::ALL {
+            source.publish(kind, random);
+        }
+        source
+    }
+
+    /// Offers what stands on a shelf, in an order and in words of chance.
+    pub(crate) fn publish(&self, kind: Kind, random: &mut Random) {
+        let mut entries: Vec<Entry> = self.shelves[kind as usize]
+            .iter()
+            .map(|(key, item)| {
+                let text = written(&item.definition(kind, key, View::Whole), random.next());
+                Entry::raw(&text, |call| async move { call.ok_text("") })
+            })
+            .collect();
+        random.shuffle(&mut entries);
+        self.server.set_list(kind.member(), entries);
+    }
+
+    pub(crate) fn shelf(&mut self, kind: Kind) -> &mut BTreeMap<String, Item> {
+        &mut self.shelves[kind as usize]
+    }
+
+    /// The keys of a shelf that may be changed by chance.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<String> {
+        self.shelves[kind as usize].keys().filter(|key| *key != FENCE).cloned().collect()
+    }
+
+    /// Changes the fence. Its new state is in no list that was read before.
+    pub(crate) fn raise_fence(&mut self, random: &mut Random) {
+        self.fences += 1;
+        let fence = Item { text: self.fences, ..Item::default() };
+        self.shelf(Kind::Resources).insert(FENCE.to_owned(), fence);
+        self.publish(Kind::Resources, random);
+        self.signal(Topic::Resources);
+    }
+
+    pub(crate) fn signal(&self, topic: Topic) {
+        if !self.nature.mute {
+            self.server.list_changed(topic.name());
+        }
+    }
+
+    /// How many different states a gateway may see because of one change.
+    pub(crate) fn weight(&self) -> u64 {
+        if self.nature.paged { 2 } else { 1 }
+    }
+
+    /// Whether a gateway must ask to find out.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.nature.mute || self.nature.streamless
+    }
+
+    pub(crate) fn may_die(&self) -> bool {
+        self.last_death.is_none_or(|death| death.elapsed() > BETWEEN_DEATHS)
+    }
+
+    pub(crate) fn dies(&mut self) {
+        self.last_death = Some(Instant::now());
+    }
+
+    /// Adds what clients should see of it.
+    pub(crate) fn show(&self, view: View, lists: &mut Lists) {
+        for kind in Kind::ALL {
+            for (key, item) in &self.shelves[kind as usize] {
+                let public = match kind {
+                    Kind::Tools | Kind::Prompts => format!("{}__{key}", self.name),
+                    Kind::Resources | Kind::Templates => format!("{}+{key}", self.name),
+                };
+                lists[kind as usize].insert(public.clone(), item.definition(kind, &public, view));
+            }
+        }
+    }
+}
+
+pub(crate) fn key(kind: Kind, number: u64) -> String {
+    match kind {
+        Kind::Tools => format!("t{number}"),
+        Kind::Prompts => format!("p{number}"),
+        Kind::Resources => format!("memo:///r{number}"),
+        Kind::Templates => format!("memo:///t{number}/{{x}}"),
+    }
+}
+
+fn describe(name: &str, nature: Nature) -> ServerBuilder {
+    let announces = json!({"listChanged": !nature.mute});
+    let capabilities = json!({"tools": announces, "prompts": announces, "resources": announces});
+    let mut builder = Server::builder(name).capabilities(capabilities).forgetful();
+    if nature.legacy {
+        builder = builder.revisions(&[LATEST_LEGACY]);
+    }
+    builder = match (nature.legacy, nature.modern) {
+        (true, true) => builder.modern(),
+        (false, _) => builder.modern_only(),
+        (true, false) => builder,
+    };
+    if nature.streamless {
+        let refusal = Answer::Http { status: 405, headers: Vec::new(), body: "no stream".into() };
+        builder = builder.on_http(move |request| (request.verb == "GET").then(|| refusal.clone()));
+    }
+    if nature.paged { builder.page_size(2) } else { builder }
+}

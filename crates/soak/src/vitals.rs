@@ -1,0 +1,67 @@
+//! How big the gateway's process is.
+
+use std::fmt;
+
+/// What must not grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Vitals {
+    /// Resident memory in KiB.
+    pub(crate) memory: u64,
+    /// Open files and sockets.
+    pub(crate) files: u64,
+    pub(crate) threads: u64,
+}
+
+impl Vitals {
+    pub(crate) fn of(process: u32) -> Option<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let number = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        let files = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64;
+        Some(Self { memory: number("VmRSS:")?, files, threads: number("Threads:")? })
+    }
+
+    pub(crate) fn larger(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.max(other.memory),
+            files: self.files.max(other.files),
+            threads: self.threads.max(other.threads),
+        }
+    }
+
+    /// Whether this is flat against what was seen in the warm-up, apart from what an allocator or a pool of connections
+    /// may keep.
+    pub(crate) fn is_flat_after(self, warm: Self) -> bool {
+        self.memory <= warm.memory + warm.memory / 5 + 8 * 1024
+            && self.files <= warm.files + 32
+            && self.threads <= warm.threads + 4
+    }
+}
+
+impl fmt::Display for Vitals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MiB, {} files, {} threads", self.memory as f64 / 1024.0, self.files, self.threads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_seen() {
+        let warm = Vitals { memory: 20 * 1024, files: 50, threads: 3 };
+        assert!(warm.is_flat_after(warm));
+        assert!(!Vitals { memory: 40 * 1024, ..warm }.is_flat_after(warm));
+        assert!(!Vitals { files: 100, ..warm }.is_flat_after(warm));
+        assert!(!Vitals { threads: 10, ..warm }.is_flat_after(warm));
+    }
+
+    #[test]
+    fn this_process_has_vitals() {
+        let vitals = Vitals::of(std::process::id()).unwrap_or_default();
+        assert!(vitals.memory > 0 && vitals.files > 0 && vitals.threads > 0, "{vitals}");
+    }
+}

@@ -1,0 +1,98 @@
+//! All scripted servers, what was done to them, and the truth that follows from it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::kinds::{Kind, Topic, View};
+use crate::random::Random;
+use crate::source::{Nature, Source};
+use crate::trace::Trace;
+use crate::truth::{Lists, Truth};
+
+/// How many changes there were, by topic and view: no client may be told of more.
+pub(crate) type Changes = [[u64; 2]; 3];
+
+pub(crate) struct World {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) random: Random,
+    pub(crate) changes: Changes,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+    pub(crate) trace: Trace,
+    next_number: u64,
+}
+
+impl World {
+    /// Servers of both eras on both transports, and some with a peculiarity.
+    pub(crate) async fn start(mut random: Random, begun: Instant) -> Self {
+        let legacy = Nature { legacy: true, ..Nature::default() };
+        let modern = Nature { modern: true, ..Nature::default() };
+        let natures = [
+            ("pipe", legacy),
+            ("web", Nature { http: true, ..legacy }),
+            ("newpipe", modern),
+            ("newweb", Nature { http: true, ..modern }),
+            ("both", Nature { http: true, legacy: true, modern: true, ..Nature::default() }),
+            ("pages", Nature { paged: true, ..legacy }),
+            ("newpages", Nature { http: true, paged: true, ..modern }),
+            ("mute", Nature { http: true, mute: true, ..legacy }),
+            ("streamless", Nature { http: true, streamless: true, ..legacy }),
+        ];
+        let mut sources = Vec::new();
+        for (name, nature) in natures {
+            sources.push(Source::start(name, nature, &mut random).await);
+        }
+        let trace = Trace::new(begun);
+        Self { sources, random, changes: Changes::default(), tally: BTreeMap::new(), trace, next_number: 100 }
+    }
+
+    /// A number that was never used before.
+    pub(crate) fn fresh(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    pub(crate) fn note(&mut self, sort: &'static str, line: &str) {
+        *self.tally.entry(sort).or_default() += 1;
+        self.trace.note(format!("{sort}: {line}"));
+    }
+
+    /// Counts a change for those who can see it, before anybody can.
+    pub(crate) fn count_change(&mut self, source: usize, kind: Kind, views: &[View]) {
+        let weight = self.sources[source].weight();
+        for view in views {
+            self.changes[kind.topic() as usize][*view as usize] += weight;
+        }
+    }
+
+    pub(crate) fn truth(&self) -> Truth {
+        Truth::new(|view| {
+            let mut lists = Lists::default();
+            for source in &self.sources {
+                source.show(view, &mut lists);
+            }
+            lists
+        })
+    }
+
+    /// Ends all trouble; lists that failed are looked at again.
+    pub(crate) fn behave(&mut self) {
+        for source in &self.sources {
+            source.server.behave();
+            for topic in Topic::ALL {
+                source.signal(topic);
+            }
+            source.server.record().clear();
+        }
+        self.trace.note("all servers behave");
+    }
+
+    /// Changes the fence of some servers. Who has seen it has been told of everything before it.
+    pub(crate) fn raise_fences(&mut self, which: &[usize]) {
+        self.trace.note(format!("fences of {} servers", which.len()));
+        for at in which {
+            self.count_change(*at, Kind::Resources, &View::ALL);
+            let random = &mut self.random;
+            self.sources[*at].raise_fence(random);
+        }
+    }
+}

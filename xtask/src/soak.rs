@@ -1,0 +1,27 @@
+//! Long random runs. What they do is in `crates/soak`; here it is built and started.
+
+use std::time::Duration;
+
+use crate::children::Children;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// More than anybody waits for: the run ends by itself.
+const DEADLINE: Duration = Duration::from_secs(24 * 3600);
+
+/// The short run of every test: always the same events.
+pub(crate) const SHORT: [&str; 4] = ["--seconds", "30", "--seed", "1"];
+
+pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(
+    children: &Children,
+    workspace: &Workspace,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<(), Failure> {
+    // The gateway, and the program that stands in for servers on stdio.
+    let packages = ["build", "-p", "tidings", "-p", "tidings-testkit", "-p", "tidings-soak", "--bins"];
+    children.run(&workspace.cargo(packages))?;
+    let gateway = workspace.built_gateway();
+    let soak = Invocation::new(gateway.with_file_name("tidings-soak")).args(arguments);
+    children.run(&soak.env("TIDINGS_BIN", &gateway).deadline(DEADLINE))
+}
