@@ -66,7 +66,10 @@ impl Source {
                 Entry::raw(&text, |call| async move { call.ok_text("") })
             })
             .collect();
-        random.shuffle(&mut entries);
+        // Pages are cut by position: another order between two pages would be a change for whoever reads them.
+        if !self.nature.paged {
+            random.shuffle(&mut entries);
+        }
         self.server.set_list(kind.member(), entries);
     }
 
