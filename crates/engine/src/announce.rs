@@ -1,13 +1,13 @@
 //! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, RawId, notification};
 use tokio::sync::Notify;
@@ -79,8 +79,8 @@ impl Inner {
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
-    pub(crate) fn commit(&self, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
-        let bells: Vec<Bell> = {
+    pub(crate) fn commit(self: &Arc<Self>, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
+        let (bells, own): (Vec<Bell>, Vec<Bell>) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.current().snapshot);
             self.update(change);
@@ -89,10 +89,27 @@ impl Inner {
             self.meters.committed(&done);
             let Announcements { ledger, told, .. } = &mut *announcements;
             told.commit(old, |follower| !ledger.owed(follower).is_empty());
-            done.owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
+            let bells = |ids: &[FollowerId]| ids.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect();
+            (bells(&done.owed), bells(&done.own))
         };
         for bell in bells {
             bell.ring();
+        }
+        for bell in own {
+            if let Bell::Session(session) = bell {
+                self.look_again_for(&session);
+            }
+        }
+    }
+
+    /// A session can read a view of its own: it is owed what differs from the one before.
+    pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
+        let mut announcements = self.announcements();
+        *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
+        let owes = announcements.ledger.show_own(FollowerId(session.key.0), at, digests);
+        drop(announcements);
+        if owes {
+            session.sink.wake();
         }
     }
 
@@ -107,8 +124,13 @@ impl Inner {
             let now = self.current().snapshot.digests(session.revision);
             announcements.ledger.follow(follower, session.revision, Topics::ALL, baseline, now);
             announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
-            if summary::asked(&session.capabilities) {
+            // Summaries compare states of the shared catalogue, which is not what such a session sees.
+            if summary::asked(&session.capabilities) && !self.has_isolated() {
                 announcements.told.follow(follower, session.revision, baseline == Baseline::Current);
+            }
+            // It may have asked before it said that it is ready.
+            if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {
+                announcements.ledger.show_own(follower, Instant::now(), own);
             }
         }
         session.sink.wake();

@@ -42,6 +42,9 @@ impl Gateway {
             initialized: AtomicBool::new(false),
             own_view: tokio::sync::Mutex::default(),
             own_stale: AtomicBool::new(false),
+            own_digests: Mutex::default(),
+            own_wanted: AtomicBool::new(false),
+            own_looking: AtomicBool::new(false),
             own_links: tokio::sync::Mutex::default(),
         });
         // A server that is alone speaks for itself, so it must have spoken.

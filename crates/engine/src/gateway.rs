@@ -392,7 +392,7 @@ impl Inner {
     }
 
     /// A server has listed: first the new state can be read, then it counts as ready.
-    pub(crate) fn publish(&self, offer: ServerOffer, hello: Arc<Hello>, occasion: &Occasion) {
+    pub(crate) fn publish(self: &Arc<Self>, offer: ServerOffer, hello: Arc<Hello>, occasion: &Occasion) {
         let id = offer.server;
         let before = self.current().snapshot.offer(id).cloned();
         // What is there at the start is no change.

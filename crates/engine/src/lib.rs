@@ -15,6 +15,7 @@ mod gateway;
 mod journal;
 mod links;
 mod meters;
+mod own_view;
 mod plan;
 mod pulse;
 mod questions;

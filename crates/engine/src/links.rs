@@ -60,7 +60,10 @@ impl LinkSink {
     /// Where one session has the link for itself, its view of the server must be made again.
     fn own_view_is_old(&self) {
         if let Some(session) = self.own.as_ref().and_then(Weak::upgrade) {
-            session.own_stale.store(true, Ordering::Relaxed);
+            match self.gateway.upgrade() {
+                Some(gateway) => gateway.own_view_is_old(&session),
+                None => session.own_stale.store(true, Ordering::SeqCst),
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, Kind, Patch, RawId};
 
 use crate::gateway::Inner;
+use crate::plan::Isolation;
 use crate::questions::{log_level, owner_of};
 use crate::server::Server;
 use crate::session::Caller;
@@ -41,6 +42,9 @@ impl Relay<'_> {
                 None
             }
             name if !ListKind::announced_by(name).is_empty() => {
+                if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
+                    self.gateway.own_view_is_old(session);
+                }
                 self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
             }

@@ -1,7 +1,6 @@
 //! Which server a request is for, what that server calls the thing, and which link carries it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Route, Snapshot};
@@ -13,7 +12,7 @@ use tidings_wire::Frame;
 use crate::gateway::Inner;
 use crate::plan::Isolation;
 use crate::server::{LiveLink, Server};
-use crate::session::{Caller, OwnView, Session};
+use crate::session::{Caller, Session};
 use crate::status::ServerState;
 
 /// A request with its destination.
@@ -144,44 +143,6 @@ impl Inner {
         self.servers.iter().any(|server| server.plan.isolation == Isolation::Session)
     }
 
-    /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
-    pub(crate) async fn snapshot_of(self: &Arc<Self>, session: Option<&Arc<Session>>) -> Arc<Snapshot> {
-        let shared = Arc::clone(&self.current().snapshot);
-        let Some(session) = session else { return shared };
-        let isolated: Vec<_> =
-            self.servers.iter().filter(|server| server.plan.isolation == Isolation::Session).cloned().collect();
-        if isolated.is_empty() {
-            return shared;
-        }
-        let mut view = session.own_view.lock().await;
-        let stale = session.own_stale.swap(false, Ordering::Relaxed);
-        if let Some(view) = view.as_ref().filter(|view| !stale && Arc::ptr_eq(&view.shared, &shared)) {
-            return Arc::clone(&view.own);
-        }
-        let mut offers = shared.offers().to_vec();
-        for server in isolated {
-            // A server that fails now is asked again with the next request.
-            let Ok(live) = self.own_link(session, &server).await else {
-                session.own_stale.store(true, Ordering::Relaxed);
-                continue;
-            };
-            match server.list_for_session(self, &live).await {
-                Ok(offer) => {
-                    offers.retain(|other| other.server != server.id);
-                    offers.push(Arc::new(offer));
-                }
-                Err(error) => {
-                    session.own_stale.store(true, Ordering::Relaxed);
-                    tracing::warn!(server = %server.plan.name, %error, "listing for a session failed");
-                }
-            }
-        }
-        offers.sort_by_key(|offer| offer.server);
-        let own = Arc::new(Snapshot::new(offers, self.settings.view));
-        *view = Some(OwnView { shared, own: Arc::clone(&own) });
-        own
-    }
-
     /// The link that carries a client's call to a server.
     pub(crate) async fn link_for(self: &Arc<Self>, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
         if let Caller::Legacy(session) = caller
@@ -224,7 +185,11 @@ impl Inner {
     }
 
     /// The connection of one session alone, opened when it is first needed.
-    async fn own_link(self: &Arc<Self>, session: &Arc<Session>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+    pub(crate) async fn own_link(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, Refusal> {
         let mut own = session.own_links.lock().await;
         if let Some((_, live)) = own.iter().find(|(id, live)| *id == server.id && self.has_link(live.key)) {
             return Ok(live.clone());
@@ -232,6 +197,11 @@ impl Inner {
         own.retain(|(id, _)| *id != server.id);
         let known = self.current().server(server.id).and_then(|status| status.era());
         match server.connect(self, known, Some(session)).await {
+            // A session that ended meanwhile has closed its connections already, and would never close this one.
+            Ok((live, _end)) if !self.sessions().contains_key(&session.key) => {
+                self.retire(live);
+                Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: "the session is over".to_owned() })
+            }
             Ok((live, _end)) => {
                 own.push((server.id, live.clone()));
                 Ok(live)

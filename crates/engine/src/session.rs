@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::ledger::ViewDigests;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, LogLevel, Revision};
 use tidings_wire::{Frame, Span};
@@ -38,6 +39,11 @@ pub struct Session {
     pub(crate) own_view: tokio::sync::Mutex<Option<OwnView>>,
     /// Whether a connection of its own has said or shown that the view is old.
     pub(crate) own_stale: AtomicBool,
+    /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
+    pub(crate) own_digests: Mutex<Option<ViewDigests>>,
+    /// Whether its own view is to be made again, and whether somebody is about to do it.
+    pub(crate) own_wanted: AtomicBool,
+    pub(crate) own_looking: AtomicBool,
     /// Connections of this session alone (`isolation = "session"`).
     pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
 }
@@ -46,6 +52,8 @@ pub struct Session {
 pub(crate) struct OwnView {
     pub(crate) shared: Arc<Snapshot>,
     pub(crate) own: Arc<Snapshot>,
+    /// What its own connections gave.
+    pub(crate) offers: Vec<Arc<ServerOffer>>,
 }
 
 impl Session {

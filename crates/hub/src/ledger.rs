@@ -141,6 +141,8 @@ pub struct Committed {
     pub unchanged: [u64; 3],
     /// Clients who are told of nothing, by topic it is about.
     pub silent: [u64; 3],
+    /// Followers with a view of their own, which must be made again to know: see [`Ledger::show_own`].
+    pub own: Vec<FollowerId>,
 }
 
 /// Since when a notice was owed.
@@ -164,6 +166,8 @@ pub struct Delivery {
 #[derive(Debug)]
 struct Follower {
     view: Revision,
+    /// What it sees, if nobody else sees the same.
+    own: Option<ViewDigests>,
     follows: Topics,
     owed: Topics,
     since: [Option<Since>; 3],
@@ -186,7 +190,7 @@ impl Ledger {
             Baseline::Nothing => follows,
             Baseline::Current => Topics::default(),
         };
-        self.followers.insert(id, Follower { view, follows, owed, since: [None; 3], notified: [None; 3] });
+        self.followers.insert(id, Follower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] });
     }
 
     /// A client who is told of nothing. It is only counted, so its view costs nothing.
@@ -228,6 +232,10 @@ impl Ledger {
             return done;
         }
         for (id, follower) in &mut self.followers {
+            if follower.own.is_some() {
+                done.own.push(*id);
+                continue;
+            }
             let changed = changed.get(&follower.view).copied().unwrap_or_default();
             for topic in follower.follows.iter() {
                 if !changed.contains(topic) {
@@ -247,6 +255,23 @@ impl Ledger {
         done
     }
 
+    /// A follower can read a view of its own from now on. The first one it begins with; what differs in a later one it is
+    /// owed. Says whether it is owed anything by this.
+    pub fn show_own(&mut self, id: FollowerId, at: Instant, digests: ViewDigests) -> bool {
+        let Some(follower) = self.followers.get_mut(&id) else { return false };
+        let Some(before) = follower.own.replace(digests) else { return false };
+        let differs = |topic: &Topic| before[*topic as usize] != digests[*topic as usize];
+        let mut owes = false;
+        for topic in follower.follows.iter().filter(differs) {
+            owes = true;
+            if !follower.owed.contains(topic) {
+                follower.owed.insert(topic);
+                follower.since[topic as usize] = Some(Since { signal: None, commit: at });
+            }
+        }
+        owes
+    }
+
     /// What a follower is owed.
     pub fn owed(&self, id: FollowerId) -> Topics {
         self.followers.get(&id).map(|follower| follower.owed).unwrap_or_default()
@@ -257,7 +282,7 @@ impl Ledger {
         let Some(follower) = self.followers.get_mut(&id) else { return Delivery::default() };
         let topics = std::mem::take(&mut follower.owed);
         let since = std::mem::take(&mut follower.since);
-        if let Some(digests) = self.views.get(&follower.view) {
+        if let Some(digests) = follower.own.as_ref().or_else(|| self.views.get(&follower.view)) {
             for topic in topics.iter() {
                 follower.notified[topic as usize] = Some(digests[topic as usize]);
             }

@@ -158,6 +158,7 @@ proptest! {
                         coalesced: count(&|f, t| news(f, t) && f.is_owed(t)),
                         unchanged: count(&|f, t| touched(t) && f.follows[t] && !news(f, t)),
                         silent: std::array::from_fn(|t| if touched(t) { silent.len() as u64 } else { 0 }),
+                        own: Vec::new(),
                         owed: done.owed.clone(),
                     };
                     prop_assert_eq!(&done, &expected);

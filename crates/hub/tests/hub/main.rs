@@ -8,5 +8,6 @@ mod generate;
 mod increments;
 mod ledger;
 mod names;
+mod own_views;
 mod pages;
 mod uris;

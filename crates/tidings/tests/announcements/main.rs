@@ -7,6 +7,7 @@ mod begin;
 mod changes;
 mod discovery;
 mod freshness;
+mod isolated;
 mod listens;
 mod observed;
 mod restarts;
