@@ -105,5 +105,8 @@ fn print(tally: &std::collections::BTreeMap<&'static str, u64>, summary: &Summar
     if let (Some(first), Some(last)) = (summary.vitals.first(), summary.vitals.last()) {
         println!("gateway: {first} after the first round, {last} after the last");
     }
+    let rounds: Vec<String> =
+        summary.vitals.iter().map(|round| format!("{}/{}", round.memory / 1024, round.files)).collect();
+    println!("MiB/files by round: {}", rounds.join(" "));
     println!("drained in {} ms", summary.drained_in.as_millis());
 }

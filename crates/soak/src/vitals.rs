@@ -31,6 +31,16 @@ impl Vitals {
         }
     }
 
+    /// The median of each number.
+    pub(crate) fn middle(all: &[Self]) -> Option<Self> {
+        let median = |number: fn(&Self) -> u64| -> Option<u64> {
+            let mut numbers: Vec<u64> = all.iter().map(number).collect();
+            numbers.sort_unstable();
+            numbers.get(numbers.len() / 2).copied()
+        };
+        Some(Self { memory: median(|v| v.memory)?, files: median(|v| v.files)?, threads: median(|v| v.threads)? })
+    }
+
     /// Whether this is flat against what was seen in the warm-up, apart from what an allocator or a pool of connections
     /// may keep.
     pub(crate) fn is_flat_after(self, warm: Self) -> bool {
@@ -57,6 +67,14 @@ mod tests {
         assert!(!Vitals { memory: 40 * 1024, ..warm }.is_flat_after(warm));
         assert!(!Vitals { files: 100, ..warm }.is_flat_after(warm));
         assert!(!Vitals { threads: 10, ..warm }.is_flat_after(warm));
+    }
+
+    #[test]
+    fn one_peak_does_not_move_the_middle() {
+        let usual = Vitals { memory: 20, files: 50, threads: 3 };
+        let peak = Vitals { memory: 900, files: 900, threads: 900 };
+        assert_eq!(Vitals::middle(&[usual, peak, usual]), Some(usual));
+        assert_eq!(Vitals::middle(&[]), None);
     }
 
     #[test]
