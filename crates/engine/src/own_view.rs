@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 
@@ -13,6 +13,9 @@ use crate::gateway::Inner;
 use crate::plan::Isolation;
 use crate::server::Server;
 use crate::session::{OwnView, Session};
+
+/// How long to wait before a connection that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
@@ -51,8 +54,7 @@ impl Inner {
         own
     }
 
-    /// Lists a server over the session's own connection. One that fails keeps its place, and is asked again with the next
-    /// request.
+    /// Lists a server over the session's own connection. One that fails keeps its place, and is asked again.
     async fn list_own(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -60,11 +62,17 @@ impl Inner {
         offers: &mut Vec<Arc<ServerOffer>>,
     ) {
         let listed = match self.own_link(session, server).await {
-            Ok(live) => server.list_for_session(self, &live).await.map_err(|error| error.to_string()),
+            Ok(live) => {
+                let shared = self.current();
+                let known = offers.iter().find(|offer| offer.server == server.id).or(shared.snapshot.offer(server.id));
+                let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
+                server.list_for_session(self, &live, lists).await.map_err(|error| error.to_string())
+            }
             Err(_) => Err("it can not be reached".to_owned()),
         };
         match listed {
-            Ok(offer) => {
+            Ok((offer, complete)) => {
+                session.own_stale.fetch_or(!complete, Ordering::SeqCst);
                 offers.retain(|other| other.server != server.id);
                 offers.push(Arc::new(offer));
             }
@@ -96,13 +104,20 @@ impl Inner {
     }
 
     async fn look_for(self: &Arc<Self>, session: &Arc<Session>) {
+        let mut pause = self.settings.list_quiet;
         loop {
-            tokio::time::sleep(self.settings.list_quiet).await;
+            tokio::time::sleep(pause).await;
             let wanted = session.own_wanted.swap(false, Ordering::SeqCst);
             // A session that has not asked yet has nothing that could change.
             let has_asked = || session.own_digests.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            pause = self.settings.list_quiet;
             if wanted && has_asked() && self.sessions().contains_key(&session.key) {
                 self.own_snapshot(session).await;
+                if session.own_stale.load(Ordering::SeqCst) {
+                    // Something failed: it is asked again, and meanwhile stays what it was.
+                    pause = RETRY;
+                    session.own_wanted.store(true, Ordering::SeqCst);
+                }
             }
             session.own_looking.store(false, Ordering::SeqCst);
             let more = session.own_wanted.load(Ordering::SeqCst);

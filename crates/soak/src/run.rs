@@ -52,7 +52,11 @@ impl Run {
         let world = World::start(random, begun).await;
         let mut builder = Gateway::builder().toml(CONFIGURATION);
         for source in &world.sources {
-            let keys = if source.is_polled() { "poll_interval = \"300ms\"\n" } else { "" };
+            let keys = match source.nature {
+                nature if nature.isolated => "isolation = \"session\"\n",
+                _ if source.is_polled() => "poll_interval = \"300ms\"\n",
+                _ => "",
+            };
             builder = builder.server_with(&source.name, &source.server, keys);
         }
         let gateway = builder.serve().await;

@@ -26,6 +26,8 @@ pub(crate) struct Nature {
     pub(crate) paged: bool,
     /// It announces nothing.
     pub(crate) mute: bool,
+    /// Every session has a connection to it of its own.
+    pub(crate) isolated: bool,
     /// It says that it announces, but has no stream to do so.
     pub(crate) streamless: bool,
 }

@@ -35,6 +35,7 @@ impl World {
             ("pages", Nature { paged: true, ..legacy }),
             ("newpages", Nature { http: true, paged: true, ..modern }),
             ("mute", Nature { http: true, mute: true, ..legacy }),
+            ("own", Nature { isolated: true, ..legacy }),
             ("streamless", Nature { http: true, streamless: true, ..legacy }),
         ];
         let mut sources = Vec::new();

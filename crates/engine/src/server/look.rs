@@ -132,15 +132,16 @@ impl Server {
         Ok(failed)
     }
 
-    /// All lists over a link that belongs to one session.
+    /// All lists over a link that belongs to one session, and whether all could be had; those that could not stay as
+    /// they are.
     pub(crate) async fn list_for_session(
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
         live: &LiveLink,
-    ) -> Result<ServerOffer, LinkError> {
-        let mut lists: [OfferList; 4] = Default::default();
-        self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
-        Ok(self.offer(live, lists))
+        mut lists: [OfferList; 4],
+    ) -> Result<(ServerOffer, bool), LinkError> {
+        let failed = self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
+        Ok((self.offer(live, lists), failed.is_empty()))
     }
 
     fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {

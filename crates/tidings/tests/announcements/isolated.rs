@@ -75,3 +75,24 @@ async fn a_session_of_its_own_is_told_of_shared_servers_and_not_of_noise() {
     add(&shared, "resources", "new");
     follower.expect(&["resources"]).await;
 }
+
+// bridging 12
+#[tokio::test]
+async fn a_list_that_fails_on_its_own_connection_stays_and_is_asked_for_again() {
+    let server = full().stdio().await;
+    let gateway = quick().server_with("one", &server, ISOLATED).serve().await;
+    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    assert_eq!(follower.client.names("tools").await, ["echo"]);
+    // Fails over the shared connection and over the session's own.
+    server.fail_next("tools/list", 2);
+    let failed = server.count("tools/list") + 2;
+    server.list_changed("tools");
+    server.wait_for_method("tools/list", failed).await;
+    add(&server, "prompts", "new");
+    follower.expect(&["prompts"]).await;
+    assert_eq!(follower.client.names("tools").await, ["echo"]);
+    server.fail_next("tools/list", 2);
+    add(&server, "tools", "new");
+    follower.expect(&["tools"]).await;
+    assert_eq!(follower.client.names("tools").await, ["echo", "new"]);
+}
