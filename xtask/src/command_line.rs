@@ -16,7 +16,7 @@ Usage: cargo xtask TASK
                         `client` is the suite's mock server upstream and the PyPI client downstream
   real-peers [--gateway BINARY]
                         everyday and changing servers behind the gateway, used by PyPI clients
-  soak [--minutes N | --seconds N] [--seed S]
+  soak [--minutes N | --seconds N] [--seed S] [--isolated]
                         servers that change without end and clients that follow; 10 minutes by default
   peers                 only install what the two above need, into target/peers
   bench [ARGS…]         the load harness, in release

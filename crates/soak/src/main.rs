@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 async fn soak(options: &Options) -> ExitCode {
-    let mut run = Run::begin(Random::new(options.seed)).await;
+    let mut run = Run::begin(Random::new(options.seed), options.isolated).await;
     let mut outcome = run.go(options.time).await;
     if outcome.is_ok() {
         outcome = run.finish().await;

@@ -4,11 +4,12 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 pub(crate) const USAGE: &str = "\
-Usage: soak [--minutes N | --seconds N] [--seed S]
+Usage: soak [--minutes N | --seconds N] [--seed S] [--isolated]
 
   --minutes N   how long; 10 by default
   --seconds N   how long
   --seed S      which random events; by default another one each time
+  --isolated    one more server, to which every session has a connection of its own
 
 TIDINGS_BIN names the gateway; by default it is the one next to this program.";
 
@@ -16,6 +17,7 @@ TIDINGS_BIN names the gateway; by default it is the one next to this program.";
 pub(crate) struct Options {
     pub(crate) time: Duration,
     pub(crate) seed: u64,
+    pub(crate) isolated: bool,
 }
 
 /// Why the arguments say nothing.
@@ -37,7 +39,7 @@ impl fmt::Display for Wrong {
 impl Options {
     /// `None` when help was asked for.
     pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, Wrong> {
-        let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now() };
+        let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now(), isolated: false };
         let mut rest = arguments.iter();
         while let Some(option) = rest.next() {
             let mut number = || {
@@ -48,6 +50,7 @@ impl Options {
                 "--minutes" => options.time = Duration::from_secs(number()?.saturating_mul(60)),
                 "--seconds" => options.time = Duration::from_secs(number()?),
                 "--seed" => options.seed = number()?,
+                "--isolated" => options.isolated = true,
                 "--help" | "-h" => return Ok(None),
                 _ => return Err(Wrong::Unknown(option.clone())),
             }
@@ -59,7 +62,8 @@ impl Options {
 /// As they are written on the command line.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--seconds {} --seed {}", self.time.as_secs(), self.seed)
+        let isolated = if self.isolated { " --isolated" } else { "" };
+        write!(f, "--seconds {} --seed {}{isolated}", self.time.as_secs(), self.seed)
     }
 }
 
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_run_can_be_repeated_by_what_it_prints() {
-        let options = Options { time: Duration::from_secs(30), seed: 7 };
+        let options = Options { time: Duration::from_secs(30), seed: 7, isolated: true };
         assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
     }
 

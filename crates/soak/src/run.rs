@@ -47,9 +47,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn begin(random: Random) -> Self {
+    pub(crate) async fn begin(random: Random, isolated: bool) -> Self {
         let begun = Instant::now();
-        let world = World::start(random, begun).await;
+        let world = World::start(random, begun, isolated).await;
         let mut builder = Gateway::builder().toml(CONFIGURATION);
         for source in &world.sources {
             let keys = match source.nature {

@@ -23,7 +23,7 @@ pub(crate) struct World {
 
 impl World {
     /// Servers of both eras on both transports, and some with a peculiarity.
-    pub(crate) async fn start(mut random: Random, begun: Instant) -> Self {
+    pub(crate) async fn start(mut random: Random, begun: Instant, isolated: bool) -> Self {
         let legacy = Nature { legacy: true, ..Nature::default() };
         let modern = Nature { modern: true, ..Nature::default() };
         let natures = [
@@ -35,11 +35,11 @@ impl World {
             ("pages", Nature { paged: true, ..legacy }),
             ("newpages", Nature { http: true, paged: true, ..modern }),
             ("mute", Nature { http: true, mute: true, ..legacy }),
-            ("own", Nature { isolated: true, ..legacy }),
             ("streamless", Nature { http: true, streamless: true, ..legacy }),
         ];
         let mut sources = Vec::new();
-        for (name, nature) in natures {
+        let own = isolated.then_some(("own", Nature { isolated: true, ..legacy }));
+        for (name, nature) in natures.into_iter().chain(own) {
             sources.push(Source::start(name, nature, &mut random).await);
         }
         let trace = Trace::new(begun);
