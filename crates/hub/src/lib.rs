@@ -3,6 +3,7 @@
 //! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
 //! - [`asks`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`ledger`]: who is owed which announcement.
+//! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
 //! Nothing here awaits, spawns or reads the time.
@@ -12,6 +13,7 @@ pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
+pub mod subscriptions;
 
 pub use id_map::IdMap;
 

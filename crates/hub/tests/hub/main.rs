@@ -10,4 +10,5 @@ mod ledger;
 mod names;
 mod own_views;
 mod pages;
+mod subscriptions;
 mod uris;

@@ -1,0 +1,211 @@
+//! Who follows which resource, and what is asked of servers for it.
+//!
+//! However many follow a resource, its server is asked once. Per server and URI:
+//!
+//! ```text
+//!            first follower            server agrees
+//!   (absent) ───────────▶ Subscribing ─────────────▶ Active ◀──────────┐ somebody comes back
+//!      ▲                   │    ▲  ▲                 │  │ last one left│
+//!      │ refused: everybody│    │  │ link lost:      │  └─────▶ Lingering
+//!      │ who waits is told │    │  └─everything anew─┘              │ the time is over
+//!      ├───────────────────┘    │ somebody came meanwhile           ▼
+//!      └────────────────────────┴──────────────────────────── Unsubscribing
+//!
+//!   refused, and the server may be polled:          Subscribing ─▶ Baseline ─▶ Polled
+//!   refused after it was promised (after a reset):  Subscribing ─▶ Unheard ─▶ Subscribing, later and later
+//! ```
+//!
+//! A server of the old era is asked for each URI ([`Upstream::PerUri`]); one of the new era is sent a new listen with the
+//! whole union, and the old one is closed when the new one is acknowledged ([`Upstream::Union`]). Everything else is the
+//! same for both. A listen that grew too large is replaced by a smaller one later; until then its surplus is dropped here.
+//!
+//! A follower of a resource passes a gate, so that nothing overtakes its acknowledgement:
+//!
+//! ```text
+//!   Waiting ──server agrees: Reply, Acknowledge──▶ Answered ──acked()──▶ Open ──unsubscribe(), gone()──▶ (absent)
+//!           changes are held                       changes are held      changes are taken by take_dirty()
+//! ```
+//!
+//! Changes of a resource are gathered ([`Pace`]), then marked with each of its followers: a set that can not grow beyond
+//! what the follower subscribed to, however slowly it reads.
+//!
+//! # How it is driven
+//!
+//! One owner holds the table behind one lock, calls a method for each fact, carries out the commands in their order, and
+//! calls [`Subscriptions::on_time`] at [`Subscriptions::next_deadline`].
+//!
+//! | fact | method |
+//! |---|---|
+//! | a client's `resources/subscribe`, `resources/unsubscribe`, its cancellation | [`subscribe`], [`unsubscribe`], [`cancel`] |
+//! | a client's `subscriptions/listen` | [`listen`] |
+//! | its answer was handed to the transport | [`acked`] |
+//! | its transport takes | [`take_dirty`], until it gives nothing |
+//! | it is gone, or its listen was closed | [`gone`] |
+//! | a server is connected, its link is lost, it is no longer configured | [`connected`], [`lost`], [`removed`] |
+//! | a server's answer to a command | [`answered`], [`listening`], [`listen_ended`] |
+//! | a server's `resources/updated` | [`changed`] |
+//! | a content that was read | [`seen`] |
+//!
+//! When [`unsubscribe`] returns, the route and everything queued are gone and the answer may be written; what was taken
+//! before must be written before.
+//!
+//! [`subscribe`]: Subscriptions::subscribe
+//! [`unsubscribe`]: Subscriptions::unsubscribe
+//! [`cancel`]: Subscriptions::cancel
+//! [`listen`]: Subscriptions::listen
+//! [`acked`]: Subscriptions::acked
+//! [`take_dirty`]: Subscriptions::take_dirty
+//! [`gone`]: Subscriptions::gone
+//! [`connected`]: Subscriptions::connected
+//! [`lost`]: Subscriptions::lost
+//! [`removed`]: Subscriptions::removed
+//! [`answered`]: Subscriptions::answered
+//! [`listening`]: Subscriptions::listening
+//! [`listen_ended`]: Subscriptions::listen_ended
+//! [`changed`]: Subscriptions::changed
+//! [`seen`]: Subscriptions::seen
+
+mod alarms;
+mod ancestors;
+mod changes;
+mod command;
+mod contents;
+mod followers;
+mod inspect;
+mod listens;
+mod requests;
+mod resets;
+mod resource;
+mod settings;
+mod upstream;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use self::alarms::{Alarm, Alarms};
+pub use self::changes::Notice;
+pub use self::command::{Address, Answer, Command, Commands, Refusal, RequestId, Target, Ticket, Upstream, Uri};
+use self::contents::Contents;
+use self::followers::Follower;
+pub use self::inspect::{Followed, Phase};
+use self::requests::Request;
+use self::resource::{Flight, Resource, ResourceId, Server, State};
+pub use self::settings::{Backoff, Pace, Settings, SubResources};
+use crate::ledger::FollowerId;
+use crate::{IdMap, ServerId};
+
+/// The table of subscriptions.
+#[derive(Debug)]
+pub struct Subscriptions {
+    settings: Settings,
+    /// For resources and tickets.
+    next: u64,
+    servers: HashMap<ServerId, Server>,
+    resources: IdMap<ResourceId, Resource>,
+    followers: IdMap<FollowerId, Follower>,
+    requests: IdMap<RequestId, Request>,
+    flights: IdMap<Ticket, Flight>,
+    alarms: Alarms,
+    contents: Contents,
+    seats: usize,
+    /// Servers with something to send, until the end of the event.
+    busy: BTreeSet<ServerId>,
+    out: Commands,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl Subscriptions {
+    /// An empty table.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            next: 1,
+            servers: HashMap::new(),
+            resources: IdMap::default(),
+            followers: IdMap::default(),
+            requests: IdMap::default(),
+            flights: IdMap::default(),
+            alarms: Alarms::default(),
+            contents: Contents::new(settings.remembered),
+            seats: 0,
+            busy: BTreeSet::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// When [`Self::on_time`] is to be called.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.alarms.next()
+    }
+
+    /// The time has come.
+    pub fn on_time(&mut self, now: Instant) -> Commands {
+        // What is armed meanwhile is not due yet, unless it was set to take no time: that is for the next call.
+        let mut due = Vec::new();
+        while let Some(alarm) = self.alarms.pop(now) {
+            due.push(alarm);
+        }
+        for alarm in due {
+            match alarm {
+                Alarm::Announce(id) => self.announce(id),
+                Alarm::Release(id) => self.release(id, now),
+                Alarm::Retry(id) => self.retry(id),
+                Alarm::Overdue(ticket) => self.overdue(ticket, now),
+                Alarm::Decide(request) => self.decide(request, now),
+                Alarm::Reopen(server) => _ = self.busy.insert(server),
+                Alarm::Shrink(server) => self.shrink(server, now),
+            }
+        }
+        self.finish(now)
+    }
+
+    fn mint(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// The end of every event: what servers are to be sent, then everything that is to be done.
+    fn finish(&mut self, now: Instant) -> Commands {
+        while let Some(server) = self.busy.pop_first() {
+            self.send(server, now);
+            self.tidy(server);
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Forgets a server that is away and of which nothing is followed.
+    fn tidy(&mut self, id: ServerId) {
+        let idle = self.servers.get(&id).is_some_and(|server| server.link.is_none() && server.by_uri.is_empty());
+        if idle {
+            self.servers.remove(&id);
+        }
+    }
+
+    /// Takes a resource out of the table.
+    fn forget(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.remove(&id) else { return };
+        for alarm in [Alarm::Announce(id), Alarm::Release(id), Alarm::Retry(id)] {
+            self.alarms.disarm(alarm);
+        }
+        if resource.state == State::Polled {
+            self.out.push(Command::StopPolling(resource.address.clone()));
+        }
+        let address = resource.address;
+        if let Some(server) = self.servers.get_mut(&address.server) {
+            server.by_uri.remove(&address.uri);
+            server.wanting.remove(&id);
+            server.reads.remove(&id);
+            server.releases.remove(&id);
+            self.busy.insert(address.server);
+        }
+        if let Some(known) = resource.known {
+            self.contents.remember(address, known);
+        }
+    }
+}

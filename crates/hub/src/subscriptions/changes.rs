@@ -1,0 +1,123 @@
+//! From a change to what a follower takes.
+
+use std::time::Instant;
+
+use tidings_wire::Digest;
+
+use super::Subscriptions;
+use super::alarms::Alarm;
+use super::ancestors::ancestors;
+use super::command::{Address, Commands, Uri};
+use super::resource::{Changed, Dirty, Gate, Pending, ResourceId, State};
+use super::settings::SubResources;
+use crate::ServerId;
+use crate::ledger::FollowerId;
+
+/// One `resources/updated` for a follower.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whose resource changed.
+    pub server: ServerId,
+    /// The URI to tell: the subscribed one, or a child of it.
+    pub uri: Uri,
+    /// The first change that it stands for.
+    pub since: Instant,
+}
+
+impl Subscriptions {
+    /// A server says that a resource changed. It is matched with the resource itself, else with those it lies under.
+    pub fn changed(&mut self, server: ServerId, uri: &Uri, now: Instant) -> Commands {
+        if let Some(entry) = self.servers.get(&server) {
+            let exact = entry.by_uri.get(uri).copied();
+            let above: Vec<ResourceId> = ancestors(uri).filter_map(|above| entry.by_uri.get(above)).copied().collect();
+            match exact.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
+                Some((id, resource)) => {
+                    // What was read before is not what is there now.
+                    resource.known = None;
+                    self.note(id, None, now);
+                }
+                None => _ = self.contents.take(&Address { server, uri: Uri::clone(uri) }),
+            }
+            for id in above {
+                let Some(resource) = self.resources.get_mut(&id) else { continue };
+                // The server may mean only the one; but of a resource whose children it announced once, it may mean both.
+                if exact.is_none() || resource.has_children {
+                    resource.has_children = true;
+                    self.note(id, Some(uri), now);
+                }
+            }
+        }
+        self.finish(now)
+    }
+
+    /// A content passed: a client read it, or a poll. For a resource that is polled, another content is a change.
+    pub fn seen(&mut self, address: &Address, content: Digest, now: Instant) -> Commands {
+        let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        match found.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
+            None => self.contents.remember(address.clone(), content),
+            Some((id, resource)) => {
+                let differs = resource.known.replace(content) != Some(content);
+                if let Some(gap) = &mut resource.gap
+                    && gap.before != Some(content)
+                {
+                    // Somebody has read something else meanwhile: the content before says nothing about that client.
+                    gap.before = None;
+                }
+                if differs && resource.state == State::Polled {
+                    self.note(id, None, now);
+                }
+            }
+        }
+        self.finish(now)
+    }
+
+    /// Takes what a follower is to be told, because its transport takes the bytes now: of at most so many resources.
+    /// A follower is woken only when it had nothing to take, so this is repeated until it gives nothing.
+    pub fn take_dirty(&mut self, follower: FollowerId, most: usize) -> Vec<Notice> {
+        let Some(entry) = self.followers.get_mut(&follower) else { return Vec::new() };
+        let later = entry.ready.range(entry.cursor..);
+        let ids: Vec<ResourceId> = later.chain(entry.ready.range(..entry.cursor)).take(most).copied().collect();
+        let mut notices = Vec::with_capacity(ids.len());
+        for id in ids {
+            entry.ready.remove(&id);
+            entry.cursor = ResourceId(id.0 + 1);
+            let Some(resource) = self.resources.get_mut(&id) else { continue };
+            let Some(dirty) = resource.seats.get_mut(&follower).and_then(|seat| seat.dirty.take()) else { continue };
+            let server = resource.address.server;
+            let whole = dirty.changed.whole.then(|| resource.address.uri.clone());
+            let uris = whole.into_iter().chain(dirty.changed.children);
+            notices.extend(uris.map(|uri| Notice { server, uri, since: dirty.since }));
+        }
+        notices
+    }
+
+    /// A resource changed: it is announced when it went quiet, or when the first change has waited long enough.
+    pub(super) fn note(&mut self, id: ResourceId, child: Option<&Uri>, now: Instant) {
+        let Some(resource) = self.resources.get_mut(&id).filter(|resource| !resource.seats.is_empty()) else { return };
+        let pending = resource.pending.get_or_insert_with(|| Pending { first: now, changed: Changed::default() });
+        pending.changed.add(child.filter(|_| self.settings.sub_resources == SubResources::Verbatim));
+        let due = (now + resource.pace.quiet).min(pending.first + resource.pace.max_wait);
+        self.alarms.arm(Alarm::Announce(id), due);
+    }
+
+    /// Marks the changes of a resource with all of its followers.
+    pub(super) fn announce(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        let Some(pending) = resource.pending.take() else { return };
+        let mut open = Vec::new();
+        for (follower, seat) in &mut resource.seats {
+            match &mut seat.dirty {
+                Some(dirty) => dirty.changed.merge(&pending.changed),
+                None => {
+                    seat.dirty = Some(Dirty { since: pending.first, changed: pending.changed.clone() });
+                    if seat.gate == Gate::Open {
+                        open.push(*follower);
+                    }
+                }
+            }
+        }
+        for follower in open {
+            self.ready(follower, id);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The words of the table: what it is told, and what it says is to be done.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidings_wire::Digest;
+
+use super::settings::Pace;
+use crate::ServerId;
+use crate::ledger::FollowerId;
+
+/// A URI as its server knows it.
+pub type Uri = Arc<str>;
+
+/// A resource of a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Whose.
+    pub server: ServerId,
+    /// Which.
+    pub uri: Uri,
+}
+
+/// A resource that somebody wants to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it is.
+    pub address: Address,
+    /// Its pace, if it has one of its own. The newest subscriber's counts.
+    pub pace: Option<Pace>,
+}
+
+/// One `resources/subscribe` or `subscriptions/listen` of a client. Chosen by the caller, never twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Something that was asked of a server. Tickets rise, and an answer under an old one changes nothing; for a listen
+/// this is its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// How a server is subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upstream {
+    /// By `resources/subscribe` for each URI.
+    PerUri,
+    /// By one `subscriptions/listen` for all of them.
+    Union,
+    /// Not at all.
+    Unable,
+}
+
+/// Why a resource is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The server says no: its error object.
+    #[error("the server refuses the subscription")]
+    ByServer(Bytes),
+    /// The server acknowledged a listen without it.
+    #[error("the server does not honour the subscription")]
+    NotHonoured,
+    /// The server has no subscriptions.
+    #[error("the server does not offer subscriptions")]
+    NotOffered,
+    /// The server did not answer in time, or is away.
+    #[error("the server did not answer in time")]
+    TimedOut,
+    /// The server is no longer configured.
+    #[error("the server is gone")]
+    Removed,
+    /// The client unsubscribed before its subscription was answered.
+    #[error("unsubscribed before the server answered")]
+    Withdrawn,
+    /// A bound is reached.
+    #[error("too many subscriptions ({limit})")]
+    TooMany {
+        /// Which one.
+        limit: usize,
+    },
+}
+
+/// How something asked of a server ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It agreed.
+    Done,
+    /// It did not, or can not be asked.
+    Failed(Refusal),
+    /// What it has to read, hashed the same way as what [`super::Subscriptions::seen`] is told.
+    Content(Digest),
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Send `resources/subscribe`; its end is told to [`super::Subscriptions::answered`].
+    Subscribe {
+        /// For the answer.
+        ticket: Ticket,
+        /// What.
+        address: Address,
+    },
+    /// Send `resources/unsubscribe`; its end is told to [`super::Subscriptions::answered`].
+    Unsubscribe {
+        /// For the answer.
+        ticket: Ticket,
+        /// What.
+        address: Address,
+    },
+    /// Read and hash a resource; the end is told to [`super::Subscriptions::answered`].
+    Read {
+        /// For the answer.
+        ticket: Ticket,
+        /// What.
+        address: Address,
+    },
+    /// Open a listen for exactly these; its acknowledgement is told to [`super::Subscriptions::listening`], its end to
+    /// [`super::Subscriptions::listen_ended`]. A listen that is open stays open.
+    Listen {
+        /// Its generation.
+        ticket: Ticket,
+        /// To whom.
+        server: ServerId,
+        /// The whole union.
+        uris: Vec<Uri>,
+    },
+    /// End a listen, whether it was acknowledged or not. Its end is not told.
+    Close {
+        /// Its generation.
+        ticket: Ticket,
+        /// To whom.
+        server: ServerId,
+    },
+    /// Begin to read a resource from time to time, and tell [`super::Subscriptions::seen`].
+    Poll(Address),
+    /// Stop that.
+    StopPolling(Address),
+    /// Answer a `resources/subscribe`, then say [`super::Subscriptions::acked`].
+    Reply(RequestId),
+    /// Answer a `resources/subscribe` with an error.
+    Refuse {
+        /// Which.
+        request: RequestId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Acknowledge a `subscriptions/listen`, then say [`super::Subscriptions::acked`].
+    Acknowledge {
+        /// Which.
+        request: RequestId,
+        /// What is honoured.
+        honoured: Vec<Address>,
+        /// What is not, and why.
+        left_out: Vec<(Address, Refusal)>,
+    },
+    /// A follower that had nothing to take has something now.
+    Wake(FollowerId),
+}
+
+/// What is to be done, in this order.
+pub type Commands = Vec<Command>;

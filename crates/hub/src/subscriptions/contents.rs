@@ -1,0 +1,42 @@
+//! The hashes of what was read of resources that nobody follows: who reads first and subscribes then is not told of a
+//! change after a reset that was none.
+
+use std::collections::HashMap;
+
+use tidings_wire::Digest;
+
+use super::command::Address;
+
+/// Two generations: when the young one is full it becomes the old one, and what was old is forgotten.
+#[derive(Debug)]
+pub(super) struct Contents {
+    half: usize,
+    young: HashMap<Address, Digest>,
+    old: HashMap<Address, Digest>,
+}
+
+impl Contents {
+    /// Remembers at most so many.
+    pub(super) fn new(most: usize) -> Self {
+        Self { half: most / 2, young: HashMap::new(), old: HashMap::new() }
+    }
+
+    pub(super) fn remember(&mut self, address: Address, digest: Digest) {
+        if self.half == 0 {
+            return;
+        }
+        self.old.remove(&address);
+        if self.young.len() >= self.half && !self.young.contains_key(&address) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(address, digest);
+    }
+
+    pub(super) fn take(&mut self, address: &Address) -> Option<Digest> {
+        self.young.remove(address).or_else(|| self.old.remove(address))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+}

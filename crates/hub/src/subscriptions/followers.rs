@@ -1,0 +1,250 @@
+//! What clients do: subscribe, listen, unsubscribe, go away.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::Subscriptions;
+use super::alarms::Alarm;
+use super::command::{Command, Commands, Refusal, RequestId, Target};
+use super::requests::Kind;
+use super::resource::{Gate, Resource, ResourceId, Seat, State};
+use crate::ledger::FollowerId;
+
+/// One who follows resources: a legacy session, or one `subscriptions/listen`.
+#[derive(Debug, Default)]
+pub(super) struct Follower {
+    pub(super) resources: BTreeSet<ResourceId>,
+    /// Not answered, or not acknowledged yet.
+    pub(super) requests: BTreeSet<RequestId>,
+    /// Changed, and the gate is open.
+    pub(super) ready: BTreeSet<ResourceId>,
+    /// Where the next delivery begins, so that what changes all the time does not hold up the rest.
+    pub(super) cursor: ResourceId,
+}
+
+impl Subscriptions {
+    /// A session wants to follow a resource. Its answer is a [`Command::Reply`] or a [`Command::Refuse`].
+    pub fn subscribe(&mut self, session: FollowerId, request: RequestId, target: &Target, now: Instant) -> Commands {
+        self.open_request(request, session, Kind::Subscribe, now);
+        self.join(session, request, target);
+        self.answer(request);
+        self.finish(now)
+    }
+
+    /// One `subscriptions/listen` wants to follow resources. Its answer is a [`Command::Acknowledge`].
+    pub fn listen(&mut self, listen: FollowerId, request: RequestId, targets: &[Target], now: Instant) -> Commands {
+        self.open_request(request, listen, Kind::Listen, now);
+        for target in targets {
+            self.join(listen, request, target);
+        }
+        self.answer(request);
+        self.finish(now)
+    }
+
+    /// The answer was handed to the transport: the gate opens, and what was held follows.
+    pub fn acked(&mut self, request: RequestId, now: Instant) -> Commands {
+        if self.requests.get(&request).is_some_and(|entry| entry.answered)
+            && let Some(closed) = self.close_request(request)
+        {
+            for id in closed.honoured {
+                let seat = self.resources.get_mut(&id).and_then(|resource| resource.seats.get_mut(&closed.follower));
+                let Some(seat) = seat.filter(|seat| seat.gate == Gate::Answered) else { continue };
+                seat.gate = Gate::Open;
+                if seat.dirty.is_some() {
+                    self.ready(closed.follower, id);
+                }
+            }
+        }
+        self.finish(now)
+    }
+
+    /// A session no longer follows a resource: nothing comes of it any more. Subscriptions to it that were not answered
+    /// yet are refused.
+    pub fn unsubscribe(&mut self, session: FollowerId, address: &super::Address, now: Instant) -> Commands {
+        let place = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        let followed =
+            place.filter(|id| self.resources.get(id).is_some_and(|place| place.seats.contains_key(&session)));
+        if let Some(id) = followed {
+            let requests = self.followers.get(&session).map(|follower| follower.requests.clone()).unwrap_or_default();
+            for request in requests {
+                let Some(entry) = self.requests.get_mut(&request) else { continue };
+                // The acknowledgement of an earlier subscription must not open the gate of a later one.
+                entry.honoured.remove(&id);
+                if entry.undecided.contains(&id) && entry.kind == Kind::Subscribe {
+                    self.withdraw(request, &Refusal::Withdrawn, now);
+                    self.answer(request);
+                }
+            }
+            self.unseat(session, id);
+            self.emptied(id, now);
+        }
+        self.finish(now)
+    }
+
+    /// A request that is not answered yet was cancelled, and is not answered any more.
+    pub fn cancel(&mut self, request: RequestId, now: Instant) -> Commands {
+        if self.requests.get(&request).is_some_and(|entry| !entry.answered) {
+            self.withdraw(request, &Refusal::Withdrawn, now);
+            self.close_request(request);
+        }
+        self.finish(now)
+    }
+
+    /// A client is gone, and everything it has goes with it.
+    pub fn gone(&mut self, follower: FollowerId, now: Instant) -> Commands {
+        if let Some(gone) = self.followers.remove(&follower) {
+            for request in gone.requests {
+                self.alarms.disarm(Alarm::Decide(request));
+                self.requests.remove(&request);
+            }
+            for id in gone.resources {
+                if let Some(resource) = self.resources.get_mut(&id) {
+                    for request in resource.waiting_of(follower) {
+                        resource.waiting.remove(&(follower, request));
+                    }
+                }
+                self.unseat(follower, id);
+                self.emptied(id, now);
+            }
+        }
+        self.finish(now)
+    }
+
+    fn join(&mut self, follower: FollowerId, request: RequestId, target: &Target) {
+        let id = match self.find_or_add(follower, target) {
+            Ok(id) => id,
+            Err(refusal) => {
+                if let Some(entry) = self.requests.get_mut(&request) {
+                    entry.left_out.push((target.address.clone(), refusal));
+                }
+                return;
+            }
+        };
+        let (Some(resource), Some(entry)) = (self.resources.get_mut(&id), self.requests.get_mut(&request)) else {
+            return;
+        };
+        resource.pace = target.pace.unwrap_or(self.settings.pace);
+        let agreed = match resource.state {
+            State::Active | State::Polled => true,
+            State::Lingering => {
+                self.alarms.disarm(Alarm::Release(id));
+                resource.state = State::Active;
+                true
+            }
+            // The server was not told yet.
+            State::Unsubscribing(None) => {
+                resource.state = State::Active;
+                if let Some(server) = self.servers.get_mut(&target.address.server) {
+                    server.releases.remove(&id);
+                }
+                true
+            }
+            State::Unheard => {
+                self.alarms.disarm(Alarm::Retry(id));
+                resource.state = State::Subscribing(None);
+                if let Some(server) = self.servers.get_mut(&target.address.server) {
+                    server.wanting.insert(id);
+                }
+                self.busy.insert(target.address.server);
+                false
+            }
+            State::Subscribing(_) | State::Unsubscribing(Some(_)) | State::Baseline => false,
+        };
+        let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != Gate::Waiting);
+        let gate = if agreed { Gate::Answered } else { Gate::Waiting };
+        resource.seats.entry(follower).or_insert_with(|| {
+            self.seats += 1;
+            Seat { gate, dirty: None }
+        });
+        self.followers.entry(follower).or_default().resources.insert(id);
+        if agreed || followed {
+            entry.honoured.insert(id);
+        } else {
+            entry.undecided.insert(id);
+            resource.waiting.insert((follower, request));
+        }
+    }
+
+    fn find_or_add(&mut self, follower: FollowerId, target: &Target) -> Result<ResourceId, Refusal> {
+        let found = self.servers.get(&target.address.server).and_then(|server| server.by_uri.get(&target.address.uri));
+        let followed = self.followers.get(&follower).map(|follower| &follower.resources);
+        if let Some(id) = found.filter(|id| followed.is_some_and(|resources| resources.contains(id))) {
+            return Ok(*id);
+        }
+        let limits =
+            [(followed.map_or(0, BTreeSet::len), self.settings.per_follower), (self.seats, self.settings.total)];
+        if let Some((_, limit)) = limits.into_iter().find(|(count, limit)| count >= limit) {
+            return Err(Refusal::TooMany { limit });
+        }
+        if let Some(id) = found {
+            return Ok(*id);
+        }
+        let id = ResourceId(self.mint());
+        let known = self.contents.take(&target.address);
+        let pace = target.pace.unwrap_or(self.settings.pace);
+        let mut resource = Resource::new(target.address.clone(), pace, known);
+        let server = self.servers.entry(target.address.server).or_default();
+        server.by_uri.insert(target.address.uri.clone(), id);
+        if server.is_covered(&target.address.uri) {
+            resource.state = State::Active;
+        } else {
+            server.wanting.insert(id);
+            self.busy.insert(target.address.server);
+        }
+        self.resources.insert(id, resource);
+        Ok(id)
+    }
+
+    /// Takes a follower off a resource, with everything it was to be told of it.
+    pub(super) fn unseat(&mut self, follower: FollowerId, id: ResourceId) {
+        if let Some(resource) = self.resources.get_mut(&id)
+            && resource.seats.remove(&follower).is_some()
+        {
+            self.seats -= 1;
+        }
+        if let Some(entry) = self.followers.get_mut(&follower) {
+            entry.resources.remove(&id);
+            entry.ready.remove(&id);
+            self.dismiss(follower);
+        }
+    }
+
+    /// Forgets a follower who follows nothing and waits for nothing.
+    pub(super) fn dismiss(&mut self, follower: FollowerId) {
+        let idle = |entry: &Follower| entry.resources.is_empty() && entry.requests.is_empty();
+        if self.followers.get(&follower).is_some_and(idle) {
+            self.followers.remove(&follower);
+        }
+    }
+
+    /// A resource may have lost its last follower.
+    pub(super) fn emptied(&mut self, id: ResourceId, now: Instant) {
+        let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.seats.is_empty()) else { return };
+        resource.pending = None;
+        resource.gap = None;
+        resource.reading = None;
+        self.alarms.disarm(Alarm::Announce(id));
+        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+            server.reads.remove(&id);
+        }
+        match resource.state {
+            State::Active => {
+                resource.state = State::Lingering;
+                self.alarms.arm(Alarm::Release(id), now + self.settings.linger);
+            }
+            // Nobody else knows of it.
+            State::Subscribing(None) | State::Baseline | State::Polled | State::Unheard => self.forget(id),
+            // It ends when the server has answered, or the time is over.
+            State::Subscribing(Some(_)) | State::Unsubscribing(_) | State::Lingering => {}
+        }
+    }
+
+    /// A follower has something to take.
+    pub(super) fn ready(&mut self, follower: FollowerId, id: ResourceId) {
+        let Some(entry) = self.followers.get_mut(&follower) else { return };
+        if entry.ready.is_empty() {
+            self.out.push(Command::Wake(follower));
+        }
+        entry.ready.insert(id);
+    }
+}

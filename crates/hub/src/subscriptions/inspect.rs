@@ -1,0 +1,96 @@
+//! What can be shown.
+
+use super::command::Address;
+use super::resource::{Gate, State};
+use super::{ResourceId, Subscriptions};
+use crate::ledger::FollowerId;
+
+/// How a resource stands with its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The server is asked, or is away.
+    Subscribing,
+    /// The server tells.
+    Active,
+    /// Nobody follows; it is kept for a moment.
+    Lingering,
+    /// It is being released.
+    Unsubscribing,
+    /// It is read from time to time.
+    Polled,
+    /// The server refused what it once agreed to.
+    Unheard,
+}
+
+impl Phase {
+    /// The word for it in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Subscribing => "subscribing",
+            Self::Active => "active",
+            Self::Lingering => "lingering",
+            Self::Unsubscribing => "unsubscribing",
+            Self::Polled => "polled",
+            Self::Unheard => "unheard",
+        }
+    }
+}
+
+/// A resource in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed<'a> {
+    /// Which.
+    pub address: &'a Address,
+    /// How it stands.
+    pub phase: Phase,
+    /// How many follow it, answered or not.
+    pub followers: usize,
+}
+
+impl Subscriptions {
+    /// Every resource in the table.
+    pub fn followed(&self) -> impl Iterator<Item = Followed<'_>> {
+        self.resources.values().map(|resource| Followed {
+            address: &resource.address,
+            phase: match resource.state {
+                State::Subscribing(_) | State::Baseline => Phase::Subscribing,
+                State::Active => Phase::Active,
+                State::Lingering => Phase::Lingering,
+                State::Unsubscribing(_) => Phase::Unsubscribing,
+                State::Polled => Phase::Polled,
+                State::Unheard => Phase::Unheard,
+            },
+            followers: resource.seats.len(),
+        })
+    }
+
+    /// What a client follows, as far as it was answered.
+    pub fn followed_by(&self, follower: FollowerId) -> impl Iterator<Item = &Address> {
+        let ids = self.followers.get(&follower).map(|entry| &entry.resources);
+        ids.into_iter().flatten().filter_map(move |id: &ResourceId| {
+            let resource = self.resources.get(id)?;
+            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting);
+            seat.map(|_| &resource.address)
+        })
+    }
+
+    /// How many followers there are, counted once for each resource.
+    pub fn len(&self) -> usize {
+        self.seats
+    }
+
+    /// Whether the table holds nothing but which servers are connected, and contents that were read.
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+            && self.followers.is_empty()
+            && self.requests.is_empty()
+            && self.flights.is_empty()
+            && self.alarms.is_empty()
+            && self.seats == 0
+    }
+
+    /// Content hashes of resources that nobody follows.
+    pub fn remembered(&self) -> usize {
+        self.contents.len()
+    }
+}

@@ -1,0 +1,196 @@
+//! The one listen of a server of the new era: opened with the whole union, replaced when it is too small, and later when
+//! it is too large.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::Subscriptions;
+use super::alarms::Alarm;
+use super::command::{Command, Commands, Refusal, Ticket, Uri};
+use super::resource::{Errand, Open, Opening, ResourceId, Server, State};
+use crate::ServerId;
+
+impl Subscriptions {
+    /// A server acknowledged a listen with these URIs: it takes the place of the one before.
+    pub fn listening(&mut self, ticket: Ticket, honoured: impl IntoIterator<Item = Uri>, now: Instant) -> Commands {
+        if let Some(server) = self.opening(ticket) {
+            self.opened(ticket, server, &honoured.into_iter().collect(), now);
+        }
+        self.finish(now)
+    }
+
+    /// A listen ended, or could not be opened: then why.
+    pub fn listen_ended(&mut self, ticket: Ticket, refusal: &Refusal, now: Instant) -> Commands {
+        if let Some(server) = self.opening(ticket) {
+            self.listen_failed(ticket, server, refusal, now);
+        } else {
+            let is_open = |entry: &Server| entry.open.as_ref().is_some_and(|open| open.ticket == ticket);
+            let found = self.servers.iter().find(|(_, entry)| is_open(entry)).map(|(id, _)| *id);
+            if let Some(server) = found {
+                self.listen_lost(server, now);
+            }
+        }
+        self.finish(now)
+    }
+
+    fn opening(&self, ticket: Ticket) -> Option<ServerId> {
+        let flight = self.flights.get(&ticket)?;
+        matches!(flight.errand, Errand::Listen).then_some(flight.server)
+    }
+
+    fn opened(&mut self, ticket: Ticket, server: ServerId, honoured: &BTreeSet<Uri>, now: Instant) {
+        self.flights.remove(&ticket);
+        self.alarms.disarm(Alarm::Overdue(ticket));
+        let Some(entry) = self.servers.get_mut(&server) else { return };
+        // What was not asked for is not believed.
+        let asked = entry.opening.take().map(|opening| opening.asked).unwrap_or_default();
+        let honoured = asked.intersection(honoured).cloned().collect();
+        let before = entry.open.replace(Open { ticket, honoured, since: now });
+        let ids: Vec<(Uri, ResourceId)> = entry.by_uri.iter().map(|(uri, id)| (uri.clone(), *id)).collect();
+        if let Some(before) = before {
+            self.out.push(Command::Close { ticket: before.ticket, server });
+        }
+        self.busy.insert(server);
+        for (uri, id) in ids {
+            let is_covered = self.servers.get(&server).is_some_and(|entry| entry.is_covered(&uri));
+            let state = self.resources.get(&id).map(|resource| resource.state);
+            match (state, is_covered) {
+                (Some(State::Subscribing(Some(asked))), true) if asked == ticket => self.agreed(id, now),
+                (Some(State::Subscribing(Some(asked))), false) if asked == ticket => {
+                    self.refused(id, &Refusal::NotHonoured, now);
+                }
+                // The listen before had it.
+                (Some(State::Active), false) => self.dropped_out(id, now),
+                (Some(State::Lingering), false) => self.forget(id),
+                // It came while the listen was being opened, and is in it by chance.
+                (Some(State::Subscribing(None)), true) => {
+                    if let Some(entry) = self.servers.get_mut(&server) {
+                        entry.wanting.remove(&id);
+                    }
+                    self.agreed(id, now);
+                }
+                _ => {}
+            }
+        }
+        self.check_surplus(server, now);
+    }
+
+    fn dropped_out(&mut self, id: ResourceId, now: Instant) {
+        if let Some(resource) = self.resources.get_mut(&id) {
+            resource.begin_gap();
+        }
+        self.refused(id, &Refusal::NotHonoured, now);
+    }
+
+    /// A listen was not acknowledged. The one before stays open.
+    pub(super) fn listen_failed(&mut self, ticket: Ticket, server: ServerId, refusal: &Refusal, now: Instant) {
+        self.flights.remove(&ticket);
+        self.alarms.disarm(Alarm::Overdue(ticket));
+        let Some(entry) = self.servers.get_mut(&server) else { return };
+        entry.opening = None;
+        let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
+        self.busy.insert(server);
+        for id in ids {
+            let asked = self.resources.get(&id).map(|resource| resource.state);
+            if asked == Some(State::Subscribing(Some(ticket))) {
+                self.refused(id, refusal, now);
+            }
+        }
+        self.check_surplus(server, now);
+    }
+
+    /// The listen of a server that is still connected ended: it is opened again, not at once if it keeps ending.
+    fn listen_lost(&mut self, server: ServerId, now: Instant) {
+        let Some(entry) = self.servers.get_mut(&server) else { return };
+        let Some(open) = entry.open.take() else { return };
+        let lasted = now.saturating_duration_since(open.since);
+        entry.tries = if lasted > self.settings.retry.most { 0 } else { entry.tries + 1 };
+        if entry.tries > 0 {
+            self.alarms.arm(Alarm::Reopen(server), now + self.settings.retry.pause(entry.tries - 1));
+        }
+        self.alarms.disarm(Alarm::Shrink(server));
+        self.busy.insert(server);
+        let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
+        for id in ids {
+            match self.resources.get(&id).map(|resource| resource.state) {
+                Some(State::Active) => self.start_again(id),
+                Some(State::Lingering) => self.forget(id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Opens a listen if the one that is open lacks something.
+    pub(super) fn extend_listen(&mut self, server: ServerId, now: Instant) {
+        let Some(entry) = self.servers.get(&server) else { return };
+        if !entry.wanting.is_empty() && entry.opening.is_none() && !self.alarms.is_armed(Alarm::Reopen(server)) {
+            self.open_listen(server, now);
+        }
+    }
+
+    fn open_listen(&mut self, server: ServerId, now: Instant) {
+        let ticket = self.issue(server, Errand::Listen, now);
+        self.alarms.disarm(Alarm::Shrink(server));
+        let Some(entry) = self.servers.get_mut(&server) else { return };
+        let mut asked = BTreeSet::new();
+        for id in entry.by_uri.values() {
+            let Some(resource) = self.resources.get_mut(id) else { continue };
+            match resource.state {
+                State::Subscribing(None) => resource.state = State::Subscribing(Some(ticket)),
+                State::Active | State::Lingering => {}
+                _ => continue,
+            }
+            asked.insert(resource.address.uri.clone());
+        }
+        entry.wanting.clear();
+        let uris = asked.iter().cloned().collect();
+        entry.opening = Some(Opening { asked });
+        self.out.push(Command::Listen { ticket, server, uris });
+    }
+
+    /// The listen of a server holds what nobody wants: it is closed at once if that is everything, else replaced later.
+    pub(super) fn surplus(&mut self, server: ServerId, now: Instant) {
+        let Some(entry) = self.servers.get(&server) else { return };
+        if entry.by_uri.is_empty() {
+            self.shrink(server, now);
+        } else if !self.alarms.is_armed(Alarm::Shrink(server)) {
+            self.alarms.arm(Alarm::Shrink(server), now + self.settings.shrink_after);
+        }
+    }
+
+    /// Replaces a listen that is too large.
+    pub(super) fn shrink(&mut self, server: ServerId, now: Instant) {
+        let Some(entry) = self.servers.get(&server) else { return };
+        // A listen that is being opened is looked at when it is acknowledged.
+        let Some(open) = entry.open.as_ref().filter(|_| entry.opening.is_none()) else { return };
+        let wanted = self.wanted(entry, open);
+        if wanted == open.honoured.len() && wanted > 0 {
+            return;
+        }
+        if wanted > 0 {
+            return self.open_listen(server, now);
+        }
+        let ticket = open.ticket;
+        if let Some(entry) = self.servers.get_mut(&server) {
+            entry.open = None;
+        }
+        self.out.push(Command::Close { ticket, server });
+    }
+
+    /// How much of a listen is wanted.
+    fn wanted(&self, entry: &Server, open: &Open) -> usize {
+        let is_wanted = |uri: &&Uri| {
+            let state = entry.by_uri.get(*uri).and_then(|id| self.resources.get(id)).map(|resource| resource.state);
+            matches!(state, Some(State::Active | State::Lingering))
+        };
+        open.honoured.iter().filter(is_wanted).count()
+    }
+
+    fn check_surplus(&mut self, server: ServerId, now: Instant) {
+        let Some(entry) = self.servers.get(&server) else { return };
+        let Some(open) = &entry.open else { return };
+        if self.wanted(entry, open) < open.honoured.len() || open.honoured.is_empty() {
+            self.surplus(server, now);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Links that come and go, and what may have been missed meanwhile.
+
+use std::time::Instant;
+
+use tidings_wire::Digest;
+
+use super::Subscriptions;
+use super::alarms::Alarm;
+use super::command::{Command, Commands, Refusal, Ticket, Upstream};
+use super::resource::{ResourceId, State};
+use crate::ServerId;
+
+impl Subscriptions {
+    /// A server is connected: everything that is followed is subscribed. `poll` says whether what it refuses is read from
+    /// time to time instead.
+    pub fn connected(&mut self, server: ServerId, upstream: Upstream, poll: bool, now: Instant) -> Commands {
+        self.reset(server);
+        let entry = self.servers.entry(server).or_default();
+        entry.link = Some(upstream);
+        entry.poll = poll;
+        self.busy.insert(server);
+        self.finish(now)
+    }
+
+    /// The link of a server is lost. Nobody is told yet: after the gap its content decides.
+    pub fn lost(&mut self, server: ServerId, now: Instant) -> Commands {
+        self.reset(server);
+        self.finish(now)
+    }
+
+    /// A server is no longer configured. Nobody can be unsubscribed by us, so its followers are told once that something
+    /// changed, and find out by reading.
+    pub fn removed(&mut self, server: ServerId, now: Instant) -> Commands {
+        self.reset(server);
+        for id in self.resources_of(server) {
+            self.reject(id, &Refusal::Removed);
+            if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
+                self.forget(id);
+            }
+            self.note(id, None, now);
+        }
+        self.finish(now)
+    }
+
+    fn resources_of(&self, server: ServerId) -> Vec<ResourceId> {
+        self.servers.get(&server).map(|entry| entry.by_uri.values().copied().collect()).unwrap_or_default()
+    }
+
+    fn reset(&mut self, server: ServerId) {
+        let Some(entry) = self.servers.get_mut(&server) else { return };
+        entry.link = None;
+        entry.open = None;
+        entry.opening = None;
+        entry.in_flight = 0;
+        entry.tries = 0;
+        entry.reads.clear();
+        entry.releases.clear();
+        self.busy.insert(server);
+        self.alarms.disarm(Alarm::Reopen(server));
+        self.alarms.disarm(Alarm::Shrink(server));
+        let alarms = &mut self.alarms;
+        self.flights.retain(|ticket, flight| {
+            let is_other = flight.server != server;
+            if !is_other {
+                alarms.disarm(Alarm::Overdue(*ticket));
+            }
+            is_other
+        });
+        for id in self.resources_of(server) {
+            if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
+                self.forget(id);
+            } else {
+                self.start_again(id);
+            }
+        }
+    }
+
+    /// A resource is to be subscribed anew, and what was promised of it may be missed until then.
+    pub(super) fn start_again(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        resource.begin_gap();
+        if resource.state == State::Polled {
+            self.out.push(Command::StopPolling(resource.address.clone()));
+        }
+        resource.state = State::Subscribing(None);
+        resource.reading = None;
+        resource.tries = 0;
+        self.alarms.disarm(Alarm::Retry(id));
+        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+            server.reads.remove(&id);
+            server.wanting.insert(id);
+        }
+    }
+
+    /// A resource is active again: its content decides whether something is owed. It is read only now, so that nothing
+    /// can slip in between.
+    pub(super) fn after_gap(&mut self, id: ResourceId, now: Instant) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        let Some(gap) = resource.gap else { return };
+        if gap.before.is_some() {
+            if let Some(server) = self.servers.get_mut(&resource.address.server) {
+                server.reads.insert(id);
+                self.busy.insert(resource.address.server);
+            }
+        } else {
+            resource.gap = None;
+            self.note(id, None, now);
+        }
+    }
+
+    /// What a resource has to read after a gap, or to begin with.
+    pub(super) fn compare(&mut self, id: ResourceId, ticket: Ticket, content: Option<Digest>, now: Instant) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        if resource.reading != Some(ticket) {
+            return;
+        }
+        resource.reading = None;
+        let gap = resource.gap.take();
+        let owed = gap.is_some_and(|gap| gap.before.is_none() || gap.before != content);
+        let is_baseline = resource.state == State::Baseline;
+        if is_baseline || content.is_some() {
+            resource.known = content;
+        }
+        if is_baseline {
+            resource.state = State::Polled;
+            let address = resource.address.clone();
+            self.admit(id);
+            self.out.push(Command::Poll(address));
+        }
+        if owed {
+            self.note(id, None, now);
+        }
+    }
+}

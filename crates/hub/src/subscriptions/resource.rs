@@ -1,0 +1,221 @@
+//! One resource of a server: who follows it, and how it stands with its server.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use tidings_wire::Digest;
+
+use super::command::{Address, RequestId, Ticket, Uri};
+use super::settings::Pace;
+use crate::ledger::FollowerId;
+use crate::{IdMap, ServerId};
+
+/// A resource that is in the table. Never used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ResourceId(pub(super) u64);
+
+/// How a resource stands with its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The server is to be asked, or was: then under which ticket.
+    Subscribing(Option<Ticket>),
+    /// The server agreed.
+    Active,
+    /// The server agreed, and nobody follows.
+    Lingering,
+    /// It is released, or the server is to be told: it was, if there is a ticket.
+    Unsubscribing(Option<Ticket>),
+    /// The server refused; what there is to begin with is being read.
+    Baseline,
+    /// The server refused, and the resource is read from time to time.
+    Polled,
+    /// The server refused what it once agreed to. It is asked again.
+    Unheard,
+}
+
+/// Whether a follower may be told already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// The server has not agreed yet.
+    Waiting,
+    /// The answer is on its way to the transport.
+    Answered,
+    /// The transport has it.
+    Open,
+}
+
+/// Which URIs changed: the subscribed one, or children of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changed {
+    pub(super) whole: bool,
+    pub(super) children: BTreeSet<Uri>,
+}
+
+/// Children that are told one by one. With more of them the subscribed URI stands for all.
+const MOST_CHILDREN: usize = 64;
+
+impl Changed {
+    pub(super) fn add(&mut self, child: Option<&Uri>) {
+        let Some(child) = child else {
+            self.whole = true;
+            return;
+        };
+        self.children.insert(Uri::clone(child));
+        if self.children.len() > MOST_CHILDREN {
+            self.children.clear();
+            self.whole = true;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.whole |= other.whole;
+        for child in &other.children {
+            self.add(Some(child));
+        }
+    }
+}
+
+/// What a follower is to be told.
+#[derive(Clone, Debug)]
+pub(super) struct Dirty {
+    /// The first change it stands for.
+    pub(super) since: Instant,
+    pub(super) changed: Changed,
+}
+
+/// One follower of a resource.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) gate: Gate,
+    pub(super) dirty: Option<Dirty>,
+}
+
+/// Changes that are not announced yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) first: Instant,
+    pub(super) changed: Changed,
+}
+
+/// Time in which changes may have been missed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    /// The content before, if it is known.
+    pub(super) before: Option<Digest>,
+}
+
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) address: Address,
+    pub(super) pace: Pace,
+    pub(super) state: State,
+    pub(super) seats: IdMap<FollowerId, Seat>,
+    /// The requests to be answered when the server has.
+    pub(super) waiting: BTreeSet<(FollowerId, RequestId)>,
+    pub(super) pending: Option<Pending>,
+    /// The newest content that passed.
+    pub(super) known: Option<Digest>,
+    pub(super) gap: Option<Gap>,
+    /// The read whose content is compared.
+    pub(super) reading: Option<Ticket>,
+    /// Its children are announced too, so that its own content does not tell whether one of them changed.
+    pub(super) has_children: bool,
+    /// Refusals since the server last agreed.
+    pub(super) tries: u32,
+}
+
+impl Resource {
+    pub(super) fn new(address: Address, pace: Pace, known: Option<Digest>) -> Self {
+        Self {
+            address,
+            pace,
+            state: State::Subscribing(None),
+            seats: IdMap::default(),
+            waiting: BTreeSet::new(),
+            pending: None,
+            known,
+            gap: None,
+            reading: None,
+            has_children: false,
+            tries: 0,
+        }
+    }
+
+    /// Whether somebody was promised to be told.
+    pub(super) fn is_promised(&self) -> bool {
+        self.seats.values().any(|seat| seat.gate != Gate::Waiting)
+    }
+
+    /// From now on changes may be missed. A gap within a gap is the same one.
+    pub(super) fn begin_gap(&mut self) {
+        if self.gap.is_none() && self.is_promised() {
+            let before = if self.has_children { None } else { self.known };
+            self.gap = Some(Gap { before });
+        }
+    }
+
+    /// The requests of one follower that wait for this resource.
+    pub(super) fn waiting_of(&self, follower: FollowerId) -> Vec<RequestId> {
+        let range = (follower, RequestId(0))..=(follower, RequestId(u64::MAX));
+        self.waiting.range(range).map(|(_, request)| *request).collect()
+    }
+}
+
+/// A listen that a server acknowledged.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) ticket: Ticket,
+    pub(super) honoured: BTreeSet<Uri>,
+    pub(super) since: Instant,
+}
+
+/// A listen that is not acknowledged yet.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) asked: BTreeSet<Uri>,
+}
+
+/// A server whose resources are followed, or that is connected.
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    /// How it is subscribed to, while it is connected.
+    pub(super) link: Option<super::command::Upstream>,
+    /// Whether what it refuses is read from time to time.
+    pub(super) poll: bool,
+    pub(super) by_uri: HashMap<Uri, ResourceId>,
+    /// To be subscribed.
+    pub(super) wanting: BTreeSet<ResourceId>,
+    /// To be read.
+    pub(super) reads: BTreeSet<ResourceId>,
+    /// To be unsubscribed.
+    pub(super) releases: BTreeSet<ResourceId>,
+    /// Requests without an answer.
+    pub(super) in_flight: usize,
+    pub(super) open: Option<Open>,
+    pub(super) opening: Option<Opening>,
+    /// Listens that ended early, in a row.
+    pub(super) tries: u32,
+}
+
+impl Server {
+    /// Whether the listen that is open has a URI, and keeps it.
+    pub(super) fn is_covered(&self, uri: &Uri) -> bool {
+        let open = self.open.as_ref().is_some_and(|open| open.honoured.contains(uri));
+        open && self.opening.as_ref().is_none_or(|opening| opening.asked.contains(uri))
+    }
+}
+
+/// What a ticket stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) server: ServerId,
+    pub(super) errand: Errand,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Errand {
+    Subscribe(ResourceId),
+    Unsubscribe(ResourceId),
+    Read(ResourceId),
+    Listen,
+}

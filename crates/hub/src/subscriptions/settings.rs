@@ -1,0 +1,92 @@
+//! What can be chosen.
+
+use std::time::Duration;
+
+/// How changes of one resource are gathered into one notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The notice comes when nothing changed for so long.
+    pub quiet: Duration,
+    /// A resource that never goes quiet is announced this long after the first change at the latest.
+    pub max_wait: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { quiet: Duration::from_millis(500), max_wait: Duration::from_secs(2) }
+    }
+}
+
+/// Which URI a follower is told when a child of what it subscribed to changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubResources {
+    /// The subscribed one: there are clients that end a stream on which another comes.
+    #[default]
+    Coarsen,
+    /// The child's own.
+    Verbatim,
+}
+
+/// How long to wait before something that failed is tried again: twice as long each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first: Duration,
+    /// At most.
+    pub most: Duration,
+}
+
+impl Backoff {
+    /// The pause after so many failures before this one.
+    pub(super) fn pause(self, tries: u32) -> Duration {
+        self.first.saturating_mul(1 << tries.min(16)).min(self.most)
+    }
+}
+
+/// The bounds of the table, and every time it waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Where a resource has no pace of its own.
+    pub pace: Pace,
+    /// What is told of sub-resources.
+    pub sub_resources: SubResources,
+    /// How long a resource that nobody follows any more stays subscribed upstream.
+    pub linger: Duration,
+    /// How long a `subscriptions/listen` waits for its servers. Then it is acknowledged without the silent ones.
+    pub acknowledge_within: Duration,
+    /// How long a `resources/subscribe` waits for its server.
+    pub reply_within: Duration,
+    /// How long a server may take to answer what is asked of it here.
+    pub answer_within: Duration,
+    /// How long a listen upstream may hold URIs that nobody wants any more.
+    pub shrink_after: Duration,
+    /// When to try again what was acknowledged, and then refused after a reset.
+    pub retry: Backoff,
+    /// Requests of ours in flight to one server. The others wait; what waits is bounded by the resources.
+    pub in_flight: usize,
+    /// Resources that one follower may follow.
+    pub per_follower: usize,
+    /// Pairs of follower and resource altogether.
+    pub total: usize,
+    /// Content hashes that are kept of resources nobody follows yet.
+    pub remembered: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            pace: Pace::default(),
+            sub_resources: SubResources::default(),
+            linger: Duration::from_secs(2),
+            acknowledge_within: Duration::from_secs(5),
+            reply_within: Duration::from_secs(30),
+            answer_within: Duration::from_secs(30),
+            shrink_after: Duration::from_secs(10),
+            retry: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
+            in_flight: 64,
+            per_follower: 16_384,
+            total: 1 << 21,
+            remembered: 4_096,
+        }
+    }
+}

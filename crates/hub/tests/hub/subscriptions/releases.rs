@@ -1,0 +1,112 @@
+//! The end of a subscription upstream, and who comes back.
+
+use super::*;
+
+// S1.1
+#[test]
+fn the_last_to_leave_releases_the_resource_after_the_linger() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.follow(B, X);
+    rig.unsubscribe(A, X);
+    rig.pass(ms(10_000));
+    assert_eq!(rig.said(), [], "one still follows");
+    rig.gone(B);
+    rig.pass(ms(1_999));
+    assert_eq!((rig.said(), rig.phase(X)), (Vec::new(), Some(Phase::Lingering)));
+    rig.pass(ms(1));
+    let ticket = rig.expect_unsubscribe(X);
+    rig.answer(ticket, &Answer::Done);
+    assert!(rig.table.is_empty());
+}
+
+#[test]
+fn who_comes_back_in_time_costs_the_server_nothing() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.unsubscribe(A, X);
+    rig.pass(ms(1_999));
+    let request = rig.subscribe(B, X);
+    assert_eq!(rig.only(), Command::Reply(request));
+    rig.acked(request);
+    rig.pass(ms(60_000));
+    assert_eq!((rig.said(), rig.phase(X)), (Vec::new(), Some(Phase::Active)));
+}
+
+// Bridging 21
+#[test]
+fn who_comes_while_it_is_released_waits_for_a_new_subscription() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.gone(A);
+    rig.pass(ms(2_000));
+    let release = rig.expect_unsubscribe(X);
+    let request = rig.subscribe(B, X);
+    assert_eq!(rig.said(), [], "the server may have let go");
+    rig.answer(release, &Answer::Done);
+    let ticket = rig.expect_subscribe(X);
+    rig.changed(X);
+    rig.answer(ticket, &Answer::Done);
+    assert_eq!(rig.only(), Command::Reply(request));
+    rig.acked(request);
+    rig.pass(ms(500));
+    assert_eq!((rig.only(), rig.told(B)), (Command::Wake(B), vec![X.to_owned()]));
+}
+
+#[test]
+fn a_server_that_does_not_let_go_is_not_waited_for() {
+    for silent in [true, false] {
+        let mut rig = Rig::connected(Upstream::PerUri);
+        rig.follow(A, X);
+        rig.gone(A);
+        rig.pass(ms(2_000));
+        let ticket = rig.expect_unsubscribe(X);
+        if silent {
+            rig.pass(ms(30_000));
+        } else {
+            rig.answer(ticket, &Answer::Failed(no()));
+        }
+        assert!(rig.table.is_empty());
+        rig.subscribe(B, X);
+        rig.agree(X);
+    }
+}
+
+#[test]
+fn a_subscription_that_may_have_been_made_is_undone() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    let request = rig.subscribe(A, X);
+    let ticket = rig.expect_subscribe(X);
+    rig.pass(ms(30_000));
+    let said = rig.said();
+    assert_eq!(said[0], Command::Refuse { request, refusal: Refusal::TimedOut });
+    assert!(matches!(said[1..], [Command::Unsubscribe { .. }]), "{said:?}");
+    rig.answer(ticket, &Answer::Done);
+    assert_eq!((rig.said(), rig.phase(X)), (Vec::new(), Some(Phase::Unsubscribing)), "an old answer changes nothing");
+}
+
+#[test]
+fn no_more_than_so_many_requests_are_in_flight() {
+    let mut rig = Rig::with(Settings { in_flight: 2, ..Settings::default() });
+    rig.connect(Upstream::PerUri, false);
+    let uris: Vec<String> = (0..5).map(|n| format!("file:///{n}")).collect();
+    let request = rig.listen(A, &uris.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut asked = 0;
+    loop {
+        let said = rig.said();
+        let tickets: Vec<Ticket> = said
+            .iter()
+            .filter_map(|c| if let Command::Subscribe { ticket, .. } = c { Some(*ticket) } else { None })
+            .collect();
+        assert!(tickets.len() <= 2);
+        asked += tickets.len();
+        if let Some(Command::Acknowledge { request: answered, honoured, .. }) = said.last() {
+            assert_eq!((*answered, honoured.len(), asked), (request, 5, 5));
+            return;
+        }
+        assert!(!tickets.is_empty());
+        for ticket in tickets {
+            rig.answer(ticket, &Answer::Done);
+        }
+    }
+}

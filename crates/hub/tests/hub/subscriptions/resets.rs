@@ -1,0 +1,239 @@
+//! Links that are lost, and what is owed afterwards.
+
+use super::*;
+
+/// A follower of X, of which a content was read; then the link was lost and is back, and the server agreed again.
+fn after_a_gap(known: Option<&str>) -> Rig {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    if let Some(text) = known {
+        rig.seen(X, text);
+    }
+    rig.lose();
+    rig.pass(ms(10_000));
+    assert_eq!((rig.said(), rig.told(A)), (Vec::new(), Vec::new()), "nobody knows yet");
+    rig.connect(Upstream::PerUri, false);
+    rig.agree(X);
+    rig
+}
+
+fn owed(rig: &mut Rig) -> Vec<String> {
+    rig.pass(ms(2_000));
+    let told = rig.told(A);
+    rig.pass(ms(120_000));
+    assert_eq!(rig.told(A), [""; 0], "at most one");
+    told
+}
+
+// S1.8; bridging 23
+#[test]
+fn equal_content_after_a_gap_is_no_news() {
+    let mut rig = after_a_gap(Some("one"));
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("one")));
+    assert_eq!(owed(&mut rig), [""; 0]);
+}
+
+// S1.8; bridging 23
+#[test]
+fn other_content_after_a_gap_is_one_notice() {
+    let mut rig = after_a_gap(Some("one"));
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("two")));
+    // The server speaks of it too.
+    rig.changed(X);
+    assert_eq!(owed(&mut rig), [X]);
+}
+
+// S1.8; bridging 23
+#[test]
+fn unreadable_content_after_a_gap_is_one_notice() {
+    for silent in [true, false] {
+        let mut rig = after_a_gap(Some("one"));
+        let read = rig.expect_read(X);
+        if silent {
+            rig.pass(ms(30_000));
+        } else {
+            rig.answer(read, &Answer::Failed(no()));
+        }
+        assert_eq!(owed(&mut rig), [X]);
+    }
+}
+
+// S1.8; bridging 23
+#[test]
+fn unknown_content_before_a_gap_is_one_notice() {
+    let mut rig = after_a_gap(None);
+    assert_eq!(rig.said(), []);
+    assert_eq!(owed(&mut rig), [X]);
+}
+
+#[test]
+fn a_content_that_changed_since_it_was_read_is_not_known() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.seen(X, "one");
+    rig.changed(X);
+    rig.pass(ms(500));
+    assert_eq!(rig.told(A), [X]);
+    rig.said();
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    rig.agree(X);
+    assert_eq!(rig.said(), [], "there is nothing to compare with");
+    assert_eq!(owed(&mut rig), [X]);
+}
+
+#[test]
+fn a_content_that_was_read_before_anybody_followed_is_known() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.seen(X, "one");
+    assert_eq!(rig.table.remembered(), 1);
+    rig.follow(A, X);
+    assert_eq!(rig.table.remembered(), 0);
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    rig.agree(X);
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("one")));
+    assert_eq!(owed(&mut rig), [""; 0]);
+}
+
+#[test]
+fn who_read_something_else_within_the_gap_is_told() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.seen(X, "one");
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    let ticket = rig.expect_subscribe(X);
+    rig.seen(X, "two");
+    rig.answer(ticket, &Answer::Done);
+    // Even if it is "one" again: a client may hold "two".
+    assert_eq!(owed(&mut rig), [X]);
+}
+
+#[test]
+fn the_content_of_a_folder_does_not_speak_for_its_children() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, "file:///d");
+    rig.changed("file:///d/e");
+    rig.pass(ms(500));
+    assert_eq!(rig.told(A), ["file:///d"]);
+    rig.said();
+    rig.seen("file:///d", "listing");
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    rig.agree("file:///d");
+    assert_eq!(owed(&mut rig), ["file:///d"]);
+}
+
+#[test]
+fn a_gap_within_a_gap_is_compared_with_the_content_before_both() {
+    let mut rig = after_a_gap(Some("one"));
+    let old = rig.expect_read(X);
+    rig.lose();
+    rig.answer(old, &Answer::Content(content("two")));
+    rig.connect(Upstream::PerUri, false);
+    rig.agree(X);
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("one")));
+    assert_eq!(owed(&mut rig), [""; 0], "an answer from the lost link is none");
+}
+
+#[test]
+fn everything_is_subscribed_again_in_the_way_of_the_new_link() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.follow(B, Y);
+    let request = rig.subscribe(C, "file:///z");
+    let stale = rig.expect_subscribe("file:///z");
+    rig.lose();
+    rig.connect(Upstream::Union, false);
+    let ticket = rig.expect_listen(&[X, Y, "file:///z"]);
+    rig.answer(stale, &Answer::Failed(no()));
+    assert_eq!(rig.said(), [], "an answer from the lost link is none");
+    rig.tell(|table, now| table.listening(ticket, texts(&[X, Y, "file:///z"]), now));
+    assert_eq!(rig.only(), Command::Reply(request));
+}
+
+// S1.8
+#[test]
+fn what_is_refused_after_a_gap_is_announced_once_and_tried_again() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.seen(X, "one");
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    for pause in [1_000, 2_000, 4_000] {
+        let ticket = rig.expect_subscribe(X);
+        rig.answer(ticket, &Answer::Failed(no()));
+        assert_eq!(rig.phase(X), Some(Phase::Unheard));
+        rig.pass(ms(600));
+        assert_eq!(rig.told(A).len(), usize::from(pause == 1_000));
+        rig.said();
+        rig.pass(ms(pause - 600));
+    }
+    rig.agree(X);
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("one")));
+    assert_eq!(owed(&mut rig), [""; 0]);
+}
+
+#[test]
+fn what_was_promised_is_polled_if_it_is_refused_after_a_gap() {
+    let mut rig = Rig::with(Settings::default());
+    rig.connect(Upstream::PerUri, true);
+    rig.follow(A, X);
+    rig.seen(X, "one");
+    rig.lose();
+    rig.connect(Upstream::PerUri, true);
+    let ticket = rig.expect_subscribe(X);
+    rig.answer(ticket, &Answer::Failed(no()));
+    let read = rig.expect_read(X);
+    rig.answer(read, &Answer::Content(content("two")));
+    assert_eq!(rig.only(), Command::Poll(at(X)));
+    rig.pass(ms(500));
+    assert_eq!((rig.only(), rig.told(A)), (Command::Wake(A), vec![X.to_owned()]));
+    rig.lose();
+    assert_eq!(rig.only(), Command::StopPolling(at(X)));
+}
+
+// S1.8
+#[test]
+fn changes_that_were_not_announced_survive_the_link() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.changed(X);
+    rig.lose();
+    rig.pass(ms(500));
+    assert_eq!((rig.only(), rig.told(A)), (Command::Wake(A), vec![X.to_owned()]));
+}
+
+#[test]
+fn a_server_that_is_removed_is_announced_once() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    let request = rig.subscribe(B, Y);
+    rig.said();
+    rig.tell(|table, now| table.removed(SERVER, now));
+    assert_eq!(rig.only(), Command::Refuse { request, refusal: Refusal::Removed });
+    assert_eq!(owed(&mut rig), [X]);
+    rig.gone(A);
+    assert!(rig.table.is_empty());
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut rig = Rig::with(Settings { remembered: 10, ..Settings::default() });
+    rig.connect(Upstream::PerUri, false);
+    for n in 0..1_000 {
+        rig.seen(&format!("file:///{n}"), "text");
+        assert!(rig.table.remembered() <= 10);
+    }
+    rig.follow(A, "file:///999");
+    rig.lose();
+    rig.connect(Upstream::PerUri, false);
+    rig.agree("file:///999");
+    rig.expect_read("file:///999");
+}
