@@ -120,36 +120,11 @@ impl Subscriptions {
                 return;
             }
         };
+        let agreed = self.revive(id);
         let (Some(resource), Some(entry)) = (self.resources.get_mut(&id), self.requests.get_mut(&request)) else {
             return;
         };
         resource.pace = target.pace.unwrap_or(self.settings.pace);
-        let agreed = match resource.state {
-            State::Active | State::Polled => true,
-            State::Lingering => {
-                self.alarms.disarm(Alarm::Release(id));
-                resource.state = State::Active;
-                true
-            }
-            // The server was not told yet.
-            State::Unsubscribing(None) => {
-                resource.state = State::Active;
-                if let Some(server) = self.servers.get_mut(&target.address.server) {
-                    server.releases.remove(&id);
-                }
-                true
-            }
-            State::Unheard => {
-                self.alarms.disarm(Alarm::Retry(id));
-                resource.state = State::Subscribing(None);
-                if let Some(server) = self.servers.get_mut(&target.address.server) {
-                    server.wanting.insert(id);
-                }
-                self.busy.insert(target.address.server);
-                false
-            }
-            State::Subscribing(_) | State::Unsubscribing(Some(_)) | State::Baseline => false,
-        };
         let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != Gate::Waiting);
         let gate = if agreed { Gate::Answered } else { Gate::Waiting };
         resource.seats.entry(follower).or_insert_with(|| {
@@ -163,6 +138,36 @@ impl Subscriptions {
             entry.undecided.insert(id);
             resource.waiting.insert((follower, request));
         }
+    }
+
+    /// Somebody comes to a resource: whether the server has agreed to it.
+    fn revive(&mut self, id: ResourceId) -> bool {
+        let Some(resource) = self.resources.get_mut(&id) else { return false };
+        match resource.state {
+            State::Active | State::Polled => return true,
+            State::Lingering => {
+                self.alarms.disarm(Alarm::Release(id));
+                resource.state = State::Active;
+                return true;
+            }
+            // The server was not told yet.
+            State::Unsubscribing(None) => {
+                if let Some(server) = self.servers.get_mut(&resource.address.server) {
+                    server.releases.remove(&id);
+                }
+                if resource.is_agreed {
+                    resource.state = State::Active;
+                    return true;
+                }
+                self.want(id);
+            }
+            State::Unheard => {
+                self.alarms.disarm(Alarm::Retry(id));
+                self.want(id);
+            }
+            State::Subscribing(_) | State::Unsubscribing(Some(_)) | State::Baseline => {}
+        }
+        false
     }
 
     fn find_or_add(&mut self, follower: FollowerId, target: &Target) -> Result<ResourceId, Refusal> {
@@ -187,6 +192,7 @@ impl Subscriptions {
         server.by_uri.insert(target.address.uri.clone(), id);
         if server.is_covered(&target.address.uri) {
             resource.state = State::Active;
+            resource.is_agreed = true;
         } else {
             server.wanting.insert(id);
             self.busy.insert(target.address.server);

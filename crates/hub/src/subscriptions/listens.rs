@@ -46,20 +46,24 @@ impl Subscriptions {
         let asked = entry.opening.take().map(|opening| opening.asked).unwrap_or_default();
         let honoured = asked.intersection(honoured).cloned().collect();
         let before = entry.open.replace(Open { ticket, honoured, since: now });
-        let ids: Vec<(Uri, ResourceId)> = entry.by_uri.iter().map(|(uri, id)| (uri.clone(), *id)).collect();
+        let covered = |(uri, id): (&Uri, &ResourceId)| (*id, entry.is_covered(uri));
+        let ids: Vec<(ResourceId, bool)> = entry.by_uri.iter().map(covered).collect();
         if let Some(before) = before {
             self.out.push(Command::Close { ticket: before.ticket, server });
         }
         self.busy.insert(server);
-        for (uri, id) in ids {
-            let is_covered = self.servers.get(&server).is_some_and(|entry| entry.is_covered(&uri));
-            let state = self.resources.get(&id).map(|resource| resource.state);
-            match (state, is_covered) {
+        // First what the listen before had: nobody is answered meanwhile that it is honoured.
+        for (id, is_covered) in &ids {
+            if !is_covered && self.state(*id) == Some(State::Active) {
+                self.reconsider(*id);
+            }
+        }
+        for (id, is_covered) in ids {
+            match (self.state(id), is_covered) {
                 (Some(State::Subscribing(Some(asked))), true) if asked == ticket => self.agreed(id, now),
                 (Some(State::Subscribing(Some(asked))), false) if asked == ticket => {
                     self.refused(id, &Refusal::NotHonoured, now);
                 }
-                // The listen before had it.
                 (Some(State::Active), false) => self.dropped_out(id, now),
                 (Some(State::Lingering), false) => self.forget(id),
                 // It came while the listen was being opened, and is in it by chance.
@@ -73,6 +77,10 @@ impl Subscriptions {
             }
         }
         self.check_surplus(server, now);
+    }
+
+    fn state(&self, id: ResourceId) -> Option<State> {
+        self.resources.get(&id).map(|resource| resource.state)
     }
 
     fn dropped_out(&mut self, id: ResourceId, now: Instant) {
@@ -91,8 +99,7 @@ impl Subscriptions {
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         self.busy.insert(server);
         for id in ids {
-            let asked = self.resources.get(&id).map(|resource| resource.state);
-            if asked == Some(State::Subscribing(Some(ticket))) {
+            if self.state(id) == Some(State::Subscribing(Some(ticket))) {
                 self.refused(id, refusal, now);
             }
         }
@@ -112,7 +119,7 @@ impl Subscriptions {
         self.busy.insert(server);
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         for id in ids {
-            match self.resources.get(&id).map(|resource| resource.state) {
+            match self.state(id) {
                 Some(State::Active) => self.start_again(id),
                 Some(State::Lingering) => self.forget(id),
                 _ => {}

@@ -60,6 +60,27 @@ impl Subscriptions {
         }
     }
 
+    /// What a server agreed to is open again: a listen that still waits for other resources waits for this one too.
+    pub(super) fn reconsider(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        for (follower, seat) in &mut resource.seats {
+            let Some(entry) = self.followers.get(follower).filter(|_| seat.gate == Gate::Answered) else { continue };
+            let honours = |request: &Request| request.answered && request.honoured.contains(&id);
+            if entry.requests.iter().filter_map(|number| self.requests.get(number)).any(honours) {
+                continue;
+            }
+            seat.gate = Gate::Waiting;
+            for number in &entry.requests {
+                if let Some(request) = self.requests.get_mut(number)
+                    && request.honoured.remove(&id)
+                {
+                    request.undecided.insert(id);
+                    resource.waiting.insert((*follower, *number));
+                }
+            }
+        }
+    }
+
     /// The server does not agree: everybody who waits for it is told, and leaves.
     pub(super) fn reject(&mut self, id: ResourceId, refusal: &Refusal) {
         let Some(resource) = self.resources.get_mut(&id) else { return };

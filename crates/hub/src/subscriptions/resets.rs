@@ -77,19 +77,19 @@ impl Subscriptions {
 
     /// A resource is to be subscribed anew, and what was promised of it may be missed until then.
     pub(super) fn start_again(&mut self, id: ResourceId) {
+        self.reconsider(id);
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.begin_gap();
         if resource.state == State::Polled {
             self.out.push(Command::StopPolling(resource.address.clone()));
         }
-        resource.state = State::Subscribing(None);
         resource.reading = None;
         resource.tries = 0;
         self.alarms.disarm(Alarm::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
-            server.wanting.insert(id);
         }
+        self.want(id);
     }
 
     /// A resource is active again: its content decides whether something is owed. It is read only now, so that nothing

@@ -120,6 +120,8 @@ pub(super) struct Resource {
     pub(super) reading: Option<Ticket>,
     /// Its children are announced too, so that its own content does not tell whether one of them changed.
     pub(super) has_children: bool,
+    /// The server agreed when it was last asked. If it did not answer, nobody knows.
+    pub(super) is_agreed: bool,
     /// Refusals since the server last agreed.
     pub(super) tries: u32,
 }
@@ -137,6 +139,7 @@ impl Resource {
             gap: None,
             reading: None,
             has_children: false,
+            is_agreed: false,
             tries: 0,
         }
     }

@@ -62,6 +62,7 @@ impl Subscriptions {
     pub(super) fn agreed(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.state = State::Active;
+        resource.is_agreed = true;
         resource.tries = 0;
         if resource.seats.is_empty() {
             return self.emptied(id, now);
@@ -109,13 +110,8 @@ impl Subscriptions {
     }
 
     pub(super) fn retry(&mut self, id: ResourceId) {
-        let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == State::Unheard) else {
-            return;
-        };
-        resource.state = State::Subscribing(None);
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
-            server.wanting.insert(id);
-            self.busy.insert(resource.address.server);
+        if self.resources.get(&id).is_some_and(|resource| resource.state == State::Unheard) {
+            self.want(id);
         }
     }
 
@@ -150,10 +146,7 @@ impl Subscriptions {
         if resource.seats.is_empty() {
             return self.forget(id);
         }
-        resource.state = State::Subscribing(None);
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
-            server.wanting.insert(id);
-        }
+        self.want(id);
     }
 
     /// Sends what waits for a server, as far as it may.
@@ -212,6 +205,17 @@ impl Subscriptions {
         self.flights.insert(ticket, Flight { server, errand });
         self.alarms.arm(Alarm::Overdue(ticket), now + self.settings.answer_within);
         ticket
+    }
+
+    /// A resource is to be asked for.
+    pub(super) fn want(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        resource.state = State::Subscribing(None);
+        resource.is_agreed = false;
+        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+            server.wanting.insert(id);
+            self.busy.insert(resource.address.server);
+        }
     }
 
     fn ask(&mut self, id: ResourceId, state: State, command: impl FnOnce(super::Address) -> Command) {

@@ -2,10 +2,12 @@
 
 mod clients;
 mod listens;
+mod model;
 mod pace;
 mod releases;
 mod resets;
 mod scale;
+mod world;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

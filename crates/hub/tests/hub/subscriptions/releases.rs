@@ -110,3 +110,23 @@ fn no_more_than_so_many_requests_are_in_flight() {
         }
     }
 }
+
+#[test]
+fn what_the_server_did_not_answer_is_asked_again() {
+    let mut rig = Rig::with(Settings { in_flight: 1, ..Settings::default() });
+    rig.connect(Upstream::PerUri, false);
+    rig.listen(A, &[X]);
+    rig.pass(ms(29_000));
+    rig.subscribe(B, Y);
+    rig.said();
+    // The release of X waits for the answer about Y.
+    rig.pass(ms(1_000));
+    let other = rig.expect_subscribe(Y);
+    let request = rig.subscribe(C, X);
+    assert_eq!((rig.said(), rig.phase(X)), (Vec::new(), Some(Phase::Subscribing)), "nobody agreed to it");
+    rig.answer(other, &Answer::Done);
+    let said = rig.said();
+    let [Command::Reply(_), Command::Subscribe { ticket, .. }] = said[..] else { panic!("{said:?}") };
+    rig.answer(ticket, &Answer::Done);
+    assert_eq!(rig.only(), Command::Reply(request));
+}

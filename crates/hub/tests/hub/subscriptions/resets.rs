@@ -237,3 +237,23 @@ fn what_is_remembered_is_bounded() {
     rig.agree("file:///999");
     rig.expect_read("file:///999");
 }
+
+// A listen may wait for one server while another, which had agreed, is lost.
+#[test]
+fn what_was_lost_before_the_acknowledgement_is_not_acknowledged() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    let other = Address { server: ServerId(8), uri: Y.into() };
+    let request = rig.request();
+    let targets = [target(X), Target { address: other.clone(), pace: None }];
+    rig.tell(|table, now| table.listen(A, request, &targets, now));
+    rig.agree(X);
+    rig.lose();
+    rig.pass(ms(1_000));
+    rig.tell(|table, now| table.connected(ServerId(8), Upstream::Union, false, now));
+    let Command::Listen { ticket, uris, .. } = rig.only() else { panic!() };
+    rig.tell(|table, now| table.listening(ticket, uris, now));
+    assert_eq!(rig.said(), []);
+    rig.pass(ms(4_000));
+    let left_out = vec![(at(X), Refusal::TimedOut)];
+    assert_eq!(rig.only(), Command::Acknowledge { request, honoured: vec![other], left_out });
+}

@@ -1,0 +1,154 @@
+//! Random lives of the world.
+
+use proptest::prelude::*;
+
+use super::world::{SERVERS, URIS, World};
+use super::*;
+
+const FOLLOWERS: u64 = 5;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Subscribe(u64, Address),
+    Listen(Vec<Address>),
+    Unsubscribe(u64, Address),
+    Ack(usize),
+    Cancel(usize),
+    Gone(u64),
+    Answer { pick: usize, agree: bool },
+    EndListen(ServerId),
+    Write(Address, u32),
+    Update(Address),
+    UpdateChild(Address),
+    Read(u64, Address),
+    Poll,
+    Take(u64),
+    Connect { server: ServerId, upstream: Upstream, poll: bool },
+    Lose(ServerId),
+    Remove(ServerId),
+    Pass(u64),
+}
+
+fn server() -> impl Strategy<Value = ServerId> {
+    (0..SERVERS.len()).prop_map(|at| SERVERS[at])
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    (server(), 0..URIS.len()).prop_map(|(server, at)| Address { server, uri: URIS[at].into() })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = 0..FOLLOWERS;
+    let upstream = prop_oneof![Just(Upstream::PerUri), Just(Upstream::Union), Just(Upstream::Unable)];
+    prop_oneof![
+        8 => (who.clone(), address()).prop_map(|(who, at)| Step::Subscribe(who, at)),
+        4 => proptest::collection::btree_set(address(), 0..5).prop_map(|all| Step::Listen(all.into_iter().collect())),
+        4 => (who, address()).prop_map(|(who, at)| Step::Unsubscribe(who, at)),
+        10 => (0..20usize).prop_map(Step::Ack),
+        1 => (0..20usize).prop_map(Step::Cancel),
+        3 => (0..FOLLOWERS * 2).prop_map(Step::Gone),
+        12 => (0..20usize, proptest::bool::weighted(0.8)).prop_map(|(pick, agree)| Step::Answer { pick, agree }),
+        1 => server().prop_map(Step::EndListen),
+        8 => (address(), 0..3u32).prop_map(|(at, text)| Step::Write(at, text)),
+        3 => address().prop_map(Step::Update),
+        1 => address().prop_map(Step::UpdateChild),
+        5 => (0..FOLLOWERS * 2, address()).prop_map(|(who, at)| Step::Read(who, at)),
+        2 => Just(Step::Poll),
+        6 => (0..FOLLOWERS * 2).prop_map(Step::Take),
+        2 => (server(), upstream, any::<bool>())
+            .prop_map(|(server, upstream, poll)| Step::Connect { server, upstream, poll }),
+        1 => server().prop_map(Step::Lose),
+        1 => server().prop_map(Step::Remove),
+        8 => prop_oneof![0..1_000u64, 1_000..8_000u64, 20_000..40_000u64].prop_map(Step::Pass),
+    ]
+}
+
+/// The followers of one run: sessions have the first numbers, listens get one each.
+struct Cast {
+    listens: Vec<FollowerId>,
+    next: u64,
+}
+
+impl Cast {
+    fn new() -> Self {
+        Self { listens: Vec::new(), next: 1_000 }
+    }
+
+    fn someone(&self, number: u64) -> FollowerId {
+        match number.checked_sub(FOLLOWERS) {
+            None => FollowerId(number),
+            Some(_) if self.listens.is_empty() => FollowerId(0),
+            Some(at) => self.listens[at as usize % self.listens.len()],
+        }
+    }
+
+    fn all(&self) -> Vec<FollowerId> {
+        (0..FOLLOWERS).map(FollowerId).chain(self.listens.iter().copied()).collect()
+    }
+}
+
+fn act(world: &mut World, cast: &mut Cast, step: Step) {
+    match step {
+        Step::Subscribe(who, at) => world.ask(FollowerId(who), vec![at], false),
+        Step::Listen(all) => {
+            cast.next += 1;
+            cast.listens.push(FollowerId(cast.next));
+            world.ask(FollowerId(cast.next), all, true);
+        }
+        Step::Unsubscribe(who, at) => world.unsubscribe(FollowerId(who), &at),
+        Step::Ack(pick) => world.ack(pick),
+        Step::Cancel(pick) => world.cancel(pick),
+        Step::Gone(who) => {
+            let who = cast.someone(who);
+            cast.listens.retain(|listen| *listen != who);
+            world.gone(who);
+        }
+        Step::Answer { pick, agree } => world.answer(pick, agree),
+        Step::EndListen(server) => world.end_listen(server),
+        Step::Write(at, text) => world.write(&at, text),
+        Step::Update(at) => world.update(&at),
+        Step::UpdateChild(at) => world.update_child(&at),
+        Step::Read(who, at) => world.read(cast.someone(who), &at),
+        Step::Poll => world.poll(),
+        Step::Take(who) => world.take(cast.someone(who)),
+        Step::Connect { server, upstream, poll } => world.connect(server, upstream, poll),
+        Step::Lose(server) => world.lose(server),
+        Step::Remove(server) => world.remove(server),
+        Step::Pass(time) => world.pass(ms(time)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    // S1.1, S1.2, S1.3, S1.5, S1.8; bridging 17, 18, 20-23, 27
+    #[test]
+    fn every_life_of_the_world_is_truthful(
+        first in proptest::array::uniform2(proptest::option::weighted(0.9, any::<(bool, bool)>())),
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let mut world = World::new();
+        let mut cast = Cast::new();
+        for (server, link) in SERVERS.into_iter().zip(first) {
+            if let Some((modern, poll)) = link {
+                let upstream = if modern { Upstream::Union } else { Upstream::PerUri };
+                world.connect(server, upstream, poll);
+            }
+        }
+        for step in steps {
+            act(&mut world, &mut cast, step);
+        }
+        // Servers that can not be followed are replaced by some that can, so that everything can come to rest.
+        for server in SERVERS {
+            world.connect(server, if server.0 == 0 { Upstream::Union } else { Upstream::PerUri }, false);
+        }
+        world.settle();
+        world.check_at_rest(cast.all().into_iter());
+        for follower in cast.all() {
+            world.gone(follower);
+        }
+        world.settle();
+        world.check_at_rest(std::iter::empty());
+        prop_assert!(world.table.is_empty(), "{:?}", world.table);
+    }
+}
