@@ -73,6 +73,23 @@ fn an_old_acknowledgement_does_not_open_a_new_gate() {
     assert_eq!(rig.told(A), [X]);
 }
 
+// S1.2, S1.3
+#[test]
+fn what_was_queued_before_unsubscribe_does_not_come_before_the_next_acknowledgement() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.changed(X);
+    rig.pass(ms(500));
+    assert_eq!(rig.only(), Command::Wake(A));
+    rig.unsubscribe(A, X);
+    let request = rig.subscribe(A, X);
+    rig.changed(X);
+    rig.pass(ms(500));
+    assert_eq!((rig.only(), rig.told(A)), (Command::Reply(request), Vec::new()));
+    rig.acked(request);
+    assert_eq!((rig.only(), rig.told(A)), (Command::Wake(A), vec![X.to_owned()]));
+}
+
 // S1.1, S1.5; bridging 20
 #[test]
 fn an_update_goes_to_its_subscribers_only_over_one_subscription() {

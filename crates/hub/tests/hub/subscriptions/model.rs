@@ -11,19 +11,27 @@ const FOLLOWERS: u64 = 5;
 enum Step {
     Subscribe(u64, Address),
     Listen(Vec<Address>),
-    Unsubscribe(u64, Address),
+    /// A session, or one that did not ask for it.
+    Unsubscribe(Result<usize, (u64, Address)>),
     Ack(usize),
     Cancel(usize),
     Gone(u64),
-    Answer { pick: usize, agree: bool },
+    Answer {
+        pick: usize,
+        agree: bool,
+    },
     EndListen(ServerId),
     Write(Address, u32),
     Update(Address),
     UpdateChild(Address),
-    Read(u64, Address),
+    Read(Result<usize, Address>),
     Poll,
     Take(u64),
-    Connect { server: ServerId, upstream: Upstream, poll: bool },
+    Connect {
+        server: ServerId,
+        upstream: Upstream,
+        poll: bool,
+    },
     Lose(ServerId),
     Remove(ServerId),
     Pass(u64),
@@ -43,7 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (who.clone(), address()).prop_map(|(who, at)| Step::Subscribe(who, at)),
         4 => proptest::collection::btree_set(address(), 0..5).prop_map(|all| Step::Listen(all.into_iter().collect())),
-        4 => (who, address()).prop_map(|(who, at)| Step::Unsubscribe(who, at)),
+        4 => (0..40usize).prop_map(|pick| Step::Unsubscribe(Ok(pick))),
+        1 => (who, address()).prop_map(|(who, at)| Step::Unsubscribe(Err((who, at)))),
         10 => (0..20usize).prop_map(Step::Ack),
         1 => (0..20usize).prop_map(Step::Cancel),
         3 => (0..FOLLOWERS * 2).prop_map(Step::Gone),
@@ -52,7 +61,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (address(), 0..3u32).prop_map(|(at, text)| Step::Write(at, text)),
         3 => address().prop_map(Step::Update),
         1 => address().prop_map(Step::UpdateChild),
-        5 => (0..FOLLOWERS * 2, address()).prop_map(|(who, at)| Step::Read(who, at)),
+        8 => (0..40usize).prop_map(|pick| Step::Read(Ok(pick))),
+        2 => address().prop_map(|at| Step::Read(Err(at))),
         2 => Just(Step::Poll),
         6 => (0..FOLLOWERS * 2).prop_map(Step::Take),
         2 => (server(), upstream, any::<bool>())
@@ -95,7 +105,12 @@ fn act(world: &mut World, cast: &mut Cast, step: Step) {
             cast.listens.push(FollowerId(cast.next));
             world.ask(FollowerId(cast.next), all, true);
         }
-        Step::Unsubscribe(who, at) => world.unsubscribe(FollowerId(who), &at),
+        Step::Unsubscribe(Err((who, at))) => world.unsubscribe(FollowerId(who), &at),
+        Step::Unsubscribe(Ok(pick)) => {
+            if let Some((who, at)) = world.pick(pick, FOLLOWERS) {
+                world.unsubscribe(who, &at);
+            }
+        }
         Step::Ack(pick) => world.ack(pick),
         Step::Cancel(pick) => world.cancel(pick),
         Step::Gone(who) => {
@@ -108,7 +123,12 @@ fn act(world: &mut World, cast: &mut Cast, step: Step) {
         Step::Write(at, text) => world.write(&at, text),
         Step::Update(at) => world.update(&at),
         Step::UpdateChild(at) => world.update_child(&at),
-        Step::Read(who, at) => world.read(cast.someone(who), &at),
+        Step::Read(Err(at)) => world.read(FollowerId(u64::MAX), &at),
+        Step::Read(Ok(pick)) => {
+            if let Some((who, at)) = world.pick(pick, u64::MAX) {
+                world.read(who, &at);
+            }
+        }
         Step::Poll => world.poll(),
         Step::Take(who) => world.take(cast.someone(who)),
         Step::Connect { server, upstream, poll } => world.connect(server, upstream, poll),
@@ -126,6 +146,7 @@ proptest! {
     fn every_life_of_the_world_is_truthful(
         first in proptest::array::uniform2(proptest::option::weighted(0.9, any::<(bool, bool)>())),
         steps in proptest::collection::vec(step(), 1..150),
+        unheard in proptest::collection::vec((address(), 0..3u32), 0..8),
     ) {
         let mut world = World::new();
         let mut cast = Cast::new();
@@ -137,6 +158,13 @@ proptest! {
         }
         for step in steps {
             act(&mut world, &mut cast, step);
+        }
+        // Whatever the state, a last gap with changes in it.
+        for server in SERVERS {
+            world.lose(server);
+        }
+        for (address, text) in unheard {
+            world.write(&address, text);
         }
         // Servers that can not be followed are replaced by some that can, so that everything can come to rest.
         for server in SERVERS {

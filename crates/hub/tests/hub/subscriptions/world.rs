@@ -377,6 +377,12 @@ impl World {
         self.obey(said);
     }
 
+    /// A session that asked for something, and what.
+    pub(super) fn pick(&self, pick: usize, sessions: u64) -> Option<(FollowerId, Address)> {
+        let all = || self.following.keys().filter(|(follower, _)| follower.0 < sessions);
+        all().nth(pick.checked_rem(all().count())?).cloned()
+    }
+
     /// A client reads through the gateway.
     pub(super) fn read(&mut self, follower: FollowerId, address: &Address) {
         if self.servers[&address.server].up.is_none() {
