@@ -238,8 +238,7 @@ impl Subscriptions {
                 resource.state = State::Lingering;
                 self.alarms.arm(Alarm::Release(id), now + self.settings.linger);
             }
-            // Nobody else knows of it.
-            State::Subscribing(None) | State::Baseline | State::Polled | State::Unheard => self.forget(id),
+            State::Subscribing(None) | State::Baseline | State::Polled | State::Unheard => self.abandon(id),
             // It ends when the server has answered, or the time is over.
             State::Subscribing(Some(_)) | State::Unsubscribing(_) | State::Lingering => {}
         }

@@ -85,6 +85,7 @@ impl Subscriptions {
         }
         resource.reading = None;
         resource.tries = 0;
+        resource.is_unsure = false;
         self.alarms.disarm(Alarm::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);

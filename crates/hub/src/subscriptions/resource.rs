@@ -120,8 +120,10 @@ pub(super) struct Resource {
     pub(super) reading: Option<Ticket>,
     /// Its children are announced too, so that its own content does not tell whether one of them changed.
     pub(super) has_children: bool,
-    /// The server agreed when it was last asked. If it did not answer, nobody knows.
+    /// The server agreed when it was last asked.
     pub(super) is_agreed: bool,
+    /// The server did not answer when it was last asked: it may have agreed.
+    pub(super) is_unsure: bool,
     /// Refusals since the server last agreed.
     pub(super) tries: u32,
 }
@@ -140,6 +142,7 @@ impl Resource {
             reading: None,
             has_children: false,
             is_agreed: false,
+            is_unsure: false,
             tries: 0,
         }
     }

@@ -63,6 +63,7 @@ impl Subscriptions {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.state = State::Active;
         resource.is_agreed = true;
+        resource.is_unsure = false;
         resource.tries = 0;
         if resource.seats.is_empty() {
             return self.emptied(id, now);
@@ -75,6 +76,7 @@ impl Subscriptions {
     pub(super) fn refused(&mut self, id: ResourceId, refusal: &Refusal, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let Some(server) = self.servers.get_mut(&resource.address.server) else { return };
+        resource.is_unsure = *refusal == Refusal::TimedOut && server.link == Some(Upstream::PerUri);
         if server.poll && !resource.seats.is_empty() {
             resource.state = State::Baseline;
             resource.reading = None;
@@ -82,12 +84,17 @@ impl Subscriptions {
             self.busy.insert(resource.address.server);
             return;
         }
-        let per_uri = server.link == Some(Upstream::PerUri);
         self.reject(id, refusal);
         if self.resources.get(&id).is_some_and(|resource| !resource.seats.is_empty()) {
             self.unheard(id, refusal, now);
-        } else if *refusal == Refusal::TimedOut && per_uri {
-            // It may have agreed without saying so.
+        } else {
+            self.abandon(id);
+        }
+    }
+
+    /// Nobody wants a resource to which the server did not agree, or not so that we know.
+    pub(super) fn abandon(&mut self, id: ResourceId) {
+        if self.resources.get(&id).is_some_and(|resource| resource.is_unsure) {
             self.let_go(id);
         } else {
             self.forget(id);
@@ -131,8 +138,13 @@ impl Subscriptions {
 
     fn let_go(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
+        if resource.state == State::Polled {
+            self.out.push(Command::StopPolling(resource.address.clone()));
+        }
         resource.state = State::Unsubscribing(None);
+        self.alarms.disarm(Alarm::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
+            server.wanting.remove(&id);
             server.releases.insert(id);
             self.busy.insert(resource.address.server);
         }
@@ -143,6 +155,7 @@ impl Subscriptions {
         if resource.state != State::Unsubscribing(Some(ticket)) {
             return;
         }
+        resource.is_unsure = false;
         if resource.seats.is_empty() {
             return self.forget(id);
         }

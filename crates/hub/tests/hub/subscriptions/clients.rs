@@ -78,6 +78,7 @@ fn an_old_acknowledgement_does_not_open_a_new_gate() {
 fn what_was_queued_before_unsubscribe_does_not_come_before_the_next_acknowledgement() {
     let mut rig = Rig::connected(Upstream::PerUri);
     rig.follow(A, X);
+    rig.follow(A, Y);
     rig.changed(X);
     rig.pass(ms(500));
     assert_eq!(rig.only(), Command::Wake(A));

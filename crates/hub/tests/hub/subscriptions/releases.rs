@@ -85,6 +85,24 @@ fn a_subscription_that_may_have_been_made_is_undone() {
     assert_eq!((rig.said(), rig.phase(X)), (Vec::new(), Some(Phase::Unsubscribing)), "an old answer changes nothing");
 }
 
+// S1.1
+#[test]
+fn what_may_have_been_agreed_to_after_a_reset_is_released_too() {
+    for poll in [false, true] {
+        let mut rig = Rig::connected(Upstream::PerUri);
+        rig.follow(A, X);
+        rig.connect(Upstream::PerUri, poll);
+        rig.expect_subscribe(X);
+        rig.pass(ms(30_000));
+        assert_eq!(rig.phase(X), Some(if poll { Phase::Subscribing } else { Phase::Unheard }));
+        rig.said();
+        rig.gone(A);
+        rig.expect_unsubscribe(X);
+        rig.pass(ms(60_000));
+        assert_eq!((rig.said(), rig.table.is_empty()), (Vec::new(), true));
+    }
+}
+
 #[test]
 fn no_more_than_so_many_requests_are_in_flight() {
     let mut rig = Rig::with(Settings { in_flight: 2, ..Settings::default() });

@@ -217,6 +217,11 @@ impl World {
         self.obey(said);
     }
 
+    /// Whether a server is connected and can be followed.
+    pub(super) fn is_able(&self, server: ServerId) -> bool {
+        matches!(self.servers[&server].up, Some(Upstream::PerUri | Upstream::Union))
+    }
+
     pub(super) fn lose(&mut self, server: ServerId) {
         self.drop_link(server);
         let said = self.table.lost(server, self.now);
@@ -285,8 +290,8 @@ impl World {
 
     pub(super) fn unsubscribe(&mut self, follower: FollowerId, address: &Address) {
         let said = self.table.unsubscribe(follower, address, self.now);
-        self.obey(said);
         self.following.remove(&(follower, address.clone()));
+        self.obey(said);
         // An answer that is still on its way speaks of what was, not of what comes.
         for request in self.requests.values_mut().filter(|request| request.follower == follower) {
             if let Some(honoured) = &mut request.answered {
