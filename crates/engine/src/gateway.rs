@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_hub::ledger::{FollowerId, Occasion};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method};
-use tidings_upstream::{Connector, Hello, Introduction, Outgoing, SharedLink};
-use tidings_wire::{Frame, RawId, request};
+use tidings_upstream::{Connector, Hello, Introduction, SharedLink};
+use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -50,9 +49,9 @@ pub(crate) struct Inner {
     journal: Option<Arc<dyn Journal>>,
     links: Mutex<HashMap<LinkKey, SharedLink>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
-    level: Mutex<Option<LogLevel>>,
+    pub(crate) level: Mutex<Option<LogLevel>>,
     announcements: Mutex<Announcements>,
-    tasks: TaskTracker,
+    pub(crate) tasks: TaskTracker,
     next_link: AtomicU64,
     next_client: AtomicU64,
     started: Instant,
@@ -424,49 +423,6 @@ impl Inner {
                 let stale = ServerOffer { current: false, ..(**offer).clone() };
                 catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
             }
-        });
-    }
-
-    // Log levels
-
-    /// The least level anybody wants, told to every legacy server that logs.
-    pub(crate) fn update_level(self: &Arc<Self>) {
-        let least = self.sessions().values().filter_map(|session| session.level()).min();
-        self.lower_or_set(least, true);
-    }
-
-    /// A modern request wants log messages of a legacy server: its level can only be lowered for all.
-    pub(crate) fn want_level(self: &Arc<Self>, level: LogLevel) {
-        self.lower_or_set(Some(level), false);
-    }
-
-    fn lower_or_set(self: &Arc<Self>, level: Option<LogLevel>, may_raise: bool) {
-        {
-            let mut current = self.level.lock().unwrap_or_else(PoisonError::into_inner);
-            let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
-            if level.is_none() || *current == level || !(may_raise || lower) {
-                return;
-            }
-            *current = level;
-        }
-        for server in &self.servers {
-            if let Some(live) = server.live() {
-                self.apply_level(&live);
-            }
-        }
-    }
-
-    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink) {
-        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
-        let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
-        let id = self.core.mint();
-        let params = format!("{{\"level\":\"{}\"}}", level.as_str());
-        let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
-        let call = live.link.call(Outgoing { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
-        let limit = self.settings.timeout;
-        self.tasks.spawn(async move {
-            let _ = tokio::time::timeout(limit, call.answer()).await;
         });
     }
 }

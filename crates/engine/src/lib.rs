@@ -13,6 +13,7 @@ mod discovery;
 mod exchange;
 mod gateway;
 mod journal;
+mod levels;
 mod links;
 mod meters;
 mod own_view;
