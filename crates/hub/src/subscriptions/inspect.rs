@@ -45,6 +45,8 @@ pub struct Followed<'a> {
     pub phase: Phase,
     /// How many follow it, answered or not.
     pub followers: usize,
+    /// How many requests wait for the server's answer.
+    pub waiting: usize,
 }
 
 impl Subscriptions {
@@ -61,6 +63,7 @@ impl Subscriptions {
                 State::Unheard => Phase::Unheard,
             },
             followers: resource.seats.len(),
+            waiting: resource.waiting.len(),
         })
     }
 

@@ -140,6 +140,10 @@ impl World {
                 Command::Wake(_) => {}
             }
         }
+        let open = self.requests.values().filter(|request| request.answered.is_none());
+        let most: usize = open.map(|request| request.targets.len()).sum();
+        let waiting: usize = self.table.followed().map(|one| one.waiting).sum();
+        assert!(waiting <= most, "somebody waits who is not there");
         for (id, server) in &self.servers {
             assert!(server.open.len() <= 1, "{id:?} has two listens");
         }
