@@ -3,6 +3,7 @@
 mod call;
 mod client;
 mod push;
+mod reach;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;

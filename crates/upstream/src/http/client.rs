@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tower::Service;
 
+use super::reach::{Reach, Resolver};
 use crate::LinkError;
 
 /// How long to wait for a connection.
@@ -34,13 +35,27 @@ pub struct HttpClient {
 impl HttpClient {
     /// A client that trusts what the system trusts.
     pub fn new() -> Result<Self, LinkError> {
+        Self::reaching(Reach::Anywhere)
+    }
+
+    /// The same, for addresses that others may choose: names that lead into a private network are refused. An address
+    /// that stands in the URL itself is used as it is.
+    pub fn public_only() -> Result<Self, LinkError> {
+        Self::reaching(Reach::Public)
+    }
+
+    fn reaching(reach: Reach) -> Result<Self, LinkError> {
         // Fails only when one was installed before, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        let dialer = Dialer { tcp, proxies: Matcher::from_env().into() };
+        let connector = |reach| {
+            let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
+            tcp.enforce_http(false);
+            tcp.set_nodelay(true);
+            tcp.set_connect_timeout(Some(CONNECT));
+            tcp
+        };
+        let dialer =
+            Dialer { tcp: connector(reach), proxy: connector(Reach::Anywhere), proxies: Matcher::from_env().into() };
         let connector = HttpsConnectorBuilder::new()
             .try_with_platform_verifier()
             .map_err(|error| LinkError::Unreachable(error.to_string()))?
@@ -133,7 +148,9 @@ fn unreachable(error: &Error) -> LinkError {
 /// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
 #[derive(Clone)]
 struct Dialer {
-    tcp: HttpConnector,
+    tcp: HttpConnector<Resolver>,
+    /// The way to a proxy, which the environment names and which looks names up by itself.
+    proxy: HttpConnector<Resolver>,
     proxies: std::sync::Arc<Matcher>,
 }
 
@@ -150,11 +167,13 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, target: Uri) -> Dialed {
-        let mut tcp = self.tcp.clone();
         match self.proxies.intercept(&target) {
-            None => Box::pin(async move { Ok(tcp.call(target).await?) }),
+            None => {
+                let mut tcp = self.tcp.clone();
+                Box::pin(async move { Ok(tcp.call(target).await?) })
+            }
             Some(proxy) => {
-                let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), self.proxy.clone());
                 if let Some(credentials) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(credentials.clone());
                 }
