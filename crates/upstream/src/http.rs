@@ -2,6 +2,8 @@
 
 mod call;
 mod client;
+mod dial;
+mod pool;
 mod push;
 mod reach;
 
@@ -11,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
 use tidings_wire::{encode_string, notification};
@@ -22,6 +24,8 @@ use crate::link::{Link, Outgoing, Sink};
 use crate::spec::HttpSpec;
 use crate::{CallStream, LinkError, MAX_MESSAGE};
 pub use client::HttpClient;
+pub use pool::Body as HttpBody;
+pub(crate) use pool::Destination;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -43,6 +47,7 @@ pub(crate) struct HttpLink {
 pub(crate) struct Shared {
     pub(crate) client: HttpClient,
     pub(crate) url: Uri,
+    to: Arc<Destination>,
     configured: HeaderMap,
     state: RwLock<State>,
     pub(crate) sink: Arc<dyn Sink>,
@@ -76,6 +81,7 @@ impl HttpLink {
         Ok(Arc::new(Self {
             shared: Arc::new(Shared {
                 client,
+                to: Arc::new(Destination::new(&url)?),
                 url,
                 configured,
                 state: RwLock::new(State { era, revision: None, session: None }),
@@ -120,11 +126,24 @@ impl Shared {
         }
     }
 
+    /// Sends a request to the endpoint.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<HttpBody>, LinkError> {
+        self.client.send_to(&self.to, request).await
+    }
+
+    /// The same, and reads the whole answer.
+    pub(crate) async fn fetch(
+        &self,
+        request: Request<Full<Bytes>>,
+        within: Duration,
+    ) -> Result<Response<Bytes>, LinkError> {
+        self.client.fetch_from(&self.to, request, within, MAX_MESSAGE).await
+    }
+
     /// A request to the endpoint.
     pub(crate) fn request(&self, method: http::Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.url.clone();
         *request.headers_mut() = headers;
         request
     }
@@ -210,7 +229,7 @@ impl Link for HttpLink {
             let state = shared.state();
             if state.session.is_some() {
                 let request = shared.request(http::Method::DELETE, shared.base_headers(&state), Bytes::new());
-                let _ = shared.client.fetch(request, Duration::from_secs(2), MAX_MESSAGE).await;
+                let _ = shared.fetch(request, Duration::from_secs(2)).await;
             }
         })
     }
@@ -220,7 +239,7 @@ impl Link for HttpLink {
 async fn post(shared: Arc<Shared>, message: Bytes) {
     let headers = shared.base_headers(&shared.state());
     let request = shared.request(http::Method::POST, headers, message);
-    match shared.client.fetch(request, POST, MAX_MESSAGE).await {
+    match shared.fetch(request, POST).await {
         Ok(answer) if answer.status().is_success() => {}
         Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
         Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),

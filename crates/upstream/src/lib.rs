@@ -19,7 +19,7 @@ pub use call::{CallEvent, CallQueue, CallStream, Instead, call_channel};
 pub use connect::{Connected, Connector};
 pub use error::LinkError;
 pub use handshake::{Hello, Introduction};
-pub use http::HttpClient;
+pub use http::{HttpBody, HttpClient};
 pub use link::{Link, Outgoing, SharedLink, Sink};
 pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, Transport};
 pub use stdio::process::{Launcher, exec_helper, watchdog_helper};

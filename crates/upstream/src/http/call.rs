@@ -8,13 +8,12 @@ use futures_util::stream;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Response};
-use hyper::body::Incoming;
 use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
 use tidings_wire::{Frame, Kind, Message};
 
 use super::client::{chunk, read_all};
-use super::{LAST_EVENT, SESSION, Shared};
+use super::{HttpBody, LAST_EVENT, SESSION, Shared};
 use crate::link::Outgoing;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 
@@ -36,7 +35,7 @@ struct Call {
 
 enum Stage {
     Start(Box<Outgoing>),
-    Stream(Box<(Incoming, Decoder)>),
+    Stream(Box<(HttpBody, Decoder)>),
     Resume,
     Over,
 }
@@ -71,7 +70,7 @@ impl Call {
         let state = self.shared.state();
         let headers = self.shared.call_headers(&state, &request);
         let post = self.shared.request(Verb::POST, headers, request.bytes);
-        let answer = self.shared.client.send(post).await.inspect_err(|error| self.shared.report(error.clone()))?;
+        let answer = self.shared.send(post).await.inspect_err(|error| self.shared.report(error.clone()))?;
         if request.method == Method::Initialize {
             self.shared.adopt_session(answer.headers());
         }
@@ -79,7 +78,7 @@ impl Call {
         self.accept(answer, had_session).await
     }
 
-    async fn accept(&mut self, answer: Response<Incoming>, had_session: bool) -> Result<CallEvent, LinkError> {
+    async fn accept(&mut self, answer: Response<HttpBody>, had_session: bool) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Err(LinkError::Unauthorized(status.as_u16()));
@@ -119,7 +118,7 @@ impl Call {
         found.ok_or_else(|| LinkError::Protocol("the body holds no answer to the request".into()))
     }
 
-    async fn read(&mut self, mut stream: Box<(Incoming, Decoder)>) -> Result<CallEvent, LinkError> {
+    async fn read(&mut self, mut stream: Box<(HttpBody, Decoder)>) -> Result<CallEvent, LinkError> {
         loop {
             let (body, decoder) = &mut *stream;
             match decoder.next_event() {
@@ -186,7 +185,7 @@ impl Call {
             headers.insert(LAST_EVENT, last);
         }
         let had_session = headers.contains_key(SESSION);
-        match self.shared.client.send(self.shared.request(Verb::GET, headers, Bytes::new())).await {
+        match self.shared.send(self.shared.request(Verb::GET, headers, Bytes::new())).await {
             Ok(answer) if answer.status().is_success() => {
                 self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await
             }

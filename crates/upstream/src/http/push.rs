@@ -69,7 +69,7 @@ impl Push {
         }
         let had_session = headers.contains_key(SESSION);
         let request = self.shared.request(http::Method::GET, headers, Bytes::new());
-        let answer = match self.shared.client.send(request).await {
+        let answer = match self.shared.send(request).await {
             Ok(answer) => answer,
             Err(error) => return End::Failed(error),
         };

@@ -1,0 +1,81 @@
+//! Opening connections: TLS, and the proxies that the environment names.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower::Service;
+
+use super::reach::{Reach, Resolver};
+use crate::LinkError;
+
+/// How long to wait for the connection itself.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Opens connections with or without TLS, as the URL says.
+pub(super) type Connector = HttpsConnector<Dialer>;
+
+/// A connector that trusts what the system trusts.
+pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
+    // Fails only when one was installed before, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let tcp = |reach| {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        tcp
+    };
+    let dialer = Dialer { tcp: tcp(reach), proxy: tcp(Reach::Anywhere), proxies: Matcher::from_env().into() };
+    Ok(HttpsConnectorBuilder::new()
+        .try_with_platform_verifier()
+        .map_err(|error| LinkError::Unreachable(error.to_string()))?
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(dialer))
+}
+
+/// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    tcp: HttpConnector<Resolver>,
+    /// The way to a proxy, which the environment names and which looks names up by itself.
+    proxy: HttpConnector<Resolver>,
+    proxies: std::sync::Arc<Matcher>,
+}
+
+type Dialed = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
+type DialError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Uri> for Dialer {
+    type Response = TokioIo<TcpStream>;
+    type Error = DialError;
+    type Future = Dialed;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, target: Uri) -> Dialed {
+        match self.proxies.intercept(&target) {
+            None => {
+                let mut tcp = self.tcp.clone();
+                Box::pin(async move { Ok(tcp.call(target).await?) })
+            }
+            Some(proxy) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), self.proxy.clone());
+                if let Some(credentials) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(credentials.clone());
+                }
+                Box::pin(async move { Ok(tunnel.call(target).await?) })
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Connections that are kept for the next request.
+//!
+//! A connection serves one request at a time. It is kept when the answer has been read to its end, and closed when the
+//! answer is dropped before: to a server that is how a request is cancelled. The ready-made pool of hyper-util does the
+//! same with a task of its own for every answer, which costs more than all that the gateway does for a call.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderValue};
+use http::uri::{Authority, Scheme};
+use http::{Request, Response, Uri};
+use http_body::{Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use tower::Service as _;
+
+use super::dial::Connector;
+use crate::LinkError;
+
+/// How long to wait for a connection, TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(60);
+/// How many unused connections are kept.
+const KEPT: usize = 256;
+
+/// Where requests go, with everything about it that every request repeats.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    url: Uri,
+    scheme: Scheme,
+    authority: Authority,
+    host: HeaderValue,
+    /// Path and query, as they stand in the request.
+    target: Uri,
+}
+
+impl Destination {
+    /// From a whole URL.
+    pub(crate) fn new(url: &Uri) -> Result<Self, LinkError> {
+        let invalid = || LinkError::Unreachable(format!("{url}: not a URL of a server"));
+        let parts = url.clone().into_parts();
+        let authority = parts.authority.ok_or_else(invalid)?;
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        Ok(Self {
+            scheme: parts.scheme.ok_or_else(invalid)?,
+            host: HeaderValue::from_str(host).map_err(|_| invalid())?,
+            target: parts.path_and_query.map(Uri::from).unwrap_or_else(|| Uri::from_static("/")),
+            authority,
+            url: url.clone(),
+        })
+    }
+
+    fn leads_where(&self, other: &Self) -> bool {
+        self.authority == other.authority && self.scheme == other.scheme
+    }
+}
+
+/// The connections of one client.
+pub(super) struct Pool {
+    connector: Connector,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Idle>,
+    /// Whether somebody closes what is kept too long.
+    tended: bool,
+}
+
+struct Idle {
+    to: Arc<Destination>,
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Connector) -> Arc<Self> {
+        Arc::new(Self { connector, state: Mutex::default() })
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        to: &Arc<Destination>,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, LinkError> {
+        *request.uri_mut() = to.target.clone();
+        request.headers_mut().insert(HOST, to.host.clone());
+        loop {
+            let kept = self.take(to);
+            let fresh = kept.is_none();
+            let mut sender = match kept {
+                Some(sender) => sender,
+                None => self.dial(&to.url).await?,
+            };
+            // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
+            match sender.ready().await {
+                Ok(()) => {}
+                Err(_) if !fresh => continue,
+                Err(error) => return Err(failure(&error)),
+            }
+            match sender.try_send_request(request).await {
+                Ok(answer) => {
+                    let lease = Lease { pool: Arc::downgrade(self), to: Arc::clone(to), sender };
+                    return Ok(answer.map(|incoming| Body::new(incoming, lease)));
+                }
+                Err(mut error) => match error.take_message().filter(|_| !fresh) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(failure(&error.into_error())),
+                },
+            }
+        }
+    }
+
+    /// A connection that is kept, if possible one that is ready at once.
+    fn take(&self, to: &Destination) -> Option<SendRequest<Full<Bytes>>> {
+        let idle = &mut self.state().idle;
+        let fits = |idle: &Idle| !idle.sender.is_closed() && idle.to.leads_where(to);
+        let ready = idle.iter().rposition(|kept| kept.sender.is_ready() && fits(kept));
+        let place = ready.or_else(|| idle.iter().rposition(fits))?;
+        Some(idle.swap_remove(place).sender)
+    }
+
+    fn keep(self: &Arc<Self>, to: Arc<Destination>, sender: SendRequest<Full<Bytes>>) {
+        let mut state = self.state();
+        if sender.is_closed() || state.idle.len() >= KEPT {
+            return;
+        }
+        state.idle.push(Idle { to, sender, since: Instant::now() });
+        if !std::mem::replace(&mut state.tended, true) {
+            tokio::spawn(tend(Arc::downgrade(self)));
+        }
+    }
+
+    async fn dial(&self, url: &Uri) -> Result<SendRequest<Full<Bytes>>, LinkError> {
+        let mut connector = self.connector.clone();
+        let connect = async {
+            let io = connector.call(url.clone()).await.map_err(|error| failure(&*error))?;
+            handshake(io).await.map_err(|error| failure(&error))
+        };
+        let late = LinkError::Unreachable(format!("no connection within {} s", CONNECT.as_secs()));
+        let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or(Err(late))?;
+        // Ends when the sender is dropped, or when the server closes the connection.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(sender)
+    }
+}
+
+/// Closes what nobody has used for long; ends when nothing is kept.
+async fn tend(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE / 4).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut state = pool.state();
+        state.idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE);
+        if state.idle.is_empty() {
+            state.tended = false;
+            return;
+        }
+    }
+}
+
+/// The innermost cause says what happened; the outer ones only that something did.
+fn failure(error: &(dyn std::error::Error + 'static)) -> LinkError {
+    let mut innermost = error;
+    while let Some(inner) = innermost.source() {
+        innermost = inner;
+    }
+    LinkError::Unreachable(innermost.to_string())
+}
+
+/// A connection in use.
+struct Lease {
+    pool: Weak<Pool>,
+    to: Arc<Destination>,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// The body of an answer. Read to its end, it gives its connection back.
+pub struct Body {
+    incoming: Incoming,
+    lease: Option<Lease>,
+}
+
+impl Body {
+    fn new(incoming: Incoming, lease: Lease) -> Self {
+        let mut body = Self { incoming, lease: Some(lease) };
+        body.release_at_end();
+        body
+    }
+
+    fn release_at_end(&mut self) {
+        if http_body::Body::is_end_stream(&self.incoming) {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(Lease { pool, to, sender }) = self.lease.take()
+            && let Some(pool) = pool.upgrade()
+        {
+            pool.keep(to, sender);
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        match &polled {
+            Poll::Ready(None) => self.release(),
+            Poll::Ready(Some(Ok(_))) => self.release_at_end(),
+            Poll::Ready(Some(Err(_))) => self.lease = None,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
