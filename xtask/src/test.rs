@@ -92,6 +92,9 @@ impl Steps<'_> {
         let gateway = workspace.built_gateway();
         announce("peers");
         let peers = peers::install(children, workspace).map_err(|failure| stopped(failure, "cargo xtask peers"))?;
+        // They were skipped before if it was not there.
+        let databases = ["test", "-p", "tidings-sources", "-p", "tidings", "--", "postgres", "database"];
+        self.tests("PostgreSQL", &workspace.cargo(databases).env("TIDINGS_REQUIRE_POSTGRES", "1"))?;
         announce("conformance");
         let result = conformance::run(children, workspace, &peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;

@@ -3,10 +3,12 @@
 //! Reads snapshots; holds no state of its own.
 
 mod changes;
+mod hooks;
 mod metrics;
 mod servers;
 mod tools;
 
+pub use hooks::hooks;
 pub use servers::describe;
 pub use tools::tools;
 

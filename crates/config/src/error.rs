@@ -168,7 +168,7 @@ pub enum Caution {
     SchemeWithoutLetter,
 }
 
-/// A part of a valid configuration that this build does not run yet.
+/// A part of a valid configuration that can not be run: not by this build yet, or not in this way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// Where it is.
@@ -186,7 +186,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What this build does not run yet.
+/// What can not be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Part {
@@ -199,9 +199,9 @@ pub enum Part {
     /// A server whose tools wait for approval.
     #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
     ManualApproval,
-    /// A watched source.
-    #[error("this build does not watch sources yet; remove the section")]
-    Watch,
+    /// A webhook where nobody can post.
+    #[error("nobody can post to a webhook over stdio; use `tidings serve`, or remove the section")]
+    WebhookOnStdio,
     /// Several processes as one.
     #[error("this build does not form clusters yet; remove the section")]
     Cluster,

@@ -12,7 +12,7 @@ use crate::error::{Notice, Part, Place, Warning};
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use server::ServerConfig;
-use watch::WatchConfig;
+use watch::{WatchConfig, WatchSource};
 
 /// A whole configuration. The default is that of an empty file.
 #[derive(Debug, Clone, Default)]
@@ -63,9 +63,6 @@ impl Config {
                 add(format!("{}.{key}", key_path("servers", &server.name)), part);
             }
         }
-        for watch in &self.watches {
-            add(key_path("watch", &watch.id), Part::Watch);
-        }
         if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {
             add("auth.jwt".to_owned(), Part::Jwt);
         }
@@ -73,6 +70,16 @@ impl Config {
             add("cluster".to_owned(), Part::Cluster);
         }
         notices
+    }
+
+    /// The parts that make no sense for one client on standard input and output.
+    pub fn unsuited_to_stdio(&self) -> Vec<Notice> {
+        let hooks = self.watches.iter().filter(|watch| matches!(watch.source, WatchSource::Webhook { .. }));
+        let notice = |watch: &WatchConfig| {
+            let key = format!("{}.webhook", key_path("watch", &watch.id));
+            Notice { place: self.places.get(&key).cloned().unwrap_or_default(), key, part: Part::WebhookOnStdio }
+        };
+        hooks.map(notice).collect()
     }
 }
 

@@ -36,7 +36,7 @@ pub use exchange::{Exchange, Reply};
 pub use gateway::Gateway;
 pub use journal::{Change, ChangedDefinition, ChangedField, Journal};
 pub use meters::{Durations, Measures, Outcome, ServerMeasures};
-pub use plan::{Isolation, LocalServer, Names, Origin, ServerPlan, Settings, Source};
+pub use plan::{Isolation, LocalServer, Names, Origin, Patience, ServerPlan, Settings, Source};
 pub use session::{Caller, ClientSink, ModernCaller, Session};
 pub use status::{Catalogue, FailedList, ServerState, ServerStatus};
 pub use surroundings::{CallerView, Surroundings};

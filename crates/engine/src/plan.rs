@@ -113,6 +113,20 @@ pub enum Source {
 pub trait LocalServer: Send + Sync + 'static {
     /// A new link.
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
+
+    /// How long changes of one of its resources are gathered.
+    fn patience(&self, _uri: &str) -> Patience {
+        Patience::default()
+    }
+}
+
+/// How long changes of a resource are gathered, where it differs from the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// How long it has to be quiet.
+    pub quiet: Option<Duration>,
+    /// How long an announcement may be put off.
+    pub max_wait: Option<Duration>,
 }
 
 /// Who shares a connection to a legacy server.

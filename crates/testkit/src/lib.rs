@@ -21,6 +21,7 @@ mod client;
 mod clock;
 mod gate;
 mod gateway;
+mod postgres;
 mod received;
 mod record;
 mod revision;
@@ -32,6 +33,7 @@ pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder
 pub use clock::Clock;
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder};
+pub use postgres::PostgresServer;
 pub use received::{DISCONNECTED, Received};
 pub use record::{DEADLINE, Record, eventually, within};
 pub use revision::{

@@ -23,7 +23,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics.
+    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics, webhooks at /hooks.
     #[command(after_help = "Example:\n  tidings serve --config tidings.toml --listen 127.0.0.1:7337")]
     Serve {
         /// Where to listen [default: 127.0.0.1:7337].
@@ -98,6 +98,9 @@ pub(crate) enum Command {
     /// Validate the configuration and say what is wrong, where, and what to do.
     #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
     Check {
+        /// For use with `tidings stdio`, where nobody can post to webhooks.
+        #[arg(long)]
+        stdio: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,

@@ -24,7 +24,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
             changes::run(&cli, changes::Wish { follow: *follow, since: since.as_deref(), limit: *limit, json: *json })
                 .await
         }
-        Some(Command::Check { json }) => check::run(&cli, *json),
+        Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

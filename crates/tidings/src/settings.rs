@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use tidings_config::{Config, Found};
+use tidings_config::{Config, Found, Notice};
 
 use crate::failure::Failure;
 
@@ -34,15 +34,20 @@ pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     for warning in &loaded.config.warnings {
         tracing::warn!("{warning}");
     }
-    let unsupported = loaded.config.unsupported();
-    if !unsupported.is_empty() {
-        let lines: Vec<String> = unsupported.iter().map(ToString::to_string).collect();
-        return Err(Failure::Failed(lines.join("\n")));
-    }
+    refuse(&loaded.config.unsupported())?;
     if let Some(found) = loaded.found.as_ref().filter(|found| found.origin.needs_consent()) {
         consent(&found.path, &loaded.config)?;
     }
     Ok(loaded)
+}
+
+/// Fails when there is anything to refuse.
+pub(crate) fn refuse(notices: &[Notice]) -> Result<(), Failure> {
+    if notices.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    Err(Failure::Failed(lines.join("\n")))
 }
 
 fn consent(path: &Path, config: &Config) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! From the configuration's plan to the engine's.
 
+mod watches;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -7,23 +9,27 @@ use tidings_config::{Config, Expose, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, ServerPlan, Settings, Source};
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
+use tidings_sources::watch::Hooks;
 use tidings_sources::{Demo, SearchTools};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::failure::Failure;
+use watches::Watches;
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
     config: Config,
     connector: Connector,
     index: Arc<ToolIndex>,
+    watches: Watches,
 }
 
 /// Gets ready to start.
 pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
     let helper = std::env::current_exe().ok();
     let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
-    Ok(Prepared { config, connector, index: Arc::default() })
+    let watches = watches::prepare(&config)?;
+    Ok(Prepared { config, connector, index: Arc::default(), watches })
 }
 
 impl Prepared {
@@ -32,12 +38,20 @@ impl Prepared {
         Arc::clone(&self.index)
     }
 
-    /// Starts the engine. With no server configured at all it shows the demo. `only_client`: the capabilities and era of
+    /// The webhooks, to be reached over HTTP.
+    pub(crate) fn hooks(&self) -> Hooks {
+        self.watches.hooks.clone()
+    }
+
+    /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
     /// the one client there will be. `journal` is told of every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
-        if self.config.servers.is_empty() {
+        if shows_demo(&self.config) {
             plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
+        }
+        if let Some(server) = self.watches.server {
+            plans.push(built_in("watch", Source::Local(Arc::new(server))));
         }
         let expose = self.config.gateway.expose;
         if expose == Expose::Search {
@@ -48,6 +62,16 @@ impl Prepared {
         }
         Gateway::start(settings(&self.config), plans, self.connector, only_client, journal)
     }
+}
+
+/// Whether all watches can be made, without making anything else.
+pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
+    watches::prepare(config).map(drop)
+}
+
+/// Whether there is nothing else to show.
+pub(crate) fn shows_demo(config: &Config) -> bool {
+    config.servers.is_empty() && config.watches.is_empty()
 }
 
 fn settings(config: &Config) -> Settings {

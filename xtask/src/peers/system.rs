@@ -1,4 +1,4 @@
-//! What must be on the machine before packages can be installed: npm, and a Python with `venv`.
+//! What must be on the machine before packages can be installed: npm, a Python with `venv`, and PostgreSQL.
 //! Missing parts come from Debian when that is possible, else the command to run is named.
 
 use std::path::Path;
@@ -21,6 +21,16 @@ pub(super) fn ensure_npm(children: &Children) -> Result<(), Failure> {
     }
     install_debian_packages(children, "npm", &["npm"])?;
     children.run(&npm)
+}
+
+/// The tests of PostgreSQL find it where Debian puts it, or on the path.
+pub(super) fn ensure_postgres(children: &Children) -> Result<(), Failure> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let is_there = versions.map(|version| version.path().join("bin/initdb")).any(|program| program.is_file());
+    if is_there || children.succeeds(&Invocation::new("initdb").arg("--version")) {
+        return Ok(());
+    }
+    install_debian_packages(children, "PostgreSQL", &["postgresql"])
 }
 
 /// Makes a virtual environment with pip in it.

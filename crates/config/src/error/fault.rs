@@ -103,6 +103,12 @@ pub enum Fault {
     BadHeaderValue,
     /// Not a name that can be part of a URL path.
     BadHookName,
+    /// Not an absolute URI.
+    BadUri,
+    /// Not a type of content.
+    BadMimeType,
+    /// Not a JSON pointer.
+    BadPointer,
     /// An environment variable that is not set and has no default.
     UnsetVariable {
         /// Its name.
@@ -204,6 +210,9 @@ impl fmt::Display for Fault {
             Self::BadHookName => {
                 write!(f, "use letters, digits, \"-\", \"_\" and \".\" only: it is the NAME of POST /hooks/NAME")
             }
+            Self::BadUri => write!(f, "expected an absolute URI such as \"orders://latest\""),
+            Self::BadMimeType => write!(f, "expected a type such as \"application/json\""),
+            Self::BadPointer => write!(f, "expected a JSON pointer such as \"/repository/name\""),
             Self::UnsetVariable { name, spelled_env } => {
                 let prefix = if *spelled_env { "env:" } else { "" };
                 write!(f, "the environment variable {name} is not set; set it, or write ${{{prefix}{name}:-default}}")

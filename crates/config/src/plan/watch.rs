@@ -50,6 +50,10 @@ pub enum WatchSource {
         url: String,
         /// How often to ask.
         every: Duration,
+        /// Headers to send with each request.
+        headers: Vec<(String, String)>,
+        /// Whether its name may lead into a private network.
+        private: bool,
     },
     /// What is posted to `/hooks/NAME`.
     Webhook {
@@ -57,7 +61,16 @@ pub enum WatchSource {
         name: String,
         /// What the poster signs with.
         secret: String,
+        /// Where in a JSON body the name of the part stands that it concerns.
+        pointer: Option<String>,
     },
+}
+
+impl WatchConfig {
+    /// The URI of its resource, or what those of its resources begin with.
+    pub fn uri(&self) -> String {
+        self.uri.clone().unwrap_or_else(|| format!("watch://{}", self.id))
+    }
 }
 
 impl fmt::Debug for WatchSource {
@@ -70,8 +83,14 @@ impl fmt::Debug for WatchSource {
                 .field("query", query)
                 .field("channel", channel)
                 .finish(),
-            Self::Http { url, every } => {
-                f.debug_struct("Http").field("url", &without_secrets(url)).field("every", every).finish()
+            Self::Http { url, every, headers, private } => {
+                let names: Vec<_> = headers.iter().map(|(name, _)| name).collect();
+                f.debug_struct("Http")
+                    .field("url", &without_secrets(url))
+                    .field("every", every)
+                    .field("headers", &names)
+                    .field("private", private)
+                    .finish()
             }
             Self::Webhook { name, .. } => f.debug_struct("Webhook").field("name", name).finish_non_exhaustive(),
         }

@@ -1,5 +1,7 @@
 //! The shape of `[watch.X]`, `[auth]` and `[cluster]`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 
 use super::Span;
@@ -24,11 +26,19 @@ pub(super) struct Watch {
     /// How often the URL is asked.
     #[schemars(extend("default" = "30s"))]
     every: Option<Span>,
+    /// Headers to send with each request.
+    headers: Option<BTreeMap<String, String>>,
+    /// Whether the host's name may lead into a private network. An address, or localhost, may stand in the URL as it is.
+    #[schemars(extend("default" = false))]
+    private: Option<bool>,
     /// The NAME of POST /hooks/NAME; the body is the content.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]+$"))]
     webhook: Option<String>,
     /// What the poster signs with (HMAC-SHA256).
     secret: Option<String>,
+    /// Where in a JSON body the name of the part stands that it concerns; each part is a resource of its own.
+    #[schemars(regex(pattern = r"^/"))]
+    pointer: Option<String>,
     /// The URI of the resource; by default watch://NAME.
     uri: Option<String>,
     /// The name of the resource.

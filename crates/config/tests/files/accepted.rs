@@ -47,19 +47,70 @@ fn every_key_of_the_documented_example_is_accepted() {
 fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
     let mut config = toml(INTERFACE);
     let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
-    assert_eq!(shown.len(), 7, "{shown:#?}");
+    assert_eq!(shown.len(), 3, "{shown:#?}");
     assert!(
         shown[0]
             .starts_with("/conf/tidings.toml:32:1: servers.clock.container: this build does not start containers yet")
     );
     assert!(shown[1].starts_with("/conf/tidings.toml:36:1: servers.scripts.project: "));
-    assert!(shown[2].starts_with("/conf/tidings.toml:41:8: watch.settings: "));
-    assert!(shown[6].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[6]);
+    assert!(shown[2].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[2]);
 
     config.servers.iter_mut().for_each(|server| server.enabled = false);
     assert!(config.unsupported().iter().all(|notice| !matches!(notice.part, Part::Container | Part::Project)));
     let jwt = "[auth]\njwt = { issuer = \"i\", audience = \"a\", jwks_url = \"https://i/keys\" }";
     assert_eq!(toml(jwt).unsupported()[0].part, Part::Jwt);
+}
+
+#[test]
+fn webhooks_are_refused_where_nobody_can_post() {
+    let shown: Vec<_> = toml(INTERFACE).unsuited_to_stdio().iter().map(|notice| notice.to_string()).collect();
+    assert_eq!(shown.len(), 1);
+    assert!(shown[0].starts_with("/conf/tidings.toml:51:1: watch.deploys.webhook: nobody can post"), "{}", shown[0]);
+}
+
+#[test]
+fn every_key_of_a_watch_is_read() {
+    let config = toml(
+        r#"
+        [watch.docs]
+        file = "./docs/"
+        uri = "docs://all"
+        name = "Documents"
+        description = "All of them."
+        mime_type = "text/markdown"
+        quiet = "250ms"
+        max_wait = "1s"
+        [watch.rows]
+        postgres = "postgresql:///shop?host=/run/postgresql"
+        query = "select 1"
+        channel = "c"
+        [watch.api]
+        http = "http://api.intranet/now"
+        headers = { Authorization = "Bearer hunter2" }
+        private = true
+        [watch.ci]
+        webhook = "ci"
+        secret = "hunter2"
+        pointer = "/repository/name"
+        "#,
+    );
+    let docs = &config.watches[0];
+    let texts = [&docs.uri, &docs.name, &docs.description, &docs.mime_type].map(|text| text.as_deref().unwrap());
+    assert_eq!(texts, ["docs://all", "Documents", "All of them.", "text/markdown"]);
+    assert_eq!((docs.quiet, docs.max_wait), (Some(Duration::from_millis(250)), Some(Duration::from_secs(1))));
+    assert_eq!(config.watches[1].uri(), "watch://rows");
+    let expected = WatchSource::Http {
+        url: "http://api.intranet/now".into(),
+        every: Duration::from_secs(30),
+        headers: vec![pair("Authorization", "Bearer hunter2")],
+        private: true,
+    };
+    assert_eq!(config.watches[2].source, expected);
+    let pointer = Some("/repository/name".to_owned());
+    let expected = WatchSource::Webhook { name: "ci".into(), secret: "hunter2".into(), pointer };
+    assert_eq!(config.watches[3].source, expected);
+    assert!(config.unsupported().is_empty());
+    assert!(!format!("{config:?}").contains("hunter2"));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::settings;
+use crate::{settings, wiring};
 
-pub(super) fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failure> {
     let loaded = match settings::load(cli.config.as_deref()) {
         Ok(loaded) => loaded,
         Err(Failure::Config(errors)) if as_json => {
@@ -17,7 +17,14 @@ pub(super) fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
         Err(other) => return Err(other),
     };
     let warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
-    let unsupported: Vec<String> = loaded.config.unsupported().iter().map(ToString::to_string).collect();
+    let mut unsupported = loaded.config.unsupported();
+    if for_stdio {
+        unsupported.extend(loaded.config.unsuited_to_stdio());
+    }
+    let mut unsupported: Vec<String> = unsupported.iter().map(ToString::to_string).collect();
+    if let Err(Failure::Failed(fault)) = wiring::try_watches(&loaded.config) {
+        unsupported.push(fault);
+    }
     let file = loaded.found.map(|found| found.path.display().to_string());
     if as_json {
         let ok = unsupported.is_empty();
@@ -29,15 +36,16 @@ pub(super) fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
         let enabled = loaded.config.enabled_servers().count();
         match &file {
             Some(file) if unsupported.is_empty() => {
-                println!("{file}: fine, {enabled} of {} servers enabled", loaded.config.servers.len())
+                let watches = match loaded.config.watches.len() {
+                    0 => String::new(),
+                    1 => ", 1 watch".to_owned(),
+                    several => format!(", {several} watches"),
+                };
+                println!("{file}: fine, {enabled} of {} servers enabled{watches}", loaded.config.servers.len())
             }
             Some(_) => {}
             None => println!("no configuration found; `tidings serve` would show the built-in demo"),
         }
     }
-    if unsupported.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Failed("the configuration can not be run by this build".into()))
-    }
+    if unsupported.is_empty() { Ok(()) } else { Err(Failure::Failed("the configuration can not be run".into())) }
 }

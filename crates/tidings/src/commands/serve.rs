@@ -28,9 +28,10 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .await
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
-    let demo = config.servers.is_empty();
+    let demo = wiring::shows_demo(&config);
     let prepared = wiring::prepare(config)?;
     let index = prepared.index();
+    let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::open(Some(data.clone()));
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{address}");
@@ -39,7 +40,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others = tidings_admin::router(gateway.clone(), index, log.clone(), &admin_token, listen.is_loopback());
+    let others =
+        tidings_admin::router(gateway.clone(), index, log.clone(), &admin_token, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     gateway.shutdown().await;

@@ -11,6 +11,7 @@ use crate::{feed, settings, wiring};
 
 pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
+    settings::refuse(&loaded.config.unsuited_to_stdio())?;
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let prepared = wiring::prepare(loaded.config)?;

@@ -1,0 +1,346 @@
+//! Who follows which URI, what is known of its content, and who has to be told.
+//!
+//! Sources put observations in; each `subscriptions/listen` takes out what is dirty for it. A follower costs as much as
+//! it follows, however often things change: there is no queue, only a set.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+/// A hash of content.
+pub type Hash = [u8; 32];
+
+/// What a resource that is not there hashes to.
+const ABSENT: Hash = [0; 32];
+
+/// Hashes content.
+pub fn hash(bytes: &[u8]) -> Hash {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// The board of one server.
+#[derive(Default)]
+pub(super) struct Board {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    followers: HashMap<u64, Arc<Follower>>,
+    by_uri: HashMap<Arc<str>, Followed>,
+    of_the_list: BTreeSet<u64>,
+}
+
+/// One URI that somebody follows.
+#[derive(Default)]
+struct Followed {
+    followers: Vec<u64>,
+    /// The hash of what was seen last; unknown until somebody looked.
+    known: Option<Hash>,
+}
+
+struct Follower {
+    uris: Vec<Arc<str>>,
+    dirty: Mutex<Dirty>,
+    bell: Notify,
+}
+
+/// What a follower has to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dirty {
+    pub(super) uris: BTreeSet<Arc<str>>,
+    pub(super) list: bool,
+}
+
+/// A place on the board, given up when dropped.
+pub(super) struct Following {
+    board: Arc<Board>,
+    id: u64,
+    follower: Arc<Follower>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    /// Follows some URIs, and the list if wanted. What changes from now on is kept for [`Following::next`].
+    pub(super) fn follow(self: &Arc<Self>, uris: &[String], list: bool) -> Following {
+        let mut state = lock(&self.state);
+        let id = state.next;
+        state.next += 1;
+        let mut kept = Vec::with_capacity(uris.len());
+        for uri in uris.iter().collect::<BTreeSet<_>>() {
+            let key =
+                state.by_uri.get_key_value(uri.as_str()).map_or_else(|| uri.as_str().into(), |(k, _)| Arc::clone(k));
+            state.by_uri.entry(Arc::clone(&key)).or_default().followers.push(id);
+            kept.push(key);
+        }
+        if list {
+            state.of_the_list.insert(id);
+        }
+        let follower = Arc::new(Follower { uris: kept, dirty: Mutex::default(), bell: Notify::new() });
+        state.followers.insert(id, Arc::clone(&follower));
+        Following { board: Arc::clone(self), id, follower }
+    }
+
+    /// What a look at a resource showed. `None`: it is not there.
+    fn observe(&self, uri: &str, seen: Option<Hash>, how: Look) {
+        let mut state = lock(&self.state);
+        let State { followers, by_uri, .. } = &mut *state;
+        let Some((uri, followed)) = by_uri.get_key_value(uri).map(|(uri, _)| Arc::clone(uri)).and_then(|uri| {
+            let followed = by_uri.get_mut(&uri)?;
+            Some((uri, followed))
+        }) else {
+            return;
+        };
+        let seen = seen.unwrap_or(ABSENT);
+        let tells = match (followed.known, how) {
+            (Some(known), _) => known != seen,
+            (None, Look::First) => false,
+            (None, Look::Again) => true,
+            // A reader knows what it read, but the others were told nothing yet.
+            (None, Look::Reader) => return,
+        };
+        followed.known = Some(seen);
+        if tells {
+            for follower in followed.followers.iter().filter_map(|id| followers.get(id)) {
+                lock(&follower.dirty).uris.insert(Arc::clone(&uri));
+                follower.bell.notify_one();
+            }
+        }
+    }
+
+    /// A client was given this content, or told that there is none. It may be newer than what the watch saw, and gone
+    /// again before the watch looks.
+    pub(super) fn read(&self, uri: &str, content: Option<&[u8]>) {
+        if self.follows(uri) {
+            self.observe(uri, content.map(hash), Look::Reader);
+        }
+    }
+
+    fn forget(&self, uri: &str) {
+        if let Some(followed) = lock(&self.state).by_uri.get_mut(uri) {
+            followed.known = None;
+        }
+    }
+
+    fn follows(&self, uri: &str) -> bool {
+        lock(&self.state).by_uri.contains_key(uri)
+    }
+
+    fn list_changed(&self) {
+        lock(&self.state).announce_list();
+    }
+}
+
+impl State {
+    fn announce_list(&self) {
+        for follower in self.of_the_list.iter().filter_map(|id| self.followers.get(id)) {
+            lock(&follower.dirty).list = true;
+            follower.bell.notify_one();
+        }
+    }
+}
+
+enum Look {
+    First,
+    Again,
+    Reader,
+}
+
+impl Following {
+    /// Waits until there is something to tell, and takes it.
+    pub(super) async fn next(&self) -> Dirty {
+        loop {
+            let dirty = std::mem::take(&mut *lock(&self.follower.dirty));
+            if dirty != Dirty::default() {
+                return dirty;
+            }
+            self.follower.bell.notified().await;
+        }
+    }
+}
+
+impl Drop for Following {
+    /// What was not taken goes to those who stay: one listen may be replaced by the next at any moment.
+    fn drop(&mut self) {
+        let mut state = lock(&self.board.state);
+        state.followers.remove(&self.id);
+        state.of_the_list.remove(&self.id);
+        for uri in &self.follower.uris {
+            let Some(followed) = state.by_uri.get_mut(uri) else { continue };
+            followed.followers.retain(|id| *id != self.id);
+            if followed.followers.is_empty() {
+                state.by_uri.remove(uri);
+            }
+        }
+        let untold = std::mem::take(&mut *lock(&self.follower.dirty));
+        for uri in untold.uris {
+            let heirs = state.by_uri.get(&uri).into_iter().flat_map(|followed| &followed.followers);
+            for heir in heirs.filter_map(|id| state.followers.get(id)) {
+                lock(&heir.dirty).uris.insert(Arc::clone(&uri));
+                heir.bell.notify_one();
+            }
+        }
+        if untold.list {
+            state.announce_list();
+        }
+    }
+}
+
+/// How a source says what it saw. Only what somebody follows is kept, and only what differs is told.
+#[derive(Clone)]
+pub struct Signals {
+    pub(super) board: Arc<Board>,
+    pub(super) ready: watch::Sender<bool>,
+}
+
+impl Signals {
+    /// From now on no change is missed.
+    pub fn ready(&self) {
+        self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+    }
+
+    /// Whether somebody was promised that already: then the first look is as good as a later one.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    /// The first look at a resource: nothing is told unless something else was known. `None`: it is not there.
+    pub fn baseline(&self, uri: &str, seen: Option<Hash>) {
+        self.board.observe(uri, seen, Look::First);
+    }
+
+    /// A later look: told unless it is what was known. `None`: it is not there.
+    pub fn observed(&self, uri: &str, seen: Option<Hash>) {
+        self.board.observe(uri, seen, Look::Again);
+    }
+
+    /// It changed, whatever it was.
+    pub fn changed(&self, uri: &str) {
+        self.board.forget(uri);
+        self.board.observe(uri, None, Look::Again);
+        self.board.forget(uri);
+    }
+
+    /// There are other resources than before, or they are described differently.
+    pub fn list_changed(&self) {
+        self.board.list_changed();
+    }
+
+    /// Whether anybody follows it, so that a look is worth its cost.
+    pub fn follows(&self, uri: &str) -> bool {
+        self.board.follows(uri)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn board() -> (Arc<Board>, Signals) {
+        let board = Arc::new(Board::default());
+        let signals = Signals { board: Arc::clone(&board), ready: watch::Sender::new(false) };
+        (board, signals)
+    }
+
+    fn follow(board: &Arc<Board>, uris: &[&str], list: bool) -> Following {
+        board.follow(&uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>(), list)
+    }
+
+    fn told(following: &Following) -> Option<Vec<String>> {
+        let dirty = following.next().now_or_never()?;
+        Some(dirty.uris.iter().map(|uri| uri.to_string()).chain(dirty.list.then(|| "list".to_owned())).collect())
+    }
+
+    // S1.5
+    #[test]
+    fn only_followers_of_a_uri_are_told_and_only_once() {
+        let (board, signals) = board();
+        let (a, b) = (follow(&board, &["x", "y"], false), follow(&board, &["y"], true));
+        signals.baseline("x", Some(hash(b"1")));
+        signals.observed("x", Some(hash(b"2")));
+        signals.observed("x", Some(hash(b"3")));
+        assert_eq!(told(&a), Some(vec!["x".into()]));
+        assert_eq!(told(&a), None);
+        assert_eq!(told(&b), None);
+        signals.list_changed();
+        assert_eq!((told(&a), told(&b)), (None, Some(vec!["list".into()])));
+    }
+
+    // S1.8
+    #[test]
+    fn the_hash_decides_after_a_gap_and_an_unknown_one_is_told() {
+        let (board, signals) = board();
+        let a = follow(&board, &["x", "y"], false);
+        signals.baseline("x", Some(hash(b"1")));
+        signals.observed("x", Some(hash(b"1")));
+        assert_eq!(told(&a), None, "the same");
+        signals.observed("x", None);
+        assert_eq!(told(&a), Some(vec!["x".into()]), "gone");
+        signals.observed("y", Some(hash(b"1")));
+        assert_eq!(told(&a), Some(vec!["y".into()]), "never seen before");
+    }
+
+    #[test]
+    fn a_reader_that_saw_something_new_does_not_hide_the_way_back() {
+        let (board, signals) = board();
+        let a = follow(&board, &["x"], false);
+        signals.baseline("x", Some(hash(b"1")));
+        for between in [Some(&b"2"[..]), None] {
+            board.read("x", between);
+            assert_eq!(told(&a), Some(vec!["x".into()]));
+            signals.observed("x", Some(hash(b"1")));
+            assert_eq!(told(&a), Some(vec!["x".into()]));
+        }
+    }
+
+    #[test]
+    fn a_reader_does_not_settle_what_others_were_not_told() {
+        let (board, signals) = board();
+        let a = follow(&board, &["x"], false);
+        board.read("x", Some(b"1"));
+        signals.observed("x", Some(hash(b"1")));
+        assert_eq!(told(&a), Some(vec!["x".into()]));
+    }
+
+    #[test]
+    fn a_change_without_known_content_is_always_told() {
+        let (board, signals) = board();
+        let a = follow(&board, &["x"], false);
+        for _ in 0..2 {
+            signals.changed("x");
+            assert_eq!(told(&a), Some(vec!["x".into()]));
+        }
+    }
+
+    // bridging 22
+    #[test]
+    fn what_was_not_taken_is_inherited() {
+        let (board, signals) = board();
+        let before = follow(&board, &["x"], true);
+        signals.changed("x");
+        signals.list_changed();
+        let after = follow(&board, &["x", "y"], true);
+        assert_eq!(told(&after), None);
+        drop(before);
+        assert_eq!(told(&after), Some(vec!["x".into(), "list".into()]));
+    }
+
+    // S1.1
+    #[test]
+    fn nothing_is_kept_of_those_who_left() {
+        let (board, _) = board();
+        let (a, b) = (follow(&board, &["x", "x", "y"], true), follow(&board, &["x"], false));
+        drop(a);
+        assert!(board.follows("x") && !board.follows("y"));
+        drop(b);
+        let state = lock(&board.state);
+        assert!(state.followers.is_empty() && state.by_uri.is_empty() && state.of_the_list.is_empty());
+    }
+}

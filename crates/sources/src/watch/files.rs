@@ -1,0 +1,166 @@
+//! Files, folders and patterns of paths.
+
+mod events;
+mod glob;
+mod survey;
+mod watching;
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::board::{Signals, hash};
+use super::note::Note;
+use super::source::{Content, Entry, Source, Unreadable};
+use super::{About, mime};
+use survey::Declared;
+use watching::Watching;
+
+/// The longest file that is served.
+const LONGEST: u64 = 16 << 20;
+/// Longer files are not compared by content: every change of theirs counts.
+const LONGEST_COMPARED: u64 = 1 << 20;
+/// How often to look where there are no events.
+const POLL: Duration = Duration::from_secs(5);
+
+/// A file, a folder, or the files that a pattern matches.
+pub struct Files {
+    about: About,
+    declared: Declared,
+    /// Says so while it is polled.
+    note: Note,
+    poll: Duration,
+    events: bool,
+}
+
+impl Files {
+    /// The files of an absolute path. One that ends with a slash is a folder even before it is there.
+    pub fn new(about: About, path: &Path) -> Self {
+        let declared = Declared::new(path, &about.uri());
+        Self { about, declared, note: Note::default(), poll: POLL, events: true }
+    }
+
+    /// The same without events of the file system.
+    #[cfg(test)]
+    fn polling(about: About, path: &Path, every: Duration) -> Self {
+        Self { poll: every, events: false, ..Self::new(about, path) }
+    }
+
+    fn mime_type(&self, path: &Path) -> Option<String> {
+        self.about.mime_type.clone().or_else(|| mime::of_path(path).map(str::to_owned))
+    }
+
+    /// What the type of a file is guessed from.
+    fn named<'a>(&'a self, name: &'a Path) -> &'a Path {
+        if name.as_os_str().is_empty() { self.declared.path() } else { name }
+    }
+}
+
+/// File systems block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    // Fails only when the work panicked or the process ends.
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+impl Source for Files {
+    fn owns(&self, uri: &str) -> bool {
+        self.declared.name_of(uri).is_some()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+        Box::pin(async move {
+            let declared = self.declared.clone();
+            let survey = blocking(move || declared.survey(&mut |_| {})).await.unwrap_or_default();
+            if survey.truncated {
+                tracing::warn!(watch = %self.about.id, files = survey.files.len(), "there are more files than are listed");
+            }
+            let entry = |(uri, found): (String, survey::Found)| {
+                let shown = found.name.display().to_string();
+                Entry {
+                    uri,
+                    name: if shown.is_empty() { self.about.name().to_owned() } else { shown },
+                    description: self.note.describe(&self.about),
+                    mime_type: self.mime_type(self.named(&found.name)),
+                    size: found.stamp.map(|stamp| stamp.size),
+                    last_modified: found.modified,
+                }
+            };
+            survey.files.into_iter().map(entry).collect()
+        })
+    }
+
+    fn template(&self) -> Option<Entry> {
+        let holds_many = self.declared.is_pattern() || !self.declared.may_be_a_file() || self.declared.path().is_dir();
+        holds_many.then(|| {
+            let uri = format!("{}/{{+path}}", self.about.uri().trim_end_matches('/'));
+            let name = self.about.name().to_owned();
+            Entry { uri, name, description: self.note.describe(&self.about), ..self.about.entry() }
+        })
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+        Box::pin(async move {
+            let name = self.declared.name_of(uri).ok_or(Unreadable::NotFound)?;
+            let mime_type = self.mime_type(self.named(&name));
+            let declared = self.declared.clone();
+            let bytes = blocking(move || declared.read(&name, LONGEST)).await;
+            let bytes = bytes.unwrap_or(Err(Unreadable::Io(std::io::ErrorKind::Interrupted)))?;
+            Ok(Content { mime_type, bytes: bytes.into() })
+        })
+    }
+
+    fn list_is_alive(&self) -> bool {
+        self.declared.is_pattern() || !self.declared.path().is_file()
+    }
+
+    fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {
+        let (declared, uris, signals) = (self.declared.clone(), uris.to_vec(), signals.clone());
+        Box::pin(async move {
+            blocking(move || {
+                for uri in uris {
+                    let Some(name) = declared.name_of(&uri) else { continue };
+                    match declared.read(&name, LONGEST_COMPARED) {
+                        Ok(bytes) => signals.baseline(&uri, Some(hash(&bytes))),
+                        Err(Unreadable::TooLong { .. }) => {}
+                        Err(_) => signals.baseline(&uri, None),
+                    }
+                }
+            })
+            .await;
+        })
+    }
+
+    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let mut watching = Watching::new(&self.about.id, &self.declared, signals.clone());
+            if self.events {
+                watching.with_events();
+            }
+            let mut next = watching.first_look();
+            loop {
+                let Some(looked) = blocking(next).await else { return };
+                let every = self.poll.as_secs();
+                let remark =
+                    looked.without_events().map(|why| format!("looked at every {every} s, without events: {why}"));
+                if self.note.set(remark) {
+                    signals.list_changed();
+                }
+                signals.ready();
+                next = match looked.bell() {
+                    Some(bell) => {
+                        let batch = bell.next().await;
+                        Box::new(move || looked.after(&batch))
+                    }
+                    None => {
+                        tokio::time::sleep(self.poll).await;
+                        Box::new(move || looked.again())
+                    }
+                };
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! A URL that is asked again and again. Only a changed body counts.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use http_body_util::Full;
+use tidings_upstream::{HttpClient, LinkError};
+use tokio::time::Instant;
+
+use super::board::{Signals, hash};
+use super::note::Note;
+use super::source::{Content, Entry, Source, Unreadable};
+use super::{About, pause};
+
+/// The longest body that is taken.
+const LONGEST: usize = 4 << 20;
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A body is this fresh for readers without asking again.
+const FRESH: Duration = Duration::from_millis(500);
+/// The longest time that a server may ask us to wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// What to ask.
+#[derive(Clone, Debug)]
+pub struct HttpWatch {
+    /// The URL.
+    pub url: String,
+    /// Headers to send.
+    pub headers: Vec<(String, String)>,
+    /// How often.
+    pub every: Duration,
+    /// Whether its name may lead into a private network.
+    pub private: bool,
+}
+
+/// The URL, and what is known of its body.
+pub struct Http {
+    about: About,
+    url: Uri,
+    headers: HeaderMap,
+    every: Duration,
+    client: HttpClient,
+    note: Note,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Requests are numbered as they are sent; an answer that was overtaken is not believed.
+    sent: u64,
+    believed: u64,
+    body: Option<Body>,
+    /// When the body was had; `None` once a later try failed.
+    fetched: Option<Instant>,
+    wait_until: Option<Instant>,
+}
+
+#[derive(Clone)]
+struct Body {
+    content: Content,
+    etag: Option<HeaderValue>,
+    last_modified: Option<HeaderValue>,
+    /// When it changed, as far as we know.
+    changed: SystemTime,
+}
+
+/// Why a watch can not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpFault {
+    /// Not a URL.
+    #[error("not a URL that can be asked")]
+    Url,
+    /// Not a header.
+    #[error("not an HTTP header: {0}")]
+    Header(String),
+    /// The system's certificates can not be had.
+    #[error("{0}")]
+    Client(LinkError),
+}
+
+/// Why there is no body this time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoBody {
+    #[error("{0}")]
+    Link(LinkError),
+    #[error("answered with HTTP status {0}")]
+    Status(StatusCode),
+    #[error("redirects to another URL (HTTP status {0}); configure that one")]
+    Redirect(StatusCode),
+    #[error("asked us to wait for {} s", .0.as_secs())]
+    Wait(Duration),
+}
+
+impl Http {
+    /// A watch of a URL. Nothing is asked yet.
+    pub fn new(about: About, watch: &HttpWatch) -> Result<Self, HttpFault> {
+        let url: Uri = watch.url.parse().map_err(|_| HttpFault::Url)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &watch.headers {
+            let fault = || HttpFault::Header(name.clone());
+            let (key, value) = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            headers.insert(key.map_err(|_| fault())?, value.map_err(|_| fault())?);
+        }
+        let anywhere = watch.private || is_declared_private(url.host().unwrap_or_default());
+        let client = if anywhere { HttpClient::new() } else { HttpClient::public_only() };
+        let client = client.map_err(HttpFault::Client)?;
+        let (note, state) = (Note::default(), Mutex::default());
+        Ok(Self { about, url, headers, every: watch.every, client, note, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, and remembers.
+    async fn fetch(&self) -> Result<Content, NoBody> {
+        let answer = self.ask().await;
+        let mut state = self.state();
+        let (number, body) = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                state.fetched = None;
+                return Err(why);
+            }
+        };
+        if number > state.believed {
+            state.believed = number;
+            state.body = Some(body.clone());
+            state.fetched = Some(Instant::now());
+        }
+        Ok(body.content)
+    }
+
+    /// Asks, with what is known so that an unchanged body need not be sent.
+    async fn ask(&self) -> Result<(u64, Body), NoBody> {
+        let (number, known) = {
+            let mut state = self.state();
+            let now = Instant::now();
+            if let Some(wait) = state.wait_until.and_then(|until| until.checked_duration_since(now)) {
+                return Err(NoBody::Wait(wait));
+            }
+            state.sent += 1;
+            (state.sent, state.body.clone())
+        };
+        let response = self.client.fetch(self.request(known.as_ref()), PATIENCE, LONGEST).await;
+        let (head, bytes) = response.map_err(NoBody::Link)?.into_parts();
+        match (head.status, known) {
+            (StatusCode::NOT_MODIFIED, Some(known)) => Ok((number, known)),
+            (StatusCode::OK, known) => Ok((number, self.body(&head.headers, bytes, known))),
+            (status, _) if status.is_redirection() => Err(NoBody::Redirect(status)),
+            (status, _) => {
+                if let Some(wait) = retry_after(&head.headers, SystemTime::now()) {
+                    self.state().wait_until = Some(Instant::now() + wait);
+                }
+                Err(NoBody::Status(status))
+            }
+        }
+    }
+
+    fn request(&self, known: Option<&Body>) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = self.url.clone();
+        let headers = request.headers_mut();
+        let agent = concat!("tidings/", env!("CARGO_PKG_VERSION"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        headers.extend(self.headers.clone());
+        if let Some(etag) = known.and_then(|known| known.etag.clone()) {
+            headers.insert(header::IF_NONE_MATCH, etag);
+        }
+        if let Some(date) = known.and_then(|known| known.last_modified.clone()) {
+            headers.insert(header::IF_MODIFIED_SINCE, date);
+        }
+        request
+    }
+
+    fn body(&self, headers: &HeaderMap, bytes: Bytes, known: Option<Body>) -> Body {
+        let guessed = || {
+            let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+            Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
+        };
+        let mime_type = self.about.mime_type.clone().or_else(guessed);
+        let last_modified = headers.get(header::LAST_MODIFIED).cloned();
+        let dated = last_modified.as_ref().and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        let before = known.filter(|known| known.content.bytes == bytes).map(|known| known.changed);
+        let changed = dated.or(before).unwrap_or_else(SystemTime::now);
+        let etag = headers.get(header::ETAG).cloned();
+        Body { content: Content { mime_type, bytes }, etag, last_modified, changed }
+    }
+}
+
+/// A host that is written as loopback or as an address is meant as it is written.
+fn is_declared_private(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<IpAddr>().is_ok() || bare.eq_ignore_ascii_case("localhost")
+}
+
+/// How long the server wants to be left alone.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(now).ok()?,
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+impl Source for Http {
+    fn owns(&self, uri: &str) -> bool {
+        uri == self.about.uri()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+        let body = self.state().body.clone();
+        let mut entry = Entry { description: self.note.describe(&self.about), ..self.about.entry() };
+        if let Some(body) = body {
+            entry.mime_type = body.content.mime_type;
+            entry.size = Some(body.content.bytes.len() as u64);
+            entry.last_modified = Some(body.changed);
+        }
+        Box::pin(std::future::ready(vec![entry]))
+    }
+
+    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+        Box::pin(async move {
+            let fresh = {
+                let state = self.state();
+                state.body.clone().filter(|_| state.fetched.is_some_and(|at| at.elapsed() < FRESH))
+            };
+            match fresh {
+                Some(body) => Ok(body.content),
+                None => self.fetch().await.map_err(|why| Unreadable::Upstream(format!("the URL {why}"))),
+            }
+        })
+    }
+
+    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let uri = self.about.uri();
+            let mut failures = 0;
+            loop {
+                let wait = match self.fetch().await {
+                    Ok(content) => {
+                        let seen = Some(hash(&content.bytes));
+                        if signals.is_ready() {
+                            signals.observed(&uri, seen)
+                        } else {
+                            signals.baseline(&uri, seen)
+                        }
+                        if failures > 0 {
+                            tracing::info!(watch = %self.about.id, failures, "the URL answers again");
+                        }
+                        failures = 0;
+                        pause::jittered(self.every)
+                    }
+                    Err(why) => {
+                        failures += 1;
+                        if failures == 1 {
+                            tracing::warn!(watch = %self.about.id, "the URL {why}");
+                        }
+                        let asked = if let NoBody::Wait(asked) = why { asked } else { Duration::ZERO };
+                        let until = self.state().wait_until;
+                        let asked = until.map_or(asked, |until| until.saturating_duration_since(Instant::now()));
+                        pause::jittered(pause::after(failures, self.every)).max(asked)
+                    }
+                };
+                let remark = (failures > 0).then(|| "the URL does not answer at this time".to_owned());
+                if self.note.set(remark) {
+                    signals.list_changed();
+                }
+                signals.ready();
+                tokio::time::sleep(wait).await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

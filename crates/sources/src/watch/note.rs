@@ -1,0 +1,28 @@
+//! What is to be said about a source beside its description, while it is so.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::About;
+
+/// A remark that comes and goes.
+#[derive(Default)]
+pub(super) struct Note(Mutex<Option<String>>);
+
+impl Note {
+    /// Sets it, and says whether it is another one than before.
+    pub(super) fn set(&self, remark: Option<String>) -> bool {
+        let mut note = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = *note != remark;
+        *note = remark;
+        differs
+    }
+
+    /// The configured description with the remark.
+    pub(super) fn describe(&self, about: &About) -> Option<String> {
+        let remark = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (about.description.clone(), remark) {
+            (Some(text), Some(remark)) => Some(format!("{text} ({remark})")),
+            (text, remark) => text.or(remark.map(|remark| format!("({remark})"))),
+        }
+    }
+}

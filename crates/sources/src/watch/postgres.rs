@@ -1,0 +1,249 @@
+//! The rows of a query, told of by NOTIFY.
+//!
+//! While it is watched there is one connection: it listens first and looks then, so that nothing falls between. When it is
+//! lost, the next one does the same, and the hash of the rows decides whether anything is owed.
+
+mod address;
+mod rows;
+mod tls;
+mod trigger;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio_postgres::AsyncMessage;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::board::{Signals, hash};
+use super::note::Note;
+use super::source::{Content, Entry, Source, Unreadable};
+use super::{About, pause};
+use address::Address;
+pub use address::AddressFault;
+pub use trigger::trigger_sql;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often a failed look is repeated at first.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The type of the rows.
+const JSON: &str = "application/json";
+
+/// What to ask, and what to listen to.
+#[derive(Clone)]
+pub struct PostgresWatch {
+    /// The connection URL.
+    pub url: String,
+    /// The query.
+    pub query: String,
+    /// The channel, exactly as `pg_notify` has it.
+    pub channel: String,
+}
+
+/// The query, and what is known of its rows.
+pub struct Postgres {
+    about: About,
+    address: Address,
+    query: String,
+    channel: String,
+    limits: rows::Limits,
+    note: Note,
+    known: Mutex<Option<Known>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    hash: super::Hash,
+    size: u64,
+    changed: SystemTime,
+}
+
+/// Why there are no rows.
+#[derive(Debug, thiserror::Error)]
+enum NoRows {
+    #[error("the database can not be reached: {}", address::cause(.0))]
+    Connect(#[source] tokio_postgres::Error),
+    #[error("{0}")]
+    Tls(tls::NoTrust),
+    #[error("the query failed: {}", address::cause(.0))]
+    Query(#[source] tokio_postgres::Error),
+    #[error("the database did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    #[error("the connection to the database was lost")]
+    Lost,
+    #[error("the query gives more than {0} rows; add a limit to it")]
+    TooMany(usize),
+    #[error("the rows have more than {0} bytes; select fewer")]
+    TooLong(usize),
+}
+
+/// A connection that is driven for as long as this is held.
+struct Connected {
+    client: tokio_postgres::Client,
+    /// Rings at each NOTIFY; several before it is heard are one.
+    bell: Arc<Notify>,
+    driver: AbortOnDropHandle<()>,
+}
+
+/// What ended a wait.
+enum Heard {
+    Notified,
+    Lost,
+}
+
+impl Postgres {
+    /// A watch of a query. Nothing is asked yet.
+    pub fn new(about: About, watch: PostgresWatch) -> Result<Self, AddressFault> {
+        let address = Address::parse(&watch.url)?;
+        let PostgresWatch { query, channel, .. } = watch;
+        let (limits, note, known) = (rows::Limits::default(), Note::default(), Mutex::default());
+        Ok(Self { about, address, query, channel, limits, note, known })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> Result<Connected, NoRows> {
+        let tls = tls::Connector::new(&self.address.trust).map_err(NoRows::Tls)?;
+        let connecting = tokio::time::timeout(CONNECT, self.address.config.connect(tls)).await;
+        let (client, mut connection) = connecting.map_err(|_| NoRows::Late(CONNECT))?.map_err(NoRows::Connect)?;
+        let bell = Arc::new(Notify::new());
+        let ring = Arc::clone(&bell);
+        let driver = tokio::spawn(async move {
+            while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(_) = message {
+                    ring.notify_one();
+                }
+            }
+        });
+        Ok(Connected { client, bell, driver: AbortOnDropHandle::new(driver) })
+    }
+
+    /// The rows, as the content of the resource.
+    async fn look(&self, client: &mut tokio_postgres::Client) -> Result<Vec<u8>, NoRows> {
+        let rows = rows::fetch(client, &self.query, self.limits).await?;
+        let hash = hash(&rows);
+        let mut known = self.known();
+        if known.is_none_or(|known| known.hash != hash) {
+            *known = Some(Known { hash, size: rows.len() as u64, changed: SystemTime::now() });
+        }
+        Ok(rows)
+    }
+
+    /// One connection, from LISTEN to its end.
+    async fn session(&self, signals: &Signals, failures: &mut u32) -> NoRows {
+        let mut connected = match self.connect().await {
+            Ok(connected) => connected,
+            Err(why) => return why,
+        };
+        let listen = format!("LISTEN {}", trigger::identifier(&self.channel));
+        match tokio::time::timeout(CONNECT, connected.client.batch_execute(&listen)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return NoRows::Query(error),
+            Err(_) => return NoRows::Late(CONNECT),
+        }
+        let uri = self.about.uri();
+        let mut again = 0;
+        loop {
+            match self.look(&mut connected.client).await {
+                Ok(rows) => {
+                    let seen = Some(hash(&rows));
+                    if signals.is_ready() {
+                        signals.observed(&uri, seen)
+                    } else {
+                        signals.baseline(&uri, seen)
+                    }
+                    if *failures > 0 {
+                        tracing::info!(watch = %self.about.id, failures = *failures, "the database answers again");
+                    }
+                    (*failures, again) = (0, 0);
+                    self.remark(None, signals);
+                }
+                Err(why) if connected.client.is_closed() => return why,
+                Err(why) => {
+                    again += 1;
+                    self.trouble(&why, again, signals);
+                }
+            }
+            signals.ready();
+            let retry = (again > 0).then(|| pause::jittered(pause::after(again, AGAIN)));
+            if let Heard::Lost = connected.next(retry).await {
+                return NoRows::Lost;
+            }
+        }
+    }
+
+    fn trouble(&self, why: &NoRows, failures: u32, signals: &Signals) {
+        if failures == 1 {
+            tracing::warn!(watch = %self.about.id, "{why}");
+        }
+        self.remark(Some("the database does not answer the query at this time"), signals);
+    }
+
+    fn remark(&self, remark: Option<&str>, signals: &Signals) {
+        if self.note.set(remark.map(str::to_owned)) {
+            signals.list_changed();
+        }
+    }
+}
+
+impl Connected {
+    /// Waits for a notification, for the time of the next try, or for the end.
+    async fn next(&mut self, retry: Option<Duration>) -> Heard {
+        let again = async {
+            match retry {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.bell.notified() => Heard::Notified,
+            () = again => Heard::Notified,
+            _ = &mut self.driver => Heard::Lost,
+        }
+    }
+}
+
+impl Source for Postgres {
+    fn owns(&self, uri: &str) -> bool {
+        uri == self.about.uri()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+        let mut entry = Entry { description: self.note.describe(&self.about), ..self.about.entry() };
+        entry.mime_type.get_or_insert_with(|| JSON.to_owned());
+        if let Some(known) = *self.known() {
+            (entry.size, entry.last_modified) = (Some(known.size), Some(known.changed));
+        }
+        Box::pin(std::future::ready(vec![entry]))
+    }
+
+    /// Over a connection of its own, so that readers and the watch do not wait for each other.
+    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+        Box::pin(async move {
+            let rows = async { self.look(&mut self.connect().await?.client).await }.await;
+            let bytes = rows.map_err(|why| Unreadable::Upstream(why.to_string()))?.into();
+            let mime_type = self.about.mime_type.clone().unwrap_or_else(|| JSON.to_owned());
+            Ok(Content { mime_type: Some(mime_type), bytes })
+        })
+    }
+
+    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let mut failures = 0;
+            loop {
+                let why = self.session(&signals, &mut failures).await;
+                failures += 1;
+                self.trouble(&why, failures, &signals);
+                signals.ready();
+                tokio::time::sleep(pause::jittered(pause::after(failures, AGAIN))).await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Where the database is, and how far its word is trusted.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// When the other side is silent for this long, the system asks whether it is still there. That wakes nobody here.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// A URL that was understood.
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) trust: Trust,
+}
+
+/// Whose certificates are believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Those that the system trusts.
+    System,
+    /// Those signed by a certificate in this file.
+    File(PathBuf),
+}
+
+/// What is wrong with a connection URL. It is not repeated: it may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressFault {
+    /// Not a URL, or with parameters that mean nothing here.
+    #[error("not a connection URL: {0}")]
+    Unusable(String),
+    /// An unknown way of encryption.
+    #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
+    SslMode,
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, AddressFault> {
+        let (url, mode, root) = without_tls_words(url);
+        let mut config: Config = url.parse().map_err(|error| AddressFault::Unusable(cause(&error)))?;
+        let near = config.get_hosts().iter().all(is_near);
+        let mode = match mode.as_deref() {
+            Some("disable") => SslMode::Disable,
+            // Servers on this machine have no certificate that anybody could check.
+            None | Some("prefer") if near && root.is_none() => SslMode::Disable,
+            None | Some("prefer") => SslMode::Prefer,
+            // Encryption without knowing to whom is none: the certificate is always checked.
+            Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            Some(_) => return Err(AddressFault::SslMode),
+        };
+        config.ssl_mode(mode).keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE / 4).keepalives_retries(4);
+        config.tcp_user_timeout(KEEPALIVE);
+        if config.get_application_name().is_none() {
+            config.application_name("tidings");
+        }
+        Ok(Self { config, trust: root.map_or(Trust::System, Trust::File) })
+    }
+}
+
+/// Takes out the parameters that are ours to interpret.
+fn without_tls_words(url: &str) -> (String, Option<String>, Option<PathBuf>) {
+    let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), None, None) };
+    let (mut mode, mut root, mut rest) = (None, None, Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
+        match name {
+            "sslmode" => mode = Some(value),
+            "sslrootcert" => root = Some(PathBuf::from(value)),
+            _ => rest.push(pair),
+        }
+    }
+    let url = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+    (url, mode, root)
+}
+
+fn is_near(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+        Host::Unix(_) => true,
+    }
+}
+
+/// The innermost cause says what happened.
+pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(inner) = error.source() {
+        error = inner;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> (SslMode, Trust) {
+        let address = Address::parse(url).unwrap();
+        (address.config.get_ssl_mode(), address.trust)
+    }
+
+    #[test]
+    fn certificates_are_checked_wherever_a_wire_can_be_tapped() {
+        assert_eq!(parse("postgresql://localhost/shop"), (SslMode::Disable, Trust::System));
+        assert_eq!(parse("postgresql:///shop?host=/run/postgresql"), (SslMode::Disable, Trust::System));
+        assert_eq!(parse("postgresql://localhost/shop?sslmode=require"), (SslMode::Require, Trust::System));
+        assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Prefer, Trust::System));
+        assert_eq!(parse("postgresql://db.example/shop?sslmode=disable"), (SslMode::Disable, Trust::System));
+        let url = "postgresql://db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca%20x.pem&application_name=a";
+        assert_eq!(parse(url), (SslMode::Require, Trust::File("/etc/ca x.pem".into())));
+        assert_eq!(Address::parse(url).unwrap().config.get_application_name(), Some("a"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_repeating_it() {
+        assert_eq!(Address::parse("postgresql://h/d?sslmode=perhaps").map(drop), Err(AddressFault::SslMode));
+        let fault = Address::parse("postgresql://u:secret@h/d?zzz=1").map(drop).unwrap_err();
+        assert!(matches!(&fault, AddressFault::Unusable(text) if !text.contains("secret")), "{fault}");
+    }
+}

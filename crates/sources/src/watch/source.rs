@@ -1,0 +1,100 @@
+//! What a kind of source must be able to do. A new kind is one file that implements [`Source`].
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::board::Signals;
+
+/// Something that is watched and offered as one resource, or as several.
+pub trait Source: Send + Sync + 'static {
+    /// Whether a URI is, or could become, one of its resources.
+    fn owns(&self, uri: &str) -> bool;
+
+    /// What there is now.
+    fn list(&self) -> BoxFuture<'_, Vec<Entry>>;
+
+    /// The pattern of its URIs, where more than one is possible.
+    fn template(&self) -> Option<Entry> {
+        None
+    }
+
+    /// The content of a resource.
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>>;
+
+    /// Whether its list changes by itself, so that it has to be watched for the list's sake.
+    fn list_is_alive(&self) -> bool {
+        false
+    }
+
+    /// Takes the first look at URIs that will be followed from now on, with [`Signals::baseline`].
+    fn look<'a>(&'a self, _uris: &'a [String], _signals: &'a Signals) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Watches and signals until it is dropped. It calls [`Signals::ready`] as soon as no later change can be missed, or
+    /// when there is nothing to do but try again.
+    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()>;
+}
+
+/// One resource of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Its URI, or the template of one.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// The type of its content.
+    pub mime_type: Option<String>,
+    /// The size of its content in bytes, where it is known.
+    pub size: Option<u64>,
+    /// When its content changed last, where that is known.
+    pub last_modified: Option<SystemTime>,
+}
+
+/// The content of one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// Why a resource can not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// There is no such resource, or not at this time.
+    #[error("resource not found")]
+    NotFound,
+    /// It lies outside of what was declared.
+    #[error("resource not found: it leads outside of the folder that is declared")]
+    Outside,
+    /// The system does not let us.
+    #[error("the resource can not be read: {0}")]
+    Io(std::io::ErrorKind),
+    /// It is longer than is served.
+    #[error("the resource has {size} bytes, more than the {limit} that are served")]
+    TooLong {
+        /// Its length, as far as it was read.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Nothing has come in yet.
+    #[error("nothing has been received yet")]
+    NothingYet,
+    /// The other side did not give it.
+    #[error("{0}")]
+    Upstream(String),
+}
+
+impl Unreadable {
+    /// Whether there is nothing to read, and not only nobody to ask.
+    pub(super) fn is_absence(&self) -> bool {
+        matches!(self, Self::NotFound | Self::Outside | Self::Io(_) | Self::NothingYet)
+    }
+}

@@ -1,0 +1,151 @@
+//! The task that watches one source: from the first who needs it to the last, once for all of them.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::board::{Board, Signals};
+use super::source::Source;
+
+/// How long a subscriber waits for a source that does not get ready.
+const READY: Duration = Duration::from_secs(3);
+
+/// How long to wait before a watch that ended is begun again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A source and, while it is needed, its task.
+pub(super) struct Watched {
+    pub(super) source: Arc<dyn Source>,
+    board: Arc<Board>,
+    task: Mutex<Weak<Task>>,
+}
+
+/// A running watch; it ends with the last who holds it.
+pub(super) struct Task {
+    pub(super) signals: Signals,
+    abort: AbortHandle,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+impl Watched {
+    pub(super) fn new(source: Arc<dyn Source>, board: &Arc<Board>) -> Self {
+        Self { source, board: Arc::clone(board), task: Mutex::default() }
+    }
+
+    /// The running watch, or a new one.
+    pub(super) fn need(&self) -> Arc<Task> {
+        let mut slot = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = slot.upgrade() {
+            return task;
+        }
+        let signals = Signals { board: Arc::clone(&self.board), ready: watch::Sender::new(false) };
+        let abort = tokio::spawn(watch_on(Arc::clone(&self.source), signals.clone())).abort_handle();
+        let task = Arc::new(Task { signals, abort });
+        *slot = Arc::downgrade(&task);
+        task
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_watched(&self) -> bool {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).upgrade().is_some()
+    }
+}
+
+/// A watch is not meant to end; one that does is begun again.
+async fn watch_on(source: Arc<dyn Source>, signals: Signals) {
+    loop {
+        source.watch(signals.clone()).await;
+        tracing::error!("a watch ended; it is begun again");
+        signals.ready();
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+impl Task {
+    /// Waits until no change can be missed; not for ever. Whoever stops waiting is told of the first look, since nobody
+    /// knows what it would have been before.
+    pub(super) async fn ready(&self) {
+        let mut ready = self.signals.ready.subscribe();
+        if tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await.is_err() {
+            self.signals.ready();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tidings_testkit::eventually;
+    use tokio::sync::Notify;
+
+    use super::super::board::hash;
+    use super::super::probe::Probe;
+    use super::super::source::{Content, Entry, Unreadable};
+    use super::*;
+
+    /// Looks when it is let.
+    struct Slow {
+        gate: Arc<Notify>,
+        /// Counts, and ends each time.
+        begun: Option<Arc<AtomicU32>>,
+    }
+
+    impl Source for Slow {
+        fn owns(&self, uri: &str) -> bool {
+            uri == "slow://x"
+        }
+
+        fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+            Box::pin(std::future::ready(Vec::new()))
+        }
+
+        fn read<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+            Box::pin(std::future::ready(Err(Unreadable::NotFound)))
+        }
+
+        fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+            Box::pin(async move {
+                if let Some(begun) = &self.begun {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                self.gate.notified().await;
+                let seen = Some(hash(b"1"));
+                if signals.is_ready() {
+                    signals.observed("slow://x", seen)
+                } else {
+                    signals.baseline("slow://x", seen)
+                }
+                signals.ready();
+                std::future::pending().await
+            })
+        }
+    }
+
+    // S1.2, S1.8
+    #[tokio::test]
+    async fn who_did_not_wait_for_a_slow_source_is_told_of_its_first_look() {
+        let gate = Arc::new(Notify::new());
+        let probe = Probe::of(Slow { gate: Arc::clone(&gate), begun: None });
+        let mut early = probe.listen(&["slow://x"], false).await;
+        gate.notify_one();
+        assert_eq!(early.next().await, "slow://x");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_ends_is_begun_again() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let probe = Probe::of(Slow { gate: Arc::default(), begun: Some(Arc::clone(&begun)) });
+        let _heard = probe.listen(&["slow://x"], false).await;
+        eventually("the next watch", || (begun.load(Ordering::Relaxed) > 1).then_some(())).await;
+    }
+}

@@ -1,0 +1,244 @@
+//! What others post to `/hooks/NAME`: the body is the content.
+
+mod signature;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, header};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::board::{Hash, Signals, hash};
+use super::source::{Content, Entry, Source, Unreadable};
+use super::{About, encoded};
+pub use signature::BadSignature;
+use signature::Verifier;
+
+/// The longest body that is taken.
+pub const LONGEST_HOOK: usize = 1 << 20;
+/// How many resources a pointer may make. The one that was posted to least recently goes first.
+const MOST_PARTS: usize = 256;
+/// How many bytes they may have together.
+const MOST_BYTES: usize = 32 << 20;
+
+/// What is expected.
+#[derive(Clone)]
+pub struct HookWatch {
+    /// What the poster signs with.
+    pub secret: String,
+    /// Where in a JSON body the name of the part stands that it concerns, as a JSON pointer.
+    pub pointer: Option<String>,
+}
+
+/// A webhook and what it received last.
+pub struct Webhook {
+    about: About,
+    verifier: Verifier,
+    pointer: Option<String>,
+    state: Mutex<State>,
+    /// Counts deliveries.
+    deliveries: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Received>,
+    /// By URI.
+    parts: HashMap<String, Received>,
+}
+
+#[derive(Clone)]
+struct Received {
+    content: Content,
+    hash: Hash,
+    at: SystemTime,
+    number: u64,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// It is the content now.
+    Taken,
+    /// It was delivered before.
+    Again,
+}
+
+impl Webhook {
+    /// A webhook that has received nothing yet.
+    pub fn new(about: About, watch: HookWatch) -> Self {
+        let verifier = Verifier::new(&watch.secret);
+        let (state, deliveries) = (Mutex::default(), watch::Sender::new(0));
+        Self { about, verifier, pointer: watch.pointer, state, deliveries }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a delivery whose signature is right.
+    pub fn deliver(&self, headers: &HeaderMap, body: Bytes) -> Result<Delivered, BadSignature> {
+        self.deliver_at(headers, body, SystemTime::now())
+    }
+
+    fn deliver_at(&self, headers: &HeaderMap, body: Bytes, at: SystemTime) -> Result<Delivered, BadSignature> {
+        if self.verifier.verify(headers, &body, at)? == Delivered::Again {
+            return Ok(Delivered::Again);
+        }
+        let given = || {
+            let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+            Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
+        };
+        let mime_type = self.about.mime_type.clone().or_else(given);
+        let part = self.part(&body);
+        let mut state = self.state();
+        // Counted inside the lock, so that a later number is never seen with an earlier body.
+        self.deliveries.send_modify(|number| *number += 1);
+        let number = *self.deliveries.borrow();
+        let received = Received { hash: hash(&body), content: Content { mime_type, bytes: body }, at, number };
+        state.last = Some(received.clone());
+        if let Some(uri) = part {
+            state.parts.insert(uri, received);
+            state.shrink();
+        }
+        Ok(Delivered::Taken)
+    }
+
+    /// The URI of the part that a body concerns.
+    fn part(&self, body: &[u8]) -> Option<String> {
+        let json: Value = serde_json::from_slice(body).ok()?;
+        let name = match json.pointer(self.pointer.as_deref()?)? {
+            Value::String(text) if !text.is_empty() => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => return None,
+        };
+        Some(format!("{}/{}", self.about.uri(), encoded(name.as_bytes())))
+    }
+
+    fn entry(&self, uri: &str, received: Option<&Received>) -> Entry {
+        let mut entry = Entry { uri: uri.to_owned(), ..self.about.entry() };
+        if let Some(part) = uri.strip_prefix(&self.about.uri()).filter(|part| !part.is_empty()) {
+            entry.name = format!("{}{part}", self.about.name());
+        }
+        if let Some(received) = received {
+            entry.mime_type = received.content.mime_type.clone();
+            entry.size = Some(received.content.bytes.len() as u64);
+            entry.last_modified = Some(received.at);
+        }
+        entry
+    }
+
+    fn tell(&self, known: &mut Vec<String>, signals: &Signals, first: bool) {
+        let (last, parts) = {
+            let state = self.state();
+            let hashes = |(uri, part): (&String, &Received)| (uri.clone(), part.hash);
+            (state.last.as_ref().map(|last| last.hash), state.parts.iter().map(hashes).collect::<HashMap<_, _>>())
+        };
+        let tell = |uri: &str, seen| if first { signals.baseline(uri, seen) } else { signals.observed(uri, seen) };
+        tell(&self.about.uri(), last);
+        for (uri, hash) in &parts {
+            tell(uri, Some(*hash));
+        }
+        for gone in known.iter().filter(|uri| !parts.contains_key(*uri)) {
+            tell(gone, None);
+        }
+        let mut now: Vec<String> = parts.into_keys().collect();
+        now.sort_unstable();
+        if *known != now && !first {
+            signals.list_changed();
+        }
+        *known = now;
+    }
+}
+
+impl State {
+    /// Forgets what is oldest until the rest fits.
+    fn shrink(&mut self) {
+        let mut bytes: usize = self.parts.values().map(|part| part.content.bytes.len()).sum();
+        while self.parts.len() > MOST_PARTS || bytes > MOST_BYTES {
+            let oldest = self.parts.iter().min_by_key(|(_, part)| part.number).map(|(uri, _)| uri.clone());
+            let Some(gone) = oldest.and_then(|uri| self.parts.remove(&uri)) else { return };
+            bytes -= gone.content.bytes.len();
+        }
+    }
+}
+
+impl Source for Webhook {
+    fn owns(&self, uri: &str) -> bool {
+        let rest = uri.strip_prefix(&self.about.uri());
+        rest.is_some_and(|rest| rest.is_empty() || (self.pointer.is_some() && rest.len() > 1 && rest.starts_with('/')))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+        let state = self.state();
+        let mut parts: Vec<_> = state.parts.iter().map(|(uri, part)| self.entry(uri, Some(part))).collect();
+        parts.sort_by(|a, b| a.uri.cmp(&b.uri));
+        parts.insert(0, self.entry(&self.about.uri(), state.last.as_ref()));
+        Box::pin(std::future::ready(parts))
+    }
+
+    fn template(&self) -> Option<Entry> {
+        self.pointer.as_ref().map(|_| Entry { uri: format!("{}/{{+part}}", self.about.uri()), ..self.about.entry() })
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+        let state = self.state();
+        let received = if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
+        let content = received.map(|received| received.content.clone()).ok_or(Unreadable::NothingYet);
+        Box::pin(std::future::ready(content))
+    }
+
+    fn list_is_alive(&self) -> bool {
+        self.pointer.is_some()
+    }
+
+    fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {
+        let state = self.state();
+        for uri in uris {
+            let received = if *uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
+            signals.baseline(uri, received.map(|received| received.hash));
+        }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let mut deliveries = self.deliveries.subscribe();
+            let mut known = Vec::new();
+            self.tell(&mut known, &signals, !signals.is_ready());
+            signals.ready();
+            // The sender lives as long as the source.
+            while deliveries.changed().await.is_ok() {
+                self.tell(&mut known, &signals, false);
+            }
+        })
+    }
+}
+
+/// All webhooks by name.
+#[derive(Clone, Default)]
+pub struct Hooks(Arc<HashMap<String, Arc<Webhook>>>);
+
+impl Hooks {
+    /// These, each by the NAME of its path.
+    pub fn new(hooks: impl IntoIterator<Item = (String, Arc<Webhook>)>) -> Self {
+        Self(Arc::new(hooks.into_iter().collect()))
+    }
+
+    /// The webhook of a name.
+    pub fn get(&self, name: &str) -> Option<&Webhook> {
+        self.0.get(name).map(|hook| &**hook)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;
