@@ -24,8 +24,11 @@ fn render(measures: &Measures) -> String {
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
     servers(&mut out, measures);
     notices(&mut out, measures);
+    updates(&mut out, measures);
     for (name, help, count) in [
         ("tidings_sessions", "Legacy sessions.", measures.sessions),
+        ("tidings_followed_resources", "Resources that are followed, or were a moment ago.", measures.followed),
+        ("tidings_resource_followers", "Followers of resources, once for each resource.", measures.followers),
         ("tidings_listeners", "Open subscriptions/listen requests of modern clients.", measures.listeners),
         ("tidings_calls_in_flight", "Requests that wait for a server.", measures.calls),
     ] {
@@ -102,6 +105,23 @@ fn notices(out: &mut Text, measures: &Measures) {
     out.family("tidings_commit_to_delivery_seconds", "histogram", help);
     for (era, durations) in &measures.since_commit {
         out.histogram("tidings_commit_to_delivery_seconds", era.as_str(), durations);
+    }
+}
+
+fn updates(out: &mut Text, measures: &Measures) {
+    out.family("tidings_updates_received_total", "counter", "resources/updated notifications received from servers.");
+    for server in &measures.servers {
+        out.sample("tidings_updates_received_total", &[("server", &server.name)], server.updates);
+    }
+    let help = "resources/updated notifications handed to clients.";
+    out.family("tidings_updates_sent_total", "counter", help);
+    for (era, count) in &measures.updates {
+        out.sample("tidings_updates_sent_total", &[("era", &era.as_str())], count);
+    }
+    let help = "From the first change of a resource that a notification stands for to its being handed to a client.";
+    out.family("tidings_update_to_delivery_seconds", "histogram", help);
+    for (era, durations) in &measures.since_update {
+        out.histogram("tidings_update_to_delivery_seconds", era.as_str(), durations);
     }
 }
 

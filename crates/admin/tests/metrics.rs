@@ -23,6 +23,7 @@ fn gateway() -> Gateway {
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,
+        resource_pace: tidings_engine::Pace::default(),
         poll_interval: Duration::ZERO,
         announce_initially: false,
         silent: Vec::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tidings_engine::{Caller, Gateway, Reply, Session};
+use tidings_engine::{Caller, Gateway, Receipt, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method, code};
 use tidings_wire::{Frame, FrameError, Kind, RawId, error_response};
@@ -15,22 +15,32 @@ pub(crate) async fn run(
     session: &Arc<Session>,
     parts: Vec<Result<Frame, FrameError>>,
     push: impl Fn(Bytes),
-) -> Option<Bytes> {
+) -> Option<Answers> {
     let parts = parts.into_iter().map(|part| answer_part(gateway, session, part, &push));
-    let answers: Vec<Bytes> = futures_util::future::join_all(parts).await.into_iter().flatten().collect();
+    let answers: Vec<(Bytes, Option<Receipt>)> = futures_util::future::join_all(parts).await.into_iter().flatten().collect();
     if answers.is_empty() {
         return None;
     }
     let mut out = BytesMut::new();
     out.put_u8(b'[');
-    for (i, answer) in answers.iter().enumerate() {
+    let mut receipts = Vec::new();
+    for (i, (answer, receipt)) in answers.into_iter().enumerate() {
         if i > 0 {
             out.put_u8(b',');
         }
-        out.put_slice(answer);
+        out.put_slice(&answer);
+        receipts.extend(receipt);
     }
     out.put_u8(b']');
-    Some(out.freeze())
+    Some(Answers { message: out.freeze(), receipts })
+}
+
+/// The answers to a batch.
+pub(crate) struct Answers {
+    /// All of them.
+    pub(crate) message: Bytes,
+    /// What must be kept until the transport has them.
+    pub(crate) receipts: Vec<Receipt>,
 }
 
 async fn answer_part(
@@ -38,10 +48,10 @@ async fn answer_part(
     session: &Arc<Session>,
     part: Result<Frame, FrameError>,
     push: &impl Fn(Bytes),
-) -> Option<Bytes> {
+) -> Option<(Bytes, Option<Receipt>)> {
     let frame = match part {
         Ok(frame) => frame,
-        Err(error) => return Some(malformed(&error)),
+        Err(error) => return Some((malformed(&error), None)),
     };
     let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
         dispatch(gateway, session, &frame);
@@ -50,20 +60,20 @@ async fn answer_part(
     match legacy_method(&frame) {
         Ok(Method::Initialize) => {
             let refusal = Refusal::InvalidRequest("initialize can not be part of a batch".into());
-            Some(refusal.respond(&id, Era::Legacy))
+            Some((refusal.respond(&id, Era::Legacy), None))
         }
         Ok(method) => {
             let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
             loop {
                 match exchange.next().await {
-                    Reply::Answer(answer) => return Some(answer.payload.to_bytes()),
+                    Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),
                     Reply::Cancelled => return None,
                     Reply::Message(message) => push(message),
                     Reply::Opened | Reply::Interrupted(_) => {}
                 }
             }
         }
-        Err(refusal) => Some(refusal.respond(&id, Era::Legacy)),
+        Err(refusal) => Some((refusal.respond(&id, Era::Legacy), None)),
     }
 }
 

@@ -102,9 +102,10 @@ impl ClientSink for Unasked {
 
     fn wake(&self) {
         if let Some(session) = self.session.get().and_then(Weak::upgrade) {
-            for message in self.gateway.take_owed(&session) {
-                self.outbox.push(&message);
-            }
+            // While the client does not read it is owed what it is owed; the box says when there is room.
+            while self.outbox.has_room_for_news()
+                && self.gateway.pass_owed(&session, |message| self.outbox.push(&message))
+            {}
         }
     }
 }
@@ -149,7 +150,8 @@ impl Connection {
                 self.tasks.spawn(async move {
                     let push = |message: Bytes| connection.outbox.push(&one_line(&message));
                     if let Some(answers) = batch::run(&connection.gateway, &session, parts, push).await {
-                        connection.outbox.push(&one_line(&answers));
+                        connection.outbox.push(&one_line(&answers.message));
+                        drop(answers.receipts);
                     }
                 });
             }
@@ -272,6 +274,8 @@ impl Connection {
         let sink = Arc::new(Unasked { outbox, gateway, session: OnceLock::new() });
         let (session, answer) = self.gateway.initialize(frame, id, LOCAL, Arc::clone(&sink) as _).await?;
         let _ = sink.session.set(Arc::downgrade(&session));
+        let news: Arc<dyn ClientSink> = sink;
+        self.outbox.serve(Arc::downgrade(&news));
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
         self.outbox.push(&one_line(&answer.payload.to_bytes()));
         Ok(())

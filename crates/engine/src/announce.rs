@@ -1,21 +1,26 @@
 //! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tidings_hub::ClientKey;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, Revision, meta};
-use tidings_wire::{Frame, RawId, notification};
+use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
 use crate::gateway::{Gateway, Inner};
 use crate::session::Session;
 use crate::status::Catalogue;
+use crate::subscriptions::Receipt;
 use crate::summary::{self, Basis, Told};
+
+/// Says that a resource changed.
+const UPDATED: &str = "notifications/resources/updated";
 
 /// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
 #[derive(Default)]
@@ -26,10 +31,11 @@ pub(crate) struct Announcements {
 }
 
 /// One announcement on its way.
-pub(crate) struct Notice {
-    topic: Topic,
-    /// What changed, for those who asked.
-    summary: Option<Arc<str>>,
+pub(crate) enum Notice {
+    /// A list changed; and how, for those who asked.
+    List(Topic, Option<Arc<str>>),
+    /// A resource changed.
+    Resource(String),
 }
 
 impl Announcements {
@@ -58,8 +64,11 @@ impl Bell {
 /// One `subscriptions/listen`, from its acknowledgement to its end.
 pub(crate) struct Listening {
     gateway: Arc<Inner>,
-    follower: FollowerId,
+    pub(crate) follower: FollowerId,
     bell: Arc<Notify>,
+    /// The acknowledgement that is on its way, if this follows resources.
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) follows: bool,
 }
 
 impl Inner {
@@ -75,7 +84,7 @@ impl Inner {
         if summary::asked(capabilities) {
             announcements.told.follow(follower, Revision::MODERN, true);
         }
-        Listening { gateway: Arc::clone(self), follower, bell }
+        Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false }
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
@@ -151,7 +160,30 @@ impl Inner {
         announcements.told.unfollow(follower);
     }
 
-    fn deliver(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
+    /// Rings for one follower.
+    pub(crate) fn ring(&self, follower: FollowerId) {
+        let bell = self.announcements().bells.get(&follower).cloned();
+        match bell {
+            Some(bell) => bell.ring(),
+            // A session may follow resources before it follows lists.
+            None => {
+                let session = self.sessions().get(&ClientKey(follower.0)).cloned();
+                if let Some(session) = session {
+                    session.sink.wake();
+                }
+            }
+        }
+    }
+
+    fn deliver(&self, follower: FollowerId, era: Era, follows: bool) -> VecDeque<Notice> {
+        let mut notices = self.deliver_lists(follower, era);
+        if follows {
+            notices.extend(self.take_updates(follower, era).into_iter().map(Notice::Resource));
+        }
+        notices
+    }
+
+    fn deliver_lists(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
         let (topics, basis) = {
             let mut announcements = self.announcements();
             let delivery = announcements.ledger.deliver(follower);
@@ -163,7 +195,7 @@ impl Inner {
             let now = Arc::clone(&self.current().snapshot);
             (delivery.topics, announcements.told.deliver(follower, &now))
         };
-        topics.iter().map(|topic| Notice { topic, summary: self.summary(&basis, topic) }).collect()
+        topics.iter().map(|topic| Notice::List(topic, self.summary(&basis, topic))).collect()
     }
 
     /// What changed, for a follower that asks. The states are compared without the lock, and once for all who were told
@@ -202,9 +234,25 @@ impl Gateway {
         });
     }
 
-    /// The announcements a session is owed. They count as delivered: the transport has them now.
+    /// The announcements a session is owed, a limited number at a time. They count as delivered: the transport has them
+    /// now, and comes again until there is nothing more.
     pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
-        self.0.deliver(FollowerId(session.key.0), Era::Legacy).into_iter().map(plain).collect()
+        let mut taken = Vec::new();
+        self.pass_owed(session, |notice| taken.push(notice));
+        taken
+    }
+
+    /// As [`Self::take_owed`], where the transport takes each at once: what it is answered later comes after them. Tells
+    /// whether there was any.
+    pub fn pass_owed(&self, session: &Session, mut pass: impl FnMut(Bytes)) -> bool {
+        let _delivering = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+        let notices = self.0.deliver(FollowerId(session.key.0), Era::Legacy, true);
+        let any = !notices.is_empty();
+        if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
+            *session.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        notices.into_iter().map(plain).for_each(&mut pass);
+        any
     }
 
     /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
@@ -213,15 +261,19 @@ impl Gateway {
             self.0.wait_settled().await;
             self.initialized(session);
         }
-        self.take_owed(session)
+        let mut owed = Vec::new();
+        while self.pass_owed(session, |notice| owed.push(notice)) {}
+        owed
     }
 }
 
 impl Listening {
     /// Waits for the next announcements.
-    pub(crate) async fn next(&self) -> VecDeque<Notice> {
+    pub(crate) async fn next(&mut self) -> VecDeque<Notice> {
+        // Whoever asks for more has the acknowledgement.
+        self.receipt = None;
         loop {
-            let notices = self.gateway.deliver(self.follower, Era::Modern);
+            let notices = self.gateway.deliver(self.follower, Era::Modern, self.follows);
             if !notices.is_empty() {
                 return notices;
             }
@@ -233,6 +285,9 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.gateway.unfollow(self.follower);
+        if self.follows {
+            self.gateway.follows_no_more(self.follower);
+        }
     }
 }
 
@@ -247,22 +302,55 @@ pub(crate) fn wanted(frame: &Frame) -> Topics {
     topics
 }
 
+/// The resources a filter asks for, each once, as they are spelled there. `None` where they are not a list of strings.
+pub(crate) fn wanted_resources(frame: &Frame) -> Option<Vec<String>> {
+    let Some(list) = frame.param(&["notifications", "resourceSubscriptions"]) else { return Some(Vec::new()) };
+    if frame.raw(list).first() != Some(&b'[') {
+        return None;
+    }
+    let uris = elements(frame.bytes(), list).map(|at| string_at(frame.bytes(), at).map(|uri| uri.into_owned()));
+    let mut seen = HashSet::new();
+    let uris: Option<Vec<String>> = uris.collect();
+    uris.map(|uris| uris.into_iter().filter(|uri| seen.insert(uri.clone())).collect())
+}
+
 /// The acknowledgement of a listen: exactly what is honoured.
-pub(crate) fn acknowledgement(id: &RawId, topics: Topics) -> Bytes {
-    let flags: Vec<String> = topics.iter().map(|topic| format!("\"{}\":true", topic.flag())).collect();
-    let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{}}}}}"#, meta::SUBSCRIPTION_ID, flags.join(","));
+pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String]) -> Bytes {
+    let mut members: Vec<String> = topics.iter().map(|topic| format!("\"{}\":true", topic.flag())).collect();
+    if !uris.is_empty() {
+        let uris: Vec<String> = uris.iter().map(|uri| encode_string(uri)).collect();
+        members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+    }
+    let honoured = members.join(",");
+    let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{honoured}}}}}"#, meta::SUBSCRIPTION_ID);
     notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))
 }
 
 /// One announcement on a listen, tagged with its id.
 pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
-    let summary = notice.summary.as_ref().map(|summary| format!(r#","{}":{summary}"#, meta::CHANGES));
-    let params = format!(r#"{{"_meta":{{"{}":{id}{}}}}}"#, meta::SUBSCRIPTION_ID, summary.unwrap_or_default());
-    notification(notice.topic.notification(), Some(params.as_bytes()))
+    let tag = meta::SUBSCRIPTION_ID;
+    match notice {
+        Notice::List(topic, summary) => {
+            let summary = summary.as_ref().map(|summary| format!(r#","{}":{summary}"#, meta::CHANGES));
+            let params = format!(r#"{{"_meta":{{"{tag}":{id}{}}}}}"#, summary.unwrap_or_default());
+            notification(topic.notification(), Some(params.as_bytes()))
+        }
+        Notice::Resource(uri) => {
+            let params = format!(r#"{{"_meta":{{"{tag}":{id}}},"uri":{}}}"#, encode_string(uri));
+            notification(UPDATED, Some(params.as_bytes()))
+        }
+    }
 }
 
 /// One announcement to a session.
 fn plain(notice: Notice) -> Bytes {
-    let params = notice.summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
-    notification(notice.topic.notification(), params.as_ref().map(String::as_bytes))
+    match notice {
+        Notice::List(topic, summary) => {
+            let params = summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
+            notification(topic.notification(), params.as_ref().map(String::as_bytes))
+        }
+        Notice::Resource(uri) => {
+            notification(UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()))
+        }
+    }
 }

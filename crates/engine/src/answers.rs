@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::catalogue::Snapshot;
+use tidings_proto::capabilities::Offered;
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
@@ -40,6 +41,8 @@ impl Gateway {
             sink,
             silent: AtomicBool::new(false),
             initialized: AtomicBool::new(false),
+            delivering: Mutex::default(),
+            last_update: Mutex::default(),
             own_view: tokio::sync::Mutex::default(),
             own_stale: AtomicBool::new(false),
             own_digests: Mutex::default(),
@@ -67,9 +70,12 @@ impl Inner {
         let silent = self.settings.silent.contains(&revision);
         let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
             Some(hello) => {
-                let built_in = catalogue.servers.iter().filter(|server| server.origin == Origin::BuiltIn);
-                let hellos = built_in.filter_map(|server| server.hello.as_ref()).chain([hello]);
-                capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision, silent)
+                let shown = |server: &&ServerStatus| {
+                    server.origin == Origin::BuiltIn
+                        || server.hello.as_ref().is_some_and(|other| Arc::ptr_eq(other, hello))
+                };
+                let servers = catalogue.servers.iter().filter(shown);
+                capabilities::for_client(servers.filter_map(|server| self.offered(server)), revision, silent)
             }
             None => capabilities::frozen(revision, silent),
         };
@@ -84,16 +90,21 @@ impl Inner {
         result
     }
 
+    fn offered<'c>(&self, server: &'c ServerStatus) -> Option<Offered<'c>> {
+        let polled = self.server(server.id).is_some_and(|server| server.polls_resources().is_some());
+        Some(Offered { capabilities: &server.hello.as_ref()?.capabilities, polled })
+    }
+
     /// Answers `server/discover`.
     pub(crate) fn discover(&self, id: &RawId) -> Answer {
         let catalogue = self.current();
         let revision = Revision::MODERN;
         let silent = self.settings.silent.contains(&revision);
-        let hellos = catalogue.servers.iter().filter_map(|server| server.hello.as_ref());
+        let offered = catalogue.servers.iter().filter_map(|server| self.offered(server));
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": [revision.as_str()],
-            "capabilities": capabilities::for_client(hellos.map(|hello| &hello.capabilities), revision, silent),
+            "capabilities": capabilities::for_client(offered, revision, silent),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, revision) },

@@ -213,6 +213,7 @@ impl Core {
         match state.arriving.get(&(client, id.clone())) {
             Some(waiter) => {
                 waiter.give_up();
+                waiter.bell.notify_one();
                 Cancelled::Arriving
             }
             None => Cancelled::Unknown,
@@ -224,6 +225,7 @@ impl Core {
         let mut state = self.lock();
         for (_, waiter) in state.arriving.iter().filter(|((owner, _), _)| *owner == client) {
             waiter.give_up();
+            waiter.bell.notify_one();
         }
         let calls = state.calls.client_gone(client);
         let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();

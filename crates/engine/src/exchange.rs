@@ -1,5 +1,6 @@
 //! One request of a client, from its arrival to its answer.
 
+mod follow;
 mod instead;
 mod state;
 
@@ -26,6 +27,7 @@ use crate::relay::Relay;
 use crate::routing::Routed;
 use crate::server::LiveLink;
 use crate::session::Caller;
+use crate::subscriptions::Receipt;
 use instead::Detour;
 
 /// How long a call waits for a fresh list of its server's tools.
@@ -55,6 +57,8 @@ pub struct Exchange {
     id: RawId,
     waiter: Arc<Waiter>,
     stage: Stage,
+    /// What the transport keeps until it has the answer.
+    receipt: Option<Receipt>,
     /// Set once a server in the process has had another tool called in its place.
     detour: Option<Box<Detour>>,
 }
@@ -91,7 +95,7 @@ enum Repetition {
 impl Exchange {
     pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
         let waiter = arrive(&gateway, &caller, &id);
-        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start, detour: None }
+        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
     }
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
@@ -120,6 +124,11 @@ impl Exchange {
         }
     }
 
+    /// What must be kept until the transport has the answer, which then has been given already.
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
+    }
+
     fn settle(&mut self, step: Result<Option<Reply>, Refusal>) -> Option<Reply> {
         let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
         if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
@@ -144,26 +153,20 @@ impl Exchange {
                 gateway.discover(&self.id)
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
+            (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
+                let session = Arc::clone(session);
+                return Ok(Some(self.subscribe(&session).await?));
+            }
+            (Method::ResourcesUnsubscribe, Caller::Legacy(session)) => {
+                let session = Arc::clone(session);
+                self.unsubscribe(&session).await?
+            }
             (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete, _) => {
                 return self.call().await;
             }
             (method, _) => return Err(Refusal::UnknownMethod(method.as_str().to_owned())),
         };
         Ok(Some(Reply::Answer(answer)))
-    }
-
-    /// Registers, then acknowledges exactly what is honoured.
-    async fn acknowledge(&mut self) -> Result<Reply, Refusal> {
-        if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
-            return Err(Refusal::InvalidParams("params.notifications must be an object".into()));
-        }
-        // What comes before the servers have settled is no change.
-        self.gateway.wait_settled().await;
-        let topics = announce::wanted(&self.frame);
-        let listening = self.gateway.listen(topics, &self.caller.capabilities(&self.frame));
-        self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
-        self.frame.compact();
-        Ok(Reply::Message(announce::acknowledgement(&self.id, topics)))
     }
 
     /// The next announcement, or the end.
@@ -366,6 +369,9 @@ impl Exchange {
             }
             return Ok(None);
         }
+        if self.method == Method::ResourcesRead {
+            self.gateway.resource_read(&calling.routed.server, &calling.live, &calling.routed.target.local, frame);
+        }
         Ok(Some(Reply::Answer(self.translate(frame))))
     }
 
@@ -391,14 +397,17 @@ impl Exchange {
         let Stage::Calling(calling) = &self.stage else {
             return Answer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
         };
-        let server = &calling.routed.server;
+        self.translate_from(&calling.routed, calling.live.hello.revision.era(), frame)
+    }
+
+    fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> Answer {
+        let server = &routed.server;
         let identity = self.identity();
-        let seal = |inner: &str| {
-            self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&calling.routed.exposed))
-        };
+        let seal =
+            |inner: &str| self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed));
         let reader = Reader {
             method: self.method,
-            from: calling.live.hello.revision.era(),
+            from,
             content: ContentView {
                 uris: &server.uris,
                 revision: self.caller.revision(),

@@ -28,6 +28,7 @@ use crate::seal::Sealer;
 use crate::server::{LiveLink, Server};
 use crate::session::{Caller, ModernCaller, Session};
 use crate::status::{Catalogue, ServerState, ServerStatus};
+use crate::subscriptions::Following;
 
 /// A running engine. Clones are handles to the same one.
 #[derive(Clone)]
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
     pub(crate) level: Mutex<Option<LogLevel>>,
     announcements: Mutex<Announcements>,
+    pub(crate) following: Following,
     pub(crate) tasks: TaskTracker,
     next_link: AtomicU64,
     next_client: AtomicU64,
@@ -83,6 +85,7 @@ impl Gateway {
             snapshot: Arc::new(Snapshot::new(Vec::new(), settings.view)),
             servers: servers.iter().map(|server| first_status(server)).collect(),
         };
+        let following = Following::new(settings.resource_pace, servers.len());
         let inner = Arc::new(Inner {
             core: Core::new(settings.limits),
             settings,
@@ -101,6 +104,7 @@ impl Gateway {
             sessions: Mutex::default(),
             level: Mutex::default(),
             announcements: Mutex::default(),
+            following,
             tasks: TaskTracker::new(),
             next_link: AtomicU64::new(1),
             next_client: AtomicU64::new(1),
@@ -113,6 +117,7 @@ impl Gateway {
                 () = pulse.stop.cancelled() => {}
             }
         });
+        inner.tasks.spawn(Arc::clone(&inner).keep_time());
         for server in &inner.servers {
             inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner)));
         }
@@ -185,6 +190,7 @@ impl Gateway {
         self.0.sessions().remove(&session.key);
         self.0.client_gone(session.key);
         self.0.unfollow(FollowerId(session.key.0));
+        self.0.session_follows_no_more(session);
         self.0.update_level();
         let gateway = Arc::clone(&self.0);
         let session = Arc::clone(session);
@@ -321,8 +327,9 @@ impl Inner {
         self.links().insert(live.key, Arc::clone(&live.link));
     }
 
-    pub(crate) fn remove_link(&self, key: LinkKey) {
+    pub(crate) fn remove_link(self: &Arc<Self>, key: LinkKey) {
         self.links().remove(&key);
+        self.lost_for_followers(key);
         self.core.link_gone(key);
     }
 
@@ -335,8 +342,9 @@ impl Inner {
     }
 
     /// The link broke by itself: whoever was asked something by it need not answer.
-    pub(crate) fn link_closed(&self, key: LinkKey) {
+    pub(crate) fn link_closed(self: &Arc<Self>, key: LinkKey) {
         self.links().remove(&key);
+        self.lost_for_followers(key);
         for (shown, ask) in self.core.link_gone(key) {
             self.withdraw_from_client(shown, &ask);
         }

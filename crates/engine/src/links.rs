@@ -109,6 +109,9 @@ impl Sink for LinkSink {
         // Before the link is attached nothing was listed over it.
         if self.link.get().is_some() {
             self.own_view_is_old();
+            if let Some(gateway) = self.gateway.upgrade() {
+                gateway.heard_again(self.key);
+            }
             if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
                 server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
             }
@@ -118,6 +121,9 @@ impl Sink for LinkSink {
     fn deaf(&self) {
         if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
             server.hears_nothing_on(self.key);
+        }
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.deaf_for_followers(self.key);
         }
     }
 

@@ -43,12 +43,17 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct ServerMeters {
     signals: [AtomicU64; 3],
+    updates: AtomicU64,
     discoveries: [[[AtomicU64; 3]; 5]; 4],
 }
 
 impl ServerMeters {
     pub(crate) fn signal(&self, topic: Topic) {
         self.signals[topic as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn update(&self) {
+        self.updates.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn discovery(&self, kind: ListKind, reason: Reason, outcome: Outcome) {
@@ -65,6 +70,8 @@ pub(crate) struct Meters {
     silent: [AtomicU64; 3],
     since_signal: [Histogram; 2],
     since_commit: [Histogram; 2],
+    updates: [AtomicU64; 2],
+    since_update: [Histogram; 2],
 }
 
 impl Meters {
@@ -76,6 +83,12 @@ impl Meters {
                 meter[topic].fetch_add(counted[topic], Ordering::Relaxed);
             }
         }
+    }
+
+    /// A client was told that a resource changed.
+    pub(crate) fn updated(&self, era: Era, since: Instant, now: Instant) {
+        self.updates[era as usize].fetch_add(1, Ordering::Relaxed);
+        self.since_update[era as usize].observe(now.saturating_duration_since(since));
     }
 
     pub(crate) fn delivered(&self, era: Era, delivery: &Delivery, now: Instant) {
@@ -142,6 +155,8 @@ pub struct ServerMeasures {
     pub failed_lists: usize,
     /// Signals received, by topic.
     pub signals: [u64; 3],
+    /// `resources/updated` received.
+    pub updates: u64,
     /// Listings that were made.
     pub discoveries: Vec<(ListKind, Reason, Outcome, u64)>,
 }
@@ -163,6 +178,14 @@ pub struct Measures {
     pub since_signal: Vec<(Era, Durations)>,
     /// From the moment a change could be read to its notice.
     pub since_commit: Vec<(Era, Durations)>,
+    /// `resources/updated` handed to transports, by era.
+    pub updates: Vec<(Era, u64)>,
+    /// From the first change of a resource that one of them stands for to its being handed over.
+    pub since_update: Vec<(Era, Durations)>,
+    /// Resources that are followed.
+    pub followed: usize,
+    /// Followers, counted once for each resource.
+    pub followers: usize,
     /// Legacy sessions.
     pub sessions: usize,
     /// Open `subscriptions/listen` requests.
@@ -193,9 +216,11 @@ impl Gateway {
                 state: status.state,
                 failed_lists: status.failed_lists.len(),
                 signals: read(&counted.signals),
+                updates: counted.updates.load(Ordering::Relaxed),
                 discoveries,
             })
         });
+        let (followed, followers) = self.count_followed();
         Measures {
             servers: servers.collect(),
             sent: ERAS.map(|era| (era, read(&meters.sent[era as usize]))).to_vec(),
@@ -204,6 +229,10 @@ impl Gateway {
             silent: read(&meters.silent),
             since_signal: ERAS.map(|era| (era, meters.since_signal[era as usize].read())).to_vec(),
             since_commit: ERAS.map(|era| (era, meters.since_commit[era as usize].read())).to_vec(),
+            updates: ERAS.map(|era| (era, meters.updates[era as usize].load(Ordering::Relaxed))).to_vec(),
+            since_update: ERAS.map(|era| (era, meters.since_update[era as usize].read())).to_vec(),
+            followed,
+            followers,
             sessions: self.0.sessions().len(),
             listeners: self.0.announcements().listeners(),
             calls: self.in_flight(),

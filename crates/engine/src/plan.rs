@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::calls::Limits;
+use tidings_hub::subscriptions::Pace;
 use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink};
 
@@ -29,6 +30,8 @@ pub struct Settings {
     pub list_quiet: Duration,
     /// And how long at most.
     pub list_max_wait: Duration,
+    /// How changes of one resource are gathered.
+    pub resource_pace: Pace,
     /// How often servers that do not announce changes are listed again.
     pub poll_interval: Duration,
     /// Whether a fresh legacy session is told of every list once.
@@ -73,7 +76,7 @@ pub struct ServerPlan {
     pub timeout: Option<Duration>,
     /// How long a call may run, if it differs.
     pub max_timeout: Option<Duration>,
-    /// How often it is listed again, if it differs.
+    /// How often it is listed again, if it differs; then resources that it does not tell of are read as often.
     pub poll_interval: Option<Duration>,
     /// Whether its tools are listed; they can be called either way.
     pub listed: bool,

@@ -110,13 +110,18 @@ impl Inner {
                     self.push_to(ask.client, bytes);
                 }
             }
+            "notifications/subscriptions/acknowledged" if self.take_acknowledgement(server, &frame) => {}
             "notifications/subscriptions/acknowledged" => {
                 server.cover(signals::honoured(&frame));
                 // What changed before this was not announced.
                 server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
             }
-            // Followed by nobody yet.
-            "notifications/resources/updated" => {}
+            "notifications/resources/updated" => {
+                server.meters.update();
+                if let Some(uri) = frame.param_str(&["uri"]) {
+                    self.resource_changed(key, &uri);
+                }
+            }
             // The token names the call; without one, the call is over.
             "notifications/progress" => self.core.give_progress(key, frame),
             "notifications/message" => {

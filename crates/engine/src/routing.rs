@@ -43,7 +43,7 @@ impl Wanted {
         let (what, member, in_ref) = match method {
             Method::ToolsCall => (What::Tool, "name", false),
             Method::PromptsGet => (What::Prompt, "name", false),
-            Method::ResourcesRead => (What::Resource, "uri", false),
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => (What::Resource, "uri", false),
             _ => match frame.param_str(&["ref", "type"]).as_deref() {
                 Some("ref/prompt") => (What::Prompt, "name", true),
                 Some("ref/resource") => (What::Resource, "uri", true),
@@ -95,6 +95,12 @@ impl Inner {
             target: Target { member: "name", in_ref: false, local: local.to_owned() },
             exposed: local.to_owned(),
         })
+    }
+
+    /// Where a resource is that a client of the shared catalogue names.
+    pub(crate) async fn find_resource(self: &Arc<Self>, uri: &str) -> Result<Routed, Refusal> {
+        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
+        self.find(None, &wanted).await
     }
 
     async fn find(self: &Arc<Self>, session: Option<&Arc<Session>>, wanted: &Wanted) -> Result<Routed, Refusal> {
@@ -161,7 +167,7 @@ impl Inner {
     }
 
     /// The shared link; waited for while the server is starting for the first time.
-    async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+    pub(crate) async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
         if let Some(live) = server.live() {
             return Ok(live);
         }

@@ -2,6 +2,7 @@
 
 mod look;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,8 @@ pub(crate) struct Server {
     fresh_until: Mutex<[Option<tokio::time::Instant>; 4]>,
     /// The link on which the server can not speak by itself, if it is so.
     deaf: Mutex<Option<LinkKey>>,
+    /// The request by which it was asked to announce changes of its lists.
+    listen: AtomicU64,
     signal: Notify,
     /// The number of the last listing that is done.
     listed: watch::Sender<u64>,
@@ -89,6 +92,7 @@ impl Server {
             unexpected: Mutex::default(),
             fresh_until: Mutex::default(),
             deaf: Mutex::default(),
+            listen: AtomicU64::new(0),
             signal: Notify::new(),
             listed: watch::Sender::new(0),
         }
@@ -281,7 +285,8 @@ impl Server {
         // Calls need no list: a client may know the name already.
         self.set_live(Some(live.clone()));
         gateway.apply_level(live);
-        let mut signals = Signals::open(gateway, live);
+        gateway.can_follow(self, live);
+        let mut signals = Signals::open(gateway, self, live);
         if signals.is_open() {
             // First listen, then list: what changes in between would not be heard.
             let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
@@ -339,10 +344,30 @@ impl Server {
         self.wake();
     }
 
+    /// Whether the server can not speak by itself on this link.
+    pub(crate) fn is_deaf_on(&self, link: LinkKey) -> bool {
+        *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) == Some(link)
+    }
+
+    /// How often its resources are read where it does not tell of their changes, if that is wanted.
+    pub(crate) fn polls_resources(&self) -> Option<Duration> {
+        self.plan.poll_interval.filter(|interval| !interval.is_zero())
+    }
+
+    /// It is asked to announce changes of its lists by this request.
+    pub(crate) fn listens_by(&self, request: u64) {
+        self.listen.store(request, Ordering::SeqCst);
+    }
+
+    /// Whether this is the request that asked it to.
+    pub(crate) fn is_listen(&self, request: u64) -> bool {
+        self.listen.load(Ordering::SeqCst) == request
+    }
+
     /// The lists whose changes nobody announces, so that they must be polled.
     fn unheard(&self, live: &LiveLink) -> Vec<ListKind> {
         let hello = &live.hello;
-        let deaf = *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) == Some(live.key);
+        let deaf = self.is_deaf_on(live.key);
         let covered = match hello.revision.era() {
             Era::Legacy if deaf => Topics::default(),
             Era::Legacy => promised(hello),

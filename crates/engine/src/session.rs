@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -35,6 +36,10 @@ pub struct Session {
     pub(crate) silent: AtomicBool,
     /// Whether the client has said that it is ready for notifications.
     pub(crate) initialized: AtomicBool,
+    /// Held while what it is owed is taken and handed to its transport.
+    pub(crate) delivering: Mutex<()>,
+    /// When it was last told that a resource changed.
+    pub(crate) last_update: Mutex<Option<Instant>>,
     /// What this session sees where it has connections of its own, and the shared state it was made with.
     pub(crate) own_view: tokio::sync::Mutex<Option<OwnView>>,
     /// Whether a connection of its own has said or shown that the view is old.
@@ -65,6 +70,12 @@ impl Session {
     /// Whose session it is.
     pub fn principal(&self) -> &str {
         &self.principal
+    }
+
+    /// What its client calls itself.
+    pub(crate) fn name(&self) -> Option<String> {
+        let info: Value = serde_json::from_slice(self.info.as_ref()?).ok()?;
+        info.get("name")?.as_str().map(str::to_owned)
     }
 
     pub(crate) fn is_initialized(&self) -> bool {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use tidings_hub::ledger::{Topic, Topics};
-use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
-use tidings_upstream::{CallEvent, CallStream, Hello, Outgoing};
-use tidings_wire::{Frame, Kind, RawId, request};
+use tidings_proto::{Era, ListKind, Method};
+use tidings_upstream::{CallEvent, CallStream, Hello};
+use tidings_wire::{Frame, Kind};
 
 use crate::dirty::Reason;
 use crate::gateway::Inner;
@@ -27,10 +27,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Opens the stream where the era has one and the server promises something.
-    pub(crate) fn open(gateway: &Arc<Inner>, live: &LiveLink) -> Self {
+    pub(crate) fn open(gateway: &Arc<Inner>, server: &Server, live: &LiveLink) -> Self {
         let promised = promised(&live.hello);
         let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
-        Self { stream: listens.then(|| listen(gateway, live, promised)), reopen: None, hopeless: !listens }
+        Self { stream: listens.then(|| listen(gateway, server, live, promised)), reopen: None, hopeless: !listens }
     }
 
     /// Whether there is a stream to hear from.
@@ -49,7 +49,7 @@ impl Signals {
                 let reopen = *self.reopen.get_or_insert_with(|| tokio::time::Instant::now() + REOPEN);
                 tokio::time::sleep_until(reopen).await;
                 self.reopen = None;
-                self.stream = Some(listen(gateway, live, promised(&live.hello)));
+                self.stream = Some(listen(gateway, server, live, promised(&live.hello)));
                 // Whatever changed in between was not heard.
                 server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
                 return;
@@ -74,22 +74,14 @@ impl Signals {
     }
 }
 
-fn listen(gateway: &Inner, live: &LiveLink, topics: Topics) -> CallStream {
+fn listen(gateway: &Inner, server: &Server, live: &LiveLink, topics: Topics) -> CallStream {
     let mut filter = Map::new();
     for topic in topics.iter() {
         filter.insert(topic.flag().to_owned(), true.into());
     }
-    let params = json!({
-        "_meta": {
-            meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-            meta::CLIENT_INFO: { "name": "tidings", "version": gateway.settings.version },
-            meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
-        },
-        "notifications": filter,
-    });
-    let id = gateway.core.mint();
-    let bytes = request(&RawId::from(id), Method::Listen.as_str(), Some(params.to_string().as_bytes()));
-    live.link.call(Outgoing { id, method: Method::Listen, bytes, name: None, params: Vec::new() })
+    let outgoing = gateway.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
+    server.listens_by(outgoing.id);
+    live.link.call(outgoing)
 }
 
 /// What a server says it announces.

@@ -42,6 +42,7 @@
 //! | its transport takes | [`take_dirty`], until it gives nothing |
 //! | it is gone, or its listen was closed | [`gone`] |
 //! | a server is connected, its link is lost, it is no longer configured | [`connected`], [`lost`], [`removed`] |
+//! | what a server said could not be heard for a while | [`missed`] |
 //! | a server's answer to a command | [`answered`], [`listening`], [`listen_ended`] |
 //! | a server's `resources/updated` | [`changed`] |
 //! | a content that was read | [`seen`] |
@@ -59,6 +60,7 @@
 //! [`connected`]: Subscriptions::connected
 //! [`lost`]: Subscriptions::lost
 //! [`removed`]: Subscriptions::removed
+//! [`missed`]: Subscriptions::missed
 //! [`answered`]: Subscriptions::answered
 //! [`listening`]: Subscriptions::listening
 //! [`listen_ended`]: Subscriptions::listen_ended

@@ -20,25 +20,53 @@ pub fn towards_modern_server() -> Value {
     json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
 }
 
+/// What a server behind the gateway offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Offered<'a> {
+    /// As it declared it.
+    pub capabilities: &'a Value,
+    /// Whether its resources are read from time to time where it does not tell of their changes.
+    pub polled: bool,
+}
+
+impl Offered<'_> {
+    fn can_be_followed(&self) -> bool {
+        self.polled || subscribes(self.capabilities)
+    }
+}
+
+/// Whether a server tells of changes of single resources.
+pub fn subscribes(capabilities: &Value) -> bool {
+    capabilities.get("resources").and_then(|resources| resources.get("subscribe")).and_then(Value::as_bool) == Some(true)
+}
+
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
-/// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask. `subscribe` is left out as long as the
-/// gateway itself does not honour it.
-pub fn for_client<'a>(servers: impl IntoIterator<Item = &'a Value>, revision: Revision, silent: bool) -> Value {
+/// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask.
+/// Changes of single resources are told if that of some server can be.
+pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, revision: Revision, silent: bool) -> Value {
     let mut out = Map::new();
+    let mut followed = false;
     for server in servers {
         for name in ["tools", "prompts", "resources", "logging", "completions"] {
-            if server.get(name).is_some_and(Value::is_object) {
+            if declares(server.capabilities, name) {
                 out.insert(name.to_owned(), declared(name, silent));
+                followed |= name == "resources" && server.can_be_followed();
             }
         }
+    }
+    if let Some(resources) = out.get_mut("resources").filter(|_| followed) {
+        resources["subscribe"] = true.into();
     }
     finish(out, revision)
 }
 
-/// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later.
+/// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later. Who can not be
+/// followed says so when somebody wants to.
 pub fn frozen(revision: Revision, silent: bool) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
-    finish(all.into_iter().map(|name| (name.to_owned(), declared(name, silent))).collect(), revision)
+    let mut out: Map<String, Value> = all.into_iter().map(|name| (name.to_owned(), declared(name, silent))).collect();
+    out["resources"]["subscribe"] = true.into();
+    finish(out, revision)
 }
 
 fn declared(name: &str, silent: bool) -> Value {

@@ -54,6 +54,16 @@ pub enum Refusal {
         /// The limit.
         seconds: u64,
     },
+    /// A resource whose changes can not be told.
+    #[error("resource {uri} of server \"{server}\" can not be followed: {reason}")]
+    NotFollowed {
+        /// As the client has it.
+        uri: String,
+        /// The server's configured name.
+        server: String,
+        /// Why.
+        reason: String,
+    },
     /// The client has too many calls in flight.
     #[error("too many requests in flight ({limit}); wait for one to finish")]
     TooMany {
@@ -76,6 +86,7 @@ impl Refusal {
             | Self::UnknownPrompt(_)
             | Self::UnknownResource(_)
             | Self::InvalidCursor
+            | Self::NotFollowed { .. }
             | Self::InvalidState(_) => code::INVALID_PARAMS,
             Self::InvalidRequest(_) => code::INVALID_REQUEST,
             Self::HeaderMismatch(_) => code::HEADER_MISMATCH,
@@ -89,7 +100,7 @@ impl Refusal {
     /// The error response.
     pub fn respond(&self, id: &RawId, era: Era) -> Bytes {
         let data = match self {
-            Self::UnknownResource(uri) => Some(format!("{{\"uri\":{}}}", encode_string(uri))),
+            Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => Some(format!("{{\"uri\":{}}}", encode_string(uri))),
             Self::UnsupportedVersion(asked) => {
                 let supported = Revision::MODERN;
                 Some(format!(r#"{{"supported":["{supported}"],"requested":{}}}"#, encode_string(asked)))

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, Transport};
-use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, ServerPlan, Settings, Source};
+use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
+
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
 use tidings_sources::watch::Hooks;
@@ -92,6 +93,7 @@ fn settings(config: &Config) -> Settings {
         },
         list_quiet: notifications.list_quiet,
         list_max_wait: notifications.list_max_wait,
+        resource_pace: Pace { quiet: notifications.resource_quiet, max_wait: notifications.resource_max_wait },
         poll_interval: notifications.poll_interval,
         announce_initially: notifications.initial == tidings_config::InitialTriplet::Once,
         silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),

@@ -9,6 +9,7 @@ use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
+use tidings_engine::Receipt;
 use tidings_wire::{Payload, RawId, error_response};
 
 /// A comment that keeps intermediaries from closing a quiet stream.
@@ -20,7 +21,13 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A whole JSON message.
 pub(super) fn json(status: u16, payload: Payload) -> Response<Body> {
-    let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0 }));
+    answer(status, payload, None)
+}
+
+/// A whole JSON message, and what waits for it to be written.
+pub(super) fn answer(status: u16, payload: Payload, receipt: Option<Receipt>) -> Response<Body> {
+    let handed = receipt.map(Handed::new);
+    let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0, _handed: handed }));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -53,6 +60,25 @@ struct Pieces {
     payload: Payload,
     next: usize,
     left: usize,
+    _handed: Option<Handed>,
+}
+
+/// Kept with an answer until it is written: then it is acknowledged, a moment later, since what follows comes on another
+/// stream.
+pub(super) struct Handed(Option<Receipt>);
+
+impl Handed {
+    pub(super) fn new(receipt: Receipt) -> Self {
+        Self(Some(receipt))
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if let Some(receipt) = self.0.take() {
+            receipt.after_a_moment();
+        }
+    }
 }
 
 impl http_body::Body for Pieces {

@@ -11,11 +11,11 @@ use tidings_engine::{Caller, ClientSink, Exchange, Reply, Session};
 use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind};
 
-use super::body;
+use super::body::{self, Handed};
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::sessions::{HttpSession, InUse};
-use crate::batch::{self, dispatch, legacy_method};
+use crate::batch::{self, Answers, dispatch, legacy_method};
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -73,8 +73,8 @@ impl Endpoint {
         };
         match first {
             Some(Reply::Answer(answer)) => {
-                underway.exchange = None;
-                body::json(200, answer.payload)
+                let receipt = underway.exchange.take().and_then(|mut exchange| exchange.take_receipt());
+                body::answer(200, answer.payload, receipt)
             }
             Some(Reply::Cancelled) | None => {
                 underway.exchange = None;
@@ -150,7 +150,13 @@ impl Endpoint {
         let standalone = Arc::clone(http.standalone());
         let push = move |message: Bytes| standalone.push(message);
         match batch::run(&self.gateway, session, parts, push).await {
-            Some(answers) => body::json(200, answers.into()),
+            Some(Answers { message, mut receipts }) => {
+                // The last one is as good as each: all are kept as long.
+                let last = receipts.pop();
+                let response = body::answer(200, message.into(), last);
+                receipts.into_iter().for_each(tidings_engine::Receipt::after_a_moment);
+                response
+            }
             None => body::empty(202),
         }
     }
@@ -176,7 +182,8 @@ impl Underway<'_> {
         let stream = self.http.new_stream();
         self.http.keep(&stream);
         if let Some(exchange) = self.exchange.take() {
-            let over = first.is_some_and(|reply| apply(reply, &stream));
+            let mut exchange = exchange;
+            let over = first.is_some_and(|reply| apply(reply, &mut exchange, &stream));
             if !over {
                 tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
             }
@@ -194,21 +201,26 @@ impl Drop for Underway<'_> {
 }
 
 async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) {
-    while !apply(exchange.next().await, &stream) {}
+    loop {
+        let reply = exchange.next().await;
+        if apply(reply, &mut exchange, &stream) {
+            return;
+        }
+    }
 }
 
 /// Puts a reply on the stream; says whether it was the last.
-fn apply(reply: Reply, stream: &ReplyStream) -> bool {
+fn apply(reply: Reply, exchange: &mut Exchange, stream: &ReplyStream) -> bool {
     match reply {
         Reply::Opened => {}
         Reply::Message(message) => stream.push(message),
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {
-            stream.finish(Some(answer.payload));
+            stream.finish(Some(answer.payload), exchange.take_receipt().map(Handed::new));
             return true;
         }
         Reply::Cancelled => {
-            stream.finish(None);
+            stream.finish(None, None);
             return true;
         }
     }

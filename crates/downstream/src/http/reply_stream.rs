@@ -11,7 +11,7 @@ use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::body::{KEEP_ALIVE, QUIET};
+use super::body::{Handed, KEEP_ALIVE, QUIET};
 
 /// How much is kept for a client that is away or slow. Beyond it the oldest notifications go; the answer stays.
 const EVENTS: usize = 1_000;
@@ -40,9 +40,17 @@ struct State {
     interrupted: Option<Duration>,
     over: bool,
     delivered: bool,
+    /// What waits for the answer to be written.
+    handed: Option<Handed>,
 }
 
 impl State {
+    /// The event with this number or the first that is kept after it, and its place.
+    fn waits_at(&self, next: u64) -> Option<(usize, Payload)> {
+        let place = usize::try_from(next.max(self.first) - self.first).ok()?;
+        Some((place, self.events.get(place)?.clone()))
+    }
+
     fn keep(&mut self, message: Payload) {
         self.bytes += message.len();
         self.events.push_back(message);
@@ -69,9 +77,12 @@ impl ReplyStream {
     }
 
     /// Ends the stream, with the answer if there is one.
-    pub(super) fn finish(&self, answer: Option<Payload>) {
+    pub(super) fn finish(&self, answer: Option<Payload>, handed: Option<Handed>) {
         match answer {
-            Some(answer) => self.add(answer, true),
+            Some(answer) => {
+                self.lock().handed = handed;
+                self.add(answer, true);
+            }
             None => {
                 self.lock().over = true;
                 self.changed.notify_waiters();
@@ -124,7 +135,7 @@ impl ReplyStream {
         let next = after.unwrap_or(state.carried);
         drop(state);
         self.changed.notify_waiters();
-        let cursor = Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, closing };
+        let cursor = Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, handed: None, closing };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }
@@ -136,6 +147,8 @@ struct Cursor {
     prime: bool,
     ended: bool,
     owed: Option<Owed>,
+    /// Dropped with the connection that carried the answer, at its end.
+    handed: Option<Handed>,
     closing: CancellationToken,
 }
 
@@ -171,7 +184,9 @@ impl Cursor {
     /// The next event, if there is one for this reader.
     fn look(&mut self) -> Option<Bytes> {
         let is_newest = || self.stream.readers.load(Ordering::SeqCst) == self.reader;
-        let owed = self.owed.as_ref().filter(|_| is_newest()).map(|take| take()).unwrap_or_default();
+        // What is owed is taken when nothing else waits: what a slow reader is owed does not pile up here.
+        let is_idle = || self.stream.lock().waits_at(self.next).is_none();
+        let owed = self.owed.as_ref().filter(|_| is_newest() && is_idle()).map(|take| take()).unwrap_or_default();
         let mut state = self.stream.lock();
         let newest = is_newest();
         if !newest && !owed.is_empty() {
@@ -183,12 +198,12 @@ impl Cursor {
             state.keep(message.into());
         }
         self.next = self.next.max(state.first);
-        let waiting = usize::try_from(self.next - state.first).ok()?;
-        if newest && let Some(data) = state.events.get(waiting).cloned() {
+        if newest && let Some((waiting, data)) = state.waits_at(self.next) {
             self.next += 1;
             state.carried = state.carried.max(self.next);
             if state.over && waiting + 1 == state.events.len() {
                 state.delivered = true;
+                self.handed = state.handed.take();
                 self.ended = true;
             }
             drop(state);

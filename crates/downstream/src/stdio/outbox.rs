@@ -1,13 +1,16 @@
 //! Lines on their way to standard output.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::BytesMut;
+use tidings_engine::ClientSink;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 /// Above this, input is not read: what is in flight may still be answered.
 const FULL: usize = 16 << 20;
+/// Above this, nobody is told of changes: they are told later, as one.
+const ENOUGH: usize = 64 << 10;
 /// Above this, what nobody asked for is dropped.
 const DROP: usize = 4 << 20;
 
@@ -16,10 +19,14 @@ pub(super) struct Outbox {
     state: Mutex<State>,
     filled: Notify,
     emptied: Notify,
+    /// Who is owed something when there is room again.
+    news: OnceLock<Weak<dyn ClientSink>>,
 }
 
 #[derive(Default)]
 struct State {
+    /// Somebody found no room.
+    is_wanted: bool,
     waiting: BytesMut,
     closed: bool,
     /// The reader is gone: nothing can be written any more.
@@ -51,6 +58,26 @@ impl Outbox {
             self.push(&tidings_wire::one_line(line));
         } else {
             tracing::warn!("the client does not read; a message was dropped");
+        }
+    }
+
+    /// Who is woken when there is room again.
+    pub(super) fn serve(&self, news: Weak<dyn ClientSink>) {
+        let _ = self.news.set(news);
+    }
+
+    /// Whether a client that reads may be told of changes. If not, it is woken when it has read.
+    pub(super) fn has_room_for_news(&self) -> bool {
+        let mut state = self.lock();
+        let has_room = state.waiting.len() < ENOUGH && !state.broken;
+        state.is_wanted |= !has_room;
+        has_room
+    }
+
+    fn wake_news(&self) {
+        let is_wanted = std::mem::take(&mut self.lock().is_wanted);
+        if let Some(news) = self.news.get().and_then(Weak::upgrade).filter(|_| is_wanted) {
+            news.wake();
         }
     }
 
@@ -92,6 +119,7 @@ pub(super) async fn write(outbox: Arc<Outbox>, mut output: impl AsyncWrite + Unp
         let broken = output.write_all(&bytes).await.is_err() || output.flush().await.is_err();
         outbox.lock().broken = broken;
         outbox.emptied.notify_waiters();
+        outbox.wake_news();
         if broken {
             return;
         }

@@ -3,6 +3,7 @@
 use super::command::Address;
 use super::resource::{Gate, State};
 use super::{ResourceId, Subscriptions};
+use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// How a resource stands with its server.
@@ -75,6 +76,18 @@ impl Subscriptions {
             let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting);
             seat.map(|_| &resource.address)
         })
+    }
+
+    /// Whether a client follows a resource, or has asked to.
+    pub fn is_followed_by(&self, address: &Address, follower: FollowerId) -> bool {
+        let id = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri));
+        id.and_then(|id| self.resources.get(id)).is_some_and(|resource| resource.seats.contains_key(&follower))
+    }
+
+    /// Whether anybody follows a resource of a server.
+    pub fn has_followers(&self, server: ServerId) -> bool {
+        let ids = self.servers.get(&server).into_iter().flat_map(|server| server.by_uri.values());
+        ids.filter_map(|id| self.resources.get(id)).any(|resource| !resource.seats.is_empty())
     }
 
     /// How many followers there are, counted once for each resource.

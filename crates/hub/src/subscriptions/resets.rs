@@ -28,6 +28,19 @@ impl Subscriptions {
         self.finish(now)
     }
 
+    /// What a server said for a while could not be heard, though its link held: its subscriptions stand, and the contents
+    /// decide whether something is owed.
+    pub fn missed(&mut self, server: ServerId, now: Instant) -> Commands {
+        for id in self.resources_of(server) {
+            let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == State::Active) else {
+                continue;
+            };
+            resource.begin_gap();
+            self.after_gap(id, now);
+        }
+        self.finish(now)
+    }
+
     /// A server is no longer configured. Nobody can be unsubscribed by us, so its followers are told once that something
     /// changed, and find out by reading.
     pub fn removed(&mut self, server: ServerId, now: Instant) -> Commands {

@@ -1,0 +1,25 @@
+//! Requests that the gateway makes of a server in its own name.
+
+use serde_json::{Value, json};
+use tidings_proto::{Era, Method, Revision, capabilities, meta};
+use tidings_upstream::{Hello, Outgoing};
+use tidings_wire::{RawId, request};
+
+use crate::gateway::Inner;
+
+impl Inner {
+    /// A request with a new id, with what the server's era wants in every request.
+    pub(crate) fn own_request(&self, hello: &Hello, method: Method, mut params: Value) -> Outgoing {
+        let name = method.name_param().and_then(|member| params[member].as_str().map(str::to_owned));
+        if hello.revision.era() == Era::Modern {
+            params["_meta"] = json!({
+                meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+                meta::CLIENT_INFO: { "name": "tidings", "version": self.settings.version },
+                meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
+            });
+        }
+        let id = self.core.mint();
+        let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));
+        Outgoing { id, method, bytes, name, params: Vec::new() }
+    }
+}

@@ -1,0 +1,151 @@
+//! Who follows which resource: drives [`tidings_hub::subscriptions`].
+//!
+//! One lock holds the machine and what is needed to carry out its commands. They are carried out before the lock is let go,
+//! so servers are asked in the order that the machine decided; only bells ring afterwards, since whoever hears one takes
+//! what it is owed at once, and needs the lock.
+//!
+//! A server of the machine is a *place*: the link that everybody shares, or the link that one session has to a server for
+//! itself (`places.rs`).
+
+mod clients;
+mod errands;
+mod listens;
+mod places;
+mod show;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidings_hub::ledger::FollowerId;
+use tidings_hub::subscriptions::{Address, Command, Commands, Pace, RequestId, Settings, Subscriptions, Ticket, Uri};
+use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::gateway::Inner;
+pub(crate) use clients::{Decision, Named};
+pub use clients::Receipt;
+use clients::Who;
+use listens::OpenListen;
+use places::Place;
+pub use show::{FollowedResource, Follower};
+
+/// The table of subscriptions, and the bell for its clock.
+pub(crate) struct Following {
+    table: Mutex<Table>,
+    /// Rings when the next deadline is another one.
+    rearmed: Notify,
+}
+
+pub(crate) struct Table {
+    pub(crate) machine: Subscriptions,
+    /// The deadline that the clock waits for.
+    armed: Option<Instant>,
+    requests: u64,
+    /// Clients that wait for an answer. Bounded by their requests.
+    waiting: HashMap<RequestId, oneshot::Sender<Decision>>,
+    /// The links that are up.
+    places: HashMap<ServerId, Place>,
+    by_link: HashMap<LinkKey, ServerId>,
+    /// Sessions with links of their own, as far as they follow something over them.
+    own: HashMap<(ClientKey, ServerId), ServerId>,
+    next_own: u32,
+    listens: HashMap<Ticket, OpenListen>,
+    polls: HashMap<Address, CancellationToken>,
+    /// Who follows, and where their spelling of a URI is not the usual one.
+    who: HashMap<FollowerId, Who>,
+}
+
+impl Following {
+    /// For so many servers.
+    pub(crate) fn new(pace: Pace, servers: usize) -> Self {
+        let table = Table {
+            machine: Subscriptions::new(Settings { pace, ..Settings::default() }),
+            armed: None,
+            requests: 0,
+            waiting: HashMap::new(),
+            places: HashMap::new(),
+            by_link: HashMap::new(),
+            own: HashMap::new(),
+            next_own: u32::try_from(servers).unwrap_or(u32::MAX),
+            listens: HashMap::new(),
+            polls: HashMap::new(),
+            who: HashMap::new(),
+        };
+        Self { table: Mutex::new(table), rearmed: Notify::new() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Something happened: the machine is told, and what it wants is done.
+    pub(crate) fn follow(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> Commands) {
+        let awake: Vec<FollowerId> = {
+            let mut table = self.following.lock();
+            let commands = event(&mut table, Instant::now());
+            let awake = commands.into_iter().filter_map(|command| self.carry_out(&mut table, command)).collect();
+            let next = table.machine.next_deadline();
+            if std::mem::replace(&mut table.armed, next) != next {
+                self.following.rearmed.notify_one();
+            }
+            awake
+        };
+        for follower in awake {
+            self.ring(follower);
+        }
+    }
+
+    /// Keeps the machine's time until the gateway ends.
+    pub(crate) async fn keep_time(self: Arc<Self>) {
+        loop {
+            let armed = self.following.lock().armed;
+            let due = async {
+                match armed {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.follow(|table, now| table.machine.on_time(now)),
+                () = self.following.rearmed.notified() => {}
+                () = self.stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Gives back who is to be woken.
+    fn carry_out(self: &Arc<Self>, table: &mut Table, command: Command) -> Option<FollowerId> {
+        match command {
+            Command::Subscribe { ticket, address } => self.send_subscribe(table, ticket, &address),
+            Command::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
+            Command::Read { ticket, address } => self.send_read(table, ticket, &address),
+            Command::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
+            Command::Close { ticket, .. } => table.close_listen(ticket),
+            Command::Poll(address) => self.begin_poll(table, address),
+            Command::StopPolling(address) => {
+                if let Some(poll) = table.polls.remove(&address) {
+                    poll.cancel();
+                }
+            }
+            Command::Reply(request) => table.decide(request, Decision::Agreed),
+            Command::Refuse { request, refusal } => table.decide(request, Decision::Refused(refusal)),
+            Command::Acknowledge { request, honoured, .. } => table.decide(request, Decision::Honoured(honoured)),
+            Command::Wake(follower) => return Some(follower),
+        }
+        None
+    }
+
+    /// A server says over a link that a resource changed.
+    pub(crate) fn resource_changed(self: &Arc<Self>, link: LinkKey, uri: &str) {
+        let uri = Uri::from(uri);
+        self.follow(|table, now| match table.by_link.get(&link) {
+            Some(place) => table.machine.changed(*place, &uri, now),
+            // Nothing is followed over this link.
+            None => Commands::new(),
+        });
+    }
+}

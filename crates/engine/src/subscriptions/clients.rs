@@ -1,0 +1,238 @@
+//! What clients want: to follow, to be told, to be told no more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidings_hub::ledger::FollowerId;
+use tidings_hub::subscriptions::{Address, Commands, Refusal as HubRefusal, RequestId, Target, Uri};
+use tidings_proto::Era;
+use tokio::sync::oneshot;
+
+use super::{Inner, Table};
+use crate::session::Session;
+
+/// How many resources a client is told of at a time.
+const AT_ONCE: usize = 64;
+/// Between two streams there is no order: what must come first on one of them gets a head start on the other.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// How a request of a client was decided.
+pub(crate) enum Decision {
+    Agreed,
+    Refused(HubRefusal),
+    Honoured(Vec<Address>),
+}
+
+/// One who follows.
+pub(super) struct Who {
+    pub(super) era: Era,
+    /// What it calls itself.
+    pub(super) name: Option<Arc<str>>,
+    /// URIs that it spells in its own way.
+    spelled: HashMap<Address, Uri>,
+}
+
+/// A resource that a client names.
+pub(crate) struct Named {
+    pub(crate) address: Address,
+    /// As the client spells it.
+    pub(crate) uri: String,
+}
+
+/// A request to follow that is not answered yet. Dropping it withdraws it.
+pub(crate) struct Asked {
+    gateway: Arc<Inner>,
+    request: RequestId,
+    decision: oneshot::Receiver<Decision>,
+    answered: bool,
+}
+
+/// An answer on its way to a client. What changes is told when this is dropped: it must be kept until the transport has
+/// the answer.
+pub struct Receipt {
+    gateway: Arc<Inner>,
+    request: RequestId,
+}
+
+impl Receipt {
+    /// The answer was written to one stream, and what changes is told on another: it follows after a moment.
+    pub fn after_a_moment(self) {
+        let gateway = Arc::clone(&self.gateway);
+        let stop = gateway.stop.clone();
+        gateway.spawn(async move {
+            stop.run_until_cancelled(tokio::time::sleep(HEAD_START)).await;
+            drop(self);
+        });
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let request = self.request;
+        self.gateway.follow(|table, now| table.machine.acked(request, now));
+    }
+}
+
+impl Asked {
+    /// Waits for the decision. The machine makes one in any case, in time.
+    pub(crate) async fn decision(&mut self) -> Decision {
+        let decision = (&mut self.decision).await;
+        decision.unwrap_or(Decision::Refused(HubRefusal::Removed))
+    }
+
+    /// The request is answered now.
+    pub(crate) fn receipt(mut self) -> Receipt {
+        self.answered = true;
+        Receipt { gateway: Arc::clone(&self.gateway), request: self.request }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let request = self.request;
+        self.gateway.follow(|table, now| {
+            table.waiting.remove(&request);
+            let mut commands = table.machine.cancel(request, now);
+            // It may have been answered a moment ago: then it holds, and nothing may be held back for ever.
+            commands.extend(table.machine.acked(request, now));
+            commands
+        });
+    }
+}
+
+impl Table {
+    pub(super) fn decide(&mut self, request: RequestId, decision: Decision) {
+        if let Some(waiting) = self.waiting.remove(&request) {
+            // Who does not wait any more has withdrawn.
+            let _ = waiting.send(decision);
+        }
+    }
+
+    fn new_request(&mut self) -> (RequestId, oneshot::Receiver<Decision>) {
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        let (decide, decision) = oneshot::channel();
+        self.waiting.insert(request, decide);
+        (request, decision)
+    }
+
+    fn know(&mut self, gateway: &Inner, follower: FollowerId, era: Era, name: Option<&str>, named: &[Named]) {
+        let usual = |table: &Self, named: &Named| {
+            let server = gateway.server_at(table, named.address.server);
+            server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
+        };
+        let strange = named.iter().filter(|named| !usual(self, named));
+        let strange: Vec<(Address, Uri)> =
+            strange.map(|named| (named.address.clone(), named.uri.as_str().into())).collect();
+        let who = self.who.entry(follower);
+        let who = who.or_insert_with(|| Who { era, name: name.map(Arc::from), spelled: HashMap::new() });
+        who.spelled.extend(strange);
+    }
+
+    /// A URI as a client knows it.
+    pub(super) fn shown(&self, gateway: &Inner, follower: FollowerId, address: &Address) -> Option<String> {
+        if let Some(uri) = self.who.get(&follower).and_then(|who| who.spelled.get(address)) {
+            return Some(uri.to_string());
+        }
+        Some(gateway.server_at(self, address.server)?.uris.outward(&address.uri))
+    }
+}
+
+fn target(address: &Address) -> Target {
+    Target { address: address.clone(), pace: None }
+}
+
+impl Inner {
+    /// A session wants to follow a resource. `None` when the session is over.
+    pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: Named) -> Option<Asked> {
+        let follower = FollowerId(session.key.0);
+        let mut asked = None;
+        self.follow(|table, now| {
+            // Behind the lock: a session that ends later takes this with it.
+            if !self.sessions().contains_key(&session.key) {
+                return Commands::new();
+            }
+            table.know(self, follower, Era::Legacy, session.name().as_deref(), std::slice::from_ref(&named));
+            let (request, decision) = table.new_request();
+            asked = Some((request, decision));
+            table.machine.subscribe(follower, request, &target(&named.address), now)
+        });
+        let (request, decision) = asked?;
+        Some(Asked { gateway: Arc::clone(self), request, decision, answered: false })
+    }
+
+    /// A listen wants to follow resources.
+    pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
+        let mut asked = None;
+        self.follow(|table, now| {
+            table.know(self, follower, Era::Modern, name, named);
+            let (request, decision) = table.new_request();
+            asked = Some((request, decision));
+            let targets: Vec<Target> = named.iter().map(|named| target(&named.address)).collect();
+            table.machine.listen(follower, request, &targets, now)
+        });
+        let (request, decision) = asked.unwrap_or_else(|| (RequestId(0), oneshot::channel().1));
+        Asked { gateway: Arc::clone(self), request, decision, answered: false }
+    }
+
+    /// The resource of this name that a session follows, wherever the name leads now.
+    pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<Address> {
+        let follower = FollowerId(session.key.0);
+        let table = self.following.lock();
+        let places = self.servers.iter().map(|server| (server.id, server));
+        let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
+        let own = own.filter_map(|((_, server), place)| Some((*place, self.server(*server)?)));
+        let mut addresses =
+            places.chain(own).filter_map(|(id, at)| Some(Address { server: id, uri: at.uris.inward(uri)?.into() }));
+        addresses.find(|address| table.machine.is_followed_by(address, follower))
+    }
+
+    /// A session follows a resource no longer. When this returns, everything it was told of it is with its transport.
+    pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &Address) {
+        let follower = FollowerId(session.key.0);
+        self.follow(|table, now| {
+            if let Some(who) = table.who.get_mut(&follower) {
+                who.spelled.remove(address);
+            }
+            table.machine.unsubscribe(follower, address, now)
+        });
+        let last = {
+            // Whoever took something before is done when this is free.
+            let _delivered = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+            *session.last_update.lock().unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// A client is gone, or has ended its listen.
+    pub(crate) fn follows_no_more(self: &Arc<Self>, follower: FollowerId) {
+        self.follow(|table, now| {
+            table.who.remove(&follower);
+            table.machine.gone(follower, now)
+        });
+    }
+
+    /// As [`Self::follows_no_more`], with the links that the session has for itself.
+    pub(crate) fn session_follows_no_more(self: &Arc<Self>, session: &Session) {
+        self.follows_no_more(FollowerId(session.key.0));
+        self.following.lock().own.retain(|(client, _), _| *client != session.key);
+    }
+
+    /// The resources that a client is to be told of, as it knows them. They count as told. More may be left.
+    pub(crate) fn take_updates(&self, follower: FollowerId, era: Era) -> Vec<String> {
+        let mut table = self.following.lock();
+        let notices = table.machine.take_dirty(follower, AT_ONCE);
+        let now = Instant::now();
+        let shown = notices.into_iter().filter_map(|notice| {
+            self.meters.updated(era, notice.since, now);
+            table.shown(self, follower, &Address { server: notice.server, uri: notice.uri })
+        });
+        shown.collect()
+    }
+}

@@ -1,0 +1,160 @@
+//! What is asked of servers for those who follow: to be told, to be told no more, and what there is to read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tidings_hub::subscriptions::{Address, Answer, Commands, Refusal, Ticket};
+use tidings_proto::Method;
+use tidings_upstream::{CallEvent, CallStream, LinkError};
+use tidings_wire::{Digest, Frame, Kind, digest, get};
+use tokio_util::sync::CancellationToken;
+
+use super::places::Place;
+use super::{Inner, Table};
+use crate::plan::Isolation;
+use crate::server::{LiveLink, Server};
+
+/// How long a server may take. The machine has the same patience.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Inner {
+    pub(super) fn send_subscribe(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
+        self.send(table, Method::ResourcesSubscribe, ticket, address, done);
+    }
+
+    pub(super) fn send_unsubscribe(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
+        self.send(table, Method::ResourcesUnsubscribe, ticket, address, done);
+    }
+
+    pub(super) fn send_read(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
+        self.send(table, Method::ResourcesRead, ticket, address, content);
+    }
+
+    /// Sends now, and tells the machine when it is answered. So many at a time as the machine allows.
+    fn send(
+        self: &Arc<Self>,
+        table: &Table,
+        method: Method,
+        ticket: Ticket,
+        address: &Address,
+        read: fn(&Frame) -> Answer,
+    ) {
+        // Without a link the machine hears of its loss.
+        let Some(place) = table.places.get(&address.server).cloned() else { return };
+        let sent = self.begin(&place, method, &address.uri);
+        let gateway = Arc::clone(self);
+        self.spawn(async move {
+            let Some(answer) = gateway.answer_of(&place, sent).await else { return };
+            let answer = answer.map_or(Answer::Failed(Refusal::TimedOut), |frame| read(&frame));
+            gateway.follow(|table, now| table.machine.answered(ticket, &answer, now));
+        });
+    }
+
+    fn begin(&self, place: &Place, method: Method, uri: &str) -> (u64, CallStream) {
+        let outgoing = self.own_request(&place.live.hello, method, json!({ "uri": uri }));
+        (outgoing.id, place.live.link.call(outgoing))
+    }
+
+    /// What a server answers; `None` when the gateway ends.
+    async fn answer_of(
+        self: &Arc<Self>,
+        place: &Place,
+        (id, mut events): (u64, CallStream),
+    ) -> Option<Result<Frame, LinkError>> {
+        let answer = async {
+            loop {
+                match events.next().await {
+                    // Over HTTP a change may come before the answer, on its stream.
+                    CallEvent::Message(frame) => self.pass_on(place, frame),
+                    CallEvent::Response(frame) => return Ok(frame),
+                    CallEvent::Failed(error) => return Err(error),
+                    CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
+                }
+            }
+        };
+        let answer = self.stop.run_until_cancelled(tokio::time::timeout(PATIENCE, answer)).await?;
+        Some(answer.unwrap_or_else(|_| {
+            place.live.link.cancel(id, Some("timed out"));
+            Err(LinkError::Lost)
+        }))
+    }
+
+    pub(super) fn pass_on(self: &Arc<Self>, place: &Place, frame: Frame) {
+        self.unowned(&place.server, place.live.key, &place.live.link, None, frame);
+    }
+
+    /// Reads a resource from time to time: its server does not tell of its changes, and may be asked.
+    pub(super) fn begin_poll(self: &Arc<Self>, table: &mut Table, address: Address) {
+        let Some(place) = table.places.get(&address.server).cloned() else { return };
+        let Some(interval) = place.server.polls_resources() else { return };
+        tracing::info!(
+            server = %place.server.plan.name, uri = %address.uri, seconds = interval.as_secs_f64(),
+            "the server does not tell of changes: read from time to time"
+        );
+        let end = CancellationToken::new();
+        let gateway = Arc::clone(self);
+        if let Some(before) = table.polls.insert(address.clone(), end.clone()) {
+            before.cancel();
+        }
+        self.spawn(async move {
+            let polling = async {
+                loop {
+                    tokio::time::sleep(interval).await;
+                    let sent = gateway.begin(&place, Method::ResourcesRead, &address.uri);
+                    let Some(answer) = gateway.answer_of(&place, sent).await else { return };
+                    if let Ok(Answer::Content(found)) = answer.map(|frame| content(&frame)) {
+                        gateway.follow(|table, now| match table.polls.contains_key(&address) {
+                            true => table.machine.seen(&address, found, now),
+                            false => Commands::new(),
+                        });
+                    }
+                }
+            };
+            tokio::select! {
+                () = polling => {}
+                () = end.cancelled() => {}
+                () = gateway.stop.cancelled() => {}
+            }
+        });
+    }
+
+    /// A client has read a resource: what it says is remembered, for the time after a gap.
+    pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
+        let Answer::Content(found) = content(frame) else { return };
+        self.follow(|table, now| {
+            let shared = (server.plan.isolation != Isolation::Session).then_some(server.id);
+            match table.by_link.get(&live.key).copied().or(shared) {
+                Some(server) => table.machine.seen(&Address { server, uri: uri.into() }, found, now),
+                None => Commands::new(),
+            }
+        });
+    }
+}
+
+fn done(frame: &Frame) -> Answer {
+    match refusal(frame) {
+        Some(refusal) => Answer::Failed(refusal),
+        None => Answer::Done,
+    }
+}
+
+fn content(frame: &Frame) -> Answer {
+    match content_digest(frame) {
+        Some(found) => Answer::Content(found),
+        None => Answer::Failed(refusal(frame).unwrap_or(Refusal::NotHonoured)),
+    }
+}
+
+/// The hash of what a resource has to read; of nothing else in the answer, such as how long it is fresh.
+fn content_digest(frame: &Frame) -> Option<Digest> {
+    let result = frame.outcome().filter(|_| frame.kind() == Kind::Response)?;
+    let contents = get(frame.bytes(), result, "contents")?;
+    Some(digest(frame.bytes(), contents))
+}
+
+/// The error of a server, if it is one.
+pub(super) fn refusal(frame: &Frame) -> Option<Refusal> {
+    let error = frame.outcome().filter(|_| frame.kind() == Kind::Error)?;
+    Some(Refusal::ByServer(bytes::Bytes::copy_from_slice(frame.raw(error))))
+}

@@ -1,0 +1,101 @@
+//! The listen of a modern server: one stream for all its resources that somebody follows. The stream for lists is another
+//! one (`signals.rs`), so that neither has to be opened again for the other.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tidings_hub::ServerId;
+use tidings_hub::subscriptions::{Commands, Refusal, Ticket, Uri};
+use tidings_proto::{Method, meta};
+use tidings_upstream::{CallEvent, CallStream, SharedLink};
+use tidings_wire::{Frame, RawId, elements, string_at};
+use tokio_util::sync::CancellationToken;
+
+use super::errands::refusal;
+use super::places::Place;
+use super::{Inner, Table};
+use crate::server::Server;
+
+/// A stream to a server, acknowledged or not.
+pub(super) struct OpenListen {
+    /// The request's id, which acknowledgements on a pipe name.
+    id: u64,
+    pub(super) place: ServerId,
+    link: SharedLink,
+    pub(super) end: CancellationToken,
+}
+
+impl Table {
+    pub(super) fn close_listen(&mut self, ticket: Ticket) {
+        if let Some(listen) = self.listens.remove(&ticket) {
+            listen.end.cancel();
+            listen.link.cancel(listen.id, None);
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn open_listen(self: &Arc<Self>, table: &mut Table, ticket: Ticket, server: ServerId, uris: &[Uri]) {
+        let Some(place) = table.places.get(&server).cloned() else { return };
+        let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
+        let params = json!({ "notifications": { "resourceSubscriptions": uris } });
+        let outgoing = self.own_request(&place.live.hello, Method::Listen, params);
+        let (id, end) = (outgoing.id, CancellationToken::new());
+        let events = place.live.link.call(outgoing);
+        let link = Arc::clone(&place.live.link);
+        table.listens.insert(ticket, OpenListen { id, place: server, link, end: end.clone() });
+        let gateway = Arc::clone(self);
+        self.spawn(async move {
+            tokio::select! {
+                () = gateway.hear(ticket, &place, events) => {}
+                () = end.cancelled() => {}
+                () = gateway.stop.cancelled() => {}
+            }
+        });
+    }
+
+    async fn hear(self: &Arc<Self>, ticket: Ticket, place: &Place, mut events: CallStream) {
+        let why = loop {
+            match events.next().await {
+                CallEvent::Message(frame) if is_acknowledgement(&frame) => self.heard_acknowledgement(ticket, &frame),
+                CallEvent::Message(frame) => self.pass_on(place, frame),
+                CallEvent::Response(frame) => break refusal(&frame).unwrap_or(Refusal::NotHonoured),
+                CallEvent::Failed(_) => break Refusal::TimedOut,
+                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
+            }
+        };
+        self.follow(|table, now| match table.listens.remove(&ticket) {
+            Some(_) => table.machine.listen_ended(ticket, &why, now),
+            None => Commands::new(),
+        });
+    }
+
+    fn heard_acknowledgement(self: &Arc<Self>, ticket: Ticket, frame: &Frame) {
+        let honoured = resources(frame);
+        self.follow(|table, now| table.machine.listening(ticket, honoured, now));
+    }
+
+    /// An acknowledgement on a pipe, where all streams share one channel. Tells whether it is none for lists.
+    pub(crate) fn take_acknowledgement(self: &Arc<Self>, server: &Server, frame: &Frame) -> bool {
+        let id = frame.param(&["_meta", meta::SUBSCRIPTION_ID]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
+        let Some(id) = id.filter(|id| !server.is_listen(*id)) else { return false };
+        let ticket = {
+            let table = self.following.lock();
+            table.listens.iter().find(|(_, listen)| listen.id == id).map(|(ticket, _)| *ticket)
+        };
+        if let Some(ticket) = ticket {
+            self.heard_acknowledgement(ticket, frame);
+        }
+        true
+    }
+}
+
+fn is_acknowledgement(frame: &Frame) -> bool {
+    frame.method() == "notifications/subscriptions/acknowledged"
+}
+
+/// The resources that a filter names.
+pub(super) fn resources(frame: &Frame) -> Vec<Uri> {
+    let Some(list) = frame.param(&["notifications", "resourceSubscriptions"]) else { return Vec::new() };
+    elements(frame.bytes(), list).filter_map(|at| Some(Uri::from(&*string_at(frame.bytes(), at)?))).collect()
+}

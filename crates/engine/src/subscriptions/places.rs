@@ -1,0 +1,164 @@
+//! The links over which resources are followed: those that everybody shares, and those of one session.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidings_hub::subscriptions::{Commands, Upstream};
+use tidings_hub::{LinkKey, ServerId};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, capabilities};
+
+use super::Table;
+use crate::gateway::Inner;
+use crate::plan::Isolation;
+use crate::server::{LiveLink, Server};
+use crate::session::Session;
+
+/// How long to wait before the lost link of a session is made again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A link over which resources are followed.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) server: Arc<Server>,
+    pub(super) live: LiveLink,
+    /// The session that has it for itself.
+    own: Option<Weak<Session>>,
+}
+
+impl Table {
+    /// Takes a link out; gives its place.
+    fn leave(&mut self, link: LinkKey) -> Option<(ServerId, Place)> {
+        let id = self.by_link.remove(&link)?;
+        let place = self.places.remove(&id)?;
+        for listen in self.listens.values().filter(|listen| listen.place == id) {
+            listen.end.cancel();
+        }
+        self.listens.retain(|_, listen| listen.place != id);
+        Some((id, place))
+    }
+}
+
+impl Inner {
+    /// The shared link of a server is up: what is followed is subscribed.
+    pub(crate) fn can_follow(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink) {
+        self.enter(server.id, Place { server: Arc::clone(server), live: live.clone(), own: None });
+    }
+
+    fn enter(self: &Arc<Self>, id: ServerId, place: Place) {
+        let poll = place.server.polls_resources().is_some();
+        let upstream = upstream_of(&place);
+        self.follow(|table, now| {
+            if let Some(before) = table.places.insert(id, place.clone()) {
+                table.by_link.remove(&before.live.key);
+            }
+            table.by_link.insert(place.live.key, id);
+            table.machine.connected(id, upstream, poll, now)
+        });
+    }
+
+    /// A link is gone.
+    pub(crate) fn lost_for_followers(self: &Arc<Self>, link: LinkKey) {
+        let mut again = None;
+        self.follow(|table, now| {
+            let Some((id, place)) = table.leave(link) else { return Commands::new() };
+            let commands = table.machine.lost(id, now);
+            if table.machine.has_followers(id) {
+                again = place.own.map(|session| (session, place.server));
+            }
+            commands
+        });
+        if let Some((session, server)) = again {
+            self.follow_again(session, server);
+        }
+    }
+
+    /// A session follows something over a link of its own that was lost: nobody else will make a new one.
+    fn follow_again(self: &Arc<Self>, session: Weak<Session>, server: Arc<Server>) {
+        let gateway = Arc::clone(self);
+        self.spawn(async move {
+            let again = async {
+                loop {
+                    tokio::time::sleep(RETRY).await;
+                    let Some(session) = session.upgrade().filter(|s| gateway.sessions().contains_key(&s.key)) else {
+                        return;
+                    };
+                    if gateway.place_for(&session, &server).await.is_ok() {
+                        return;
+                    }
+                }
+            };
+            gateway.stop.run_until_cancelled(again).await;
+        });
+    }
+
+    /// What a server said over a link may not have been heard until now.
+    pub(crate) fn heard_again(self: &Arc<Self>, link: LinkKey) {
+        self.follow(|table, now| match table.by_link.get(&link) {
+            Some(place) => table.machine.missed(*place, now),
+            None => Commands::new(),
+        });
+    }
+
+    /// A server can not say anything by itself on its link: nothing can be followed there, but by polling.
+    pub(crate) fn deaf_for_followers(self: &Arc<Self>, link: LinkKey) {
+        self.follow(|table, now| {
+            let Some(id) = table.by_link.get(&link).copied() else { return Commands::new() };
+            let poll = table.places.get(&id).is_some_and(|place| place.server.polls_resources().is_some());
+            table.machine.connected(id, Upstream::Unable, poll, now)
+        });
+    }
+
+    /// Where a session follows the resources of a server: where its reads go.
+    pub(crate) async fn place_for(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        server: &Arc<Server>,
+    ) -> Result<ServerId, Refusal> {
+        if server.plan.isolation != Isolation::Session {
+            self.live_link(server).await?;
+            return Ok(server.id);
+        }
+        let live = self.own_link(session, server).await?;
+        let id = {
+            let mut table = self.following.lock();
+            if let Some(id) = table.by_link.get(&live.key) {
+                return Ok(*id);
+            }
+            let known = table.own.get(&(session.key, server.id)).copied();
+            known.unwrap_or_else(|| {
+                let id = ServerId(table.next_own);
+                table.next_own = table.next_own.saturating_add(1);
+                table.own.insert((session.key, server.id), id);
+                id
+            })
+        };
+        let key = live.key;
+        self.enter(id, Place { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
+        if !self.has_link(key) {
+            // It broke before it was known here.
+            self.lost_for_followers(key);
+        }
+        Ok(id)
+    }
+
+    /// The server at a place, connected or not.
+    pub(super) fn server_at(&self, table: &Table, id: ServerId) -> Option<Arc<Server>> {
+        if let Some(server) = self.server(id) {
+            return Some(Arc::clone(server));
+        }
+        let (_, server) = table.own.iter().find(|(_, place)| **place == id)?.0;
+        self.server(*server).cloned()
+    }
+}
+
+/// How a server is followed over a link.
+fn upstream_of(place: &Place) -> Upstream {
+    let hello = &place.live.hello;
+    match hello.revision.era() {
+        _ if !capabilities::subscribes(&hello.capabilities) => Upstream::Unable,
+        Era::Legacy if place.server.is_deaf_on(place.live.key) => Upstream::Unable,
+        Era::Legacy => Upstream::PerUri,
+        Era::Modern => Upstream::Union,
+    }
+}
