@@ -6,6 +6,7 @@ mod changes;
 mod hooks;
 mod metrics;
 mod servers;
+mod subscriptions;
 mod tools;
 
 pub use hooks::hooks;
@@ -43,6 +44,7 @@ pub fn router(gateway: Gateway, index: Arc<ToolIndex>, changes: ChangeLog, token
         .route("/changes/stream", get(changes::stream))
         .route("/servers", get(servers::list))
         .route("/status", get(servers::status))
+        .route("/subscriptions", get(subscriptions::list))
         .route("/tools", get(tools::list))
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));

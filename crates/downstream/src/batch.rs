@@ -17,7 +17,8 @@ pub(crate) async fn run(
     push: impl Fn(Bytes),
 ) -> Option<Answers> {
     let parts = parts.into_iter().map(|part| answer_part(gateway, session, part, &push));
-    let answers: Vec<(Bytes, Option<Receipt>)> = futures_util::future::join_all(parts).await.into_iter().flatten().collect();
+    let answers: Vec<(Bytes, Option<Receipt>)> =
+        futures_util::future::join_all(parts).await.into_iter().flatten().collect();
     if answers.is_empty() {
         return None;
     }

@@ -43,7 +43,9 @@ impl Wanted {
         let (what, member, in_ref) = match method {
             Method::ToolsCall => (What::Tool, "name", false),
             Method::PromptsGet => (What::Prompt, "name", false),
-            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => (What::Resource, "uri", false),
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                (What::Resource, "uri", false)
+            }
             _ => match frame.param_str(&["ref", "type"]).as_deref() {
                 Some("ref/prompt") => (What::Prompt, "name", true),
                 Some("ref/resource") => (What::Resource, "uri", true),

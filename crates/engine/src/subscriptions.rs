@@ -24,9 +24,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Inner;
-pub(crate) use clients::{Decision, Named};
 pub use clients::Receipt;
 use clients::Who;
+pub(crate) use clients::{Decision, Named};
 use listens::OpenListen;
 use places::Place;
 pub use show::{FollowedResource, Follower};

@@ -37,7 +37,8 @@ impl Offered<'_> {
 
 /// Whether a server tells of changes of single resources.
 pub fn subscribes(capabilities: &Value) -> bool {
-    capabilities.get("resources").and_then(|resources| resources.get("subscribe")).and_then(Value::as_bool) == Some(true)
+    capabilities.get("resources").and_then(|resources| resources.get("subscribe")).and_then(Value::as_bool)
+        == Some(true)
 }
 
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the

@@ -100,7 +100,9 @@ impl Refusal {
     /// The error response.
     pub fn respond(&self, id: &RawId, era: Era) -> Bytes {
         let data = match self {
-            Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => Some(format!("{{\"uri\":{}}}", encode_string(uri))),
+            Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {
+                Some(format!("{{\"uri\":{}}}", encode_string(uri)))
+            }
             Self::UnsupportedVersion(asked) => {
                 let supported = Revision::MODERN;
                 Some(format!(r#"{{"supported":["{supported}"],"requested":{}}}"#, encode_string(asked)))

@@ -1,5 +1,7 @@
 //! Where a command gets its answers: from the gateway that is running, else from one started for the occasion.
 
+mod listen;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,11 +79,7 @@ impl Backend {
 
     /// One request, as a modern client makes it.
     pub(crate) async fn request(&self, method: Method, mut params: Value) -> Result<Value, Failure> {
-        params["_meta"] = json!({
-            meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-            meta::CLIENT_INFO: { "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") },
-            meta::CLIENT_CAPABILITIES: {},
-        });
+        params["_meta"] = own_meta();
         let id = RawId::from(1);
         let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
         let answer = match self {
@@ -137,8 +135,17 @@ impl Backend {
     }
 }
 
+/// How the command line introduces itself in each request.
+fn own_meta() -> Value {
+    json!({
+        meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+        meta::CLIENT_INFO: { "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") },
+        meta::CLIENT_CAPABILITIES: {},
+    })
+}
+
 /// What the API of a running gateway says.
-async fn api(running: &Running, path: &str) -> Result<Value, Failure> {
+pub(crate) async fn api(running: &Running, path: &str) -> Result<Value, Failure> {
     let request = Request::get(format!("{}/api/v1/{path}", running.url))
         .header("authorization", format!("Bearer {}", running.token));
     let answer = fetch(running, request, Vec::new()).await?;

@@ -75,6 +75,22 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Follow a resource: print each update as it comes, with what changed in its text.
+    #[command(after_help = "Example:\n  tidings watch notes+file:///todo.md")]
+    Watch {
+        /// The resource's URI.
+        uri: String,
+        /// Print JSON: one object per line, with the whole content.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show which resources are followed, how they stand with their servers, and who follows them.
+    #[command(after_help = "Example:\n  tidings subscriptions --json")]
+    Subscriptions {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what the servers added, removed and changed, when, and how it differs.
     #[command(
         after_help = "Examples:\n  tidings changes\n  tidings changes --follow\n  tidings changes --since 2h --json\n\n\

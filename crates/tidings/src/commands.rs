@@ -6,7 +6,9 @@ mod overview;
 mod serve;
 mod show;
 mod stdio;
+mod subscriptions;
 mod tools;
+mod watch;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -20,6 +22,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,
         Some(Command::Read { uri, json }) => show::read(&cli, uri, *json).await,
+        Some(Command::Watch { uri, json }) => watch::run(&cli, uri, *json).await,
+        Some(Command::Subscriptions { json }) => subscriptions::run(&cli, *json).await,
         Some(Command::Changes { follow, since, limit, json }) => {
             changes::run(&cli, changes::Wish { follow: *follow, since: since.as_deref(), limit: *limit, json: *json })
                 .await

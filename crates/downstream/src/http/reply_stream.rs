@@ -135,7 +135,8 @@ impl ReplyStream {
         let next = after.unwrap_or(state.carried);
         drop(state);
         self.changed.notify_waiters();
-        let cursor = Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, handed: None, closing };
+        let cursor =
+            Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, handed: None, closing };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }

@@ -1,7 +1,7 @@
 //! `tidings changes`: the change feed, from the running gateway or from its store.
 
-mod diff;
-mod paint;
+pub(super) mod diff;
+pub(super) mod paint;
 mod render;
 mod source;
 mod structure;

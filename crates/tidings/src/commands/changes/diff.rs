@@ -2,7 +2,7 @@
 
 /// One line of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(in crate::commands) enum Line<'a> {
     /// In both.
     Same(&'a str),
     /// Only before.
@@ -17,7 +17,7 @@ pub(super) enum Line<'a> {
 const MOST: usize = 4_000_000;
 
 /// The difference, with so many lines around each change.
-pub(super) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<Line<'a>> {
+pub(in crate::commands) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<Line<'a>> {
     let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (old, new) = (&before[head..], &after[head..]);
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -86,7 +86,7 @@ fn with_context<'a>(all: &[Line<'a>], around: usize) -> Vec<Line<'a>> {
 }
 
 /// Two versions of one long line, shortened to where they differ.
-pub(super) fn shortened(before: &str, after: &str, width: usize) -> (String, String) {
+pub(in crate::commands) fn shortened(before: &str, after: &str, width: usize) -> (String, String) {
     const BEFORE: usize = 24;
     let (a, b): (Vec<char>, Vec<char>) = (before.chars().collect(), after.chars().collect());
     if a.len() <= width && b.len() <= width {

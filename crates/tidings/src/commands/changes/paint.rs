@@ -4,24 +4,24 @@ use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Style};
 
-pub(super) const BOLD: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const KIND: Style = AnsiColor::Cyan.on_default();
-pub(super) const CAME: Style = AnsiColor::Green.on_default();
-pub(super) const WENT: Style = AnsiColor::Red.on_default();
-pub(super) const OTHER: Style = AnsiColor::Yellow.on_default();
+pub(in crate::commands) const BOLD: Style = Style::new().bold();
+pub(in crate::commands) const DIM: Style = Style::new().dimmed();
+pub(in crate::commands) const KIND: Style = AnsiColor::Cyan.on_default();
+pub(in crate::commands) const CAME: Style = AnsiColor::Green.on_default();
+pub(in crate::commands) const WENT: Style = AnsiColor::Red.on_default();
+pub(in crate::commands) const OTHER: Style = AnsiColor::Yellow.on_default();
 
 /// How to write to one terminal, or to none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint {
+pub(in crate::commands) struct Paint {
     /// Whether there are colours.
-    pub(super) colours: bool,
+    pub(in crate::commands) colours: bool,
     /// Where lines end; without a terminal nowhere.
-    pub(super) width: Option<usize>,
+    pub(in crate::commands) width: Option<usize>,
 }
 
 impl Paint {
-    pub(super) fn for_stdout() -> Self {
+    pub(in crate::commands) fn for_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -33,13 +33,13 @@ impl Paint {
         }
     }
 
-    pub(super) fn styled(self, style: Style, text: &str) -> String {
+    pub(in crate::commands) fn styled(self, style: Style, text: &str) -> String {
         if self.colours && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }
 
 /// A server's text without anything that moves the cursor, changes colours or turns the direction of writing.
-pub(super) fn harmless(text: &str) -> String {
+pub(in crate::commands) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,0 +1,94 @@
+//! Following resources as a modern client does: one `subscriptions/listen`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tidings_downstream::LIMITS;
+use tidings_downstream::auth::LOCAL;
+use tidings_engine::{Caller, Exchange, Reply};
+use tidings_proto::meta::ModernMeta;
+use tidings_proto::{Method, Revision};
+use tidings_upstream::HttpClient;
+use tidings_wire::{Frame, RawId, request, sse};
+
+use super::{Backend, own_meta};
+use crate::failure::Failure;
+
+/// A stream that says nothing for this long is broken: the gateway breaks the silence more often.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// A stream of notifications.
+pub(crate) enum Listen {
+    Own(Box<Exchange>),
+    Running(Box<(Incoming, sse::Decoder)>),
+}
+
+impl Backend {
+    /// Listens to changes of a resource.
+    pub(crate) async fn listen(&self, uri: &str) -> Result<Listen, Failure> {
+        let params = json!({ "_meta": own_meta(), "notifications": { "resourceSubscriptions": [uri] } });
+        let id = RawId::from(1);
+        let body = request(&id, Method::Listen.as_str(), Some(params.to_string().as_bytes()));
+        match self {
+            Self::Own(gateway, _) => {
+                let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
+                let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
+                let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
+                Ok(Listen::Own(Box::new(gateway.request(Caller::Modern(caller), frame, Method::Listen, id))))
+            }
+            Self::Running(running) => {
+                let post = Request::post(format!("{}/mcp", running.url))
+                    .header("content-type", "application/json")
+                    .header("accept", "application/json, text/event-stream")
+                    .header("mcp-protocol-version", Revision::MODERN.as_str())
+                    .header("mcp-method", Method::Listen.as_str())
+                    .body(Full::new(body))
+                    .map_err(Failure::failed)?;
+                let client = HttpClient::new().map_err(Failure::failed)?;
+                let answer = tokio::time::timeout(SILENCE, client.send(post)).await;
+                let answer = answer.map_err(|_| Failure::Failed("the gateway does not answer".into()))?;
+                let answer = answer.map_err(|error| Failure::Failed(format!("the gateway {error}")))?;
+                Ok(Listen::Running(Box::new((answer.into_body(), sse::Decoder::new(LIMITS.max_bytes)))))
+            }
+        }
+    }
+}
+
+impl Listen {
+    /// The next message; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Value>, Failure> {
+        match self {
+            Self::Own(exchange) => loop {
+                match exchange.next().await {
+                    Reply::Message(message) => return parse(&message).map(Some),
+                    Reply::Answer(_) | Reply::Cancelled => return Ok(None),
+                    Reply::Opened | Reply::Interrupted(_) => {}
+                }
+            },
+            Self::Running(stream) => {
+                let (body, decoder) = &mut **stream;
+                loop {
+                    if let Some(event) = decoder.next_event().map_err(Failure::failed)? {
+                        if event.data.is_empty() {
+                            continue;
+                        }
+                        let message = parse(&event.data)?;
+                        return Ok(message.get("method").is_some().then_some(message));
+                    }
+                    let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, body.frame()).await else {
+                        return Ok(None);
+                    };
+                    decoder.push(frame.data_ref().map_or(&[][..], |data| data));
+                }
+            }
+        }
+    }
+}
+
+fn parse(message: &Bytes) -> Result<Value, Failure> {
+    serde_json::from_slice(message).map_err(Failure::failed)
+}

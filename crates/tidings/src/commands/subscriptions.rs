@@ -1,0 +1,57 @@
+//! `tidings subscriptions`: who follows what, upstream and down.
+
+use serde_json::Value;
+
+use super::show::{BOLD, DIM, styled};
+use crate::backend::api;
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+    let Some(running) = DataDir::find(cli.data.as_deref())?.running() else {
+        return Err(Failure::Failed("no gateway is running, so nothing is followed: tidings serve".into()));
+    };
+    let found = api(&running, "subscriptions").await?;
+    if as_json {
+        println!("{found:#}");
+        return Ok(());
+    }
+    let rows = |name: &str| found[name].as_array().cloned().unwrap_or_default();
+    if rows("subscriptions").is_empty() {
+        eprintln!("Nothing is followed.");
+    }
+    for resource in rows("subscriptions") {
+        println!("{}", resource_line(&resource));
+        for client in rows("clients") {
+            let follows = client["uris"].as_array().is_some_and(|uris| uris.contains(&resource["uri"]));
+            // Who has a connection of its own is alone there; which one it is, is not known here.
+            if follows && resource["own_connection"] == false {
+                println!("    {}", client_line(&client));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text<'v>(row: &'v Value, key: &str) -> &'v str {
+    row[key].as_str().unwrap_or_default()
+}
+
+fn resource_line(resource: &Value) -> String {
+    let own = if resource["own_connection"] == true { ", on a connection of its own" } else { "" };
+    let count = resource["followers"].as_u64().unwrap_or_default();
+    let who = if count == 1 { "1 follower".to_owned() } else { format!("{count} followers") };
+    let state = text(resource, "state");
+    format!(
+        "{}  {}",
+        styled(BOLD, text(resource, "uri")),
+        styled(DIM, &format!("{state} on {}{own}, {who}", text(resource, "server")))
+    )
+}
+
+fn client_line(client: &Value) -> String {
+    let name = client["name"].as_str().unwrap_or("a client without a name");
+    let how = if client["era"] == "modern" { "subscriptions/listen" } else { "session" };
+    format!("{name} {}", styled(DIM, &format!("({how} {})", client["id"])))
+}

@@ -1,0 +1,158 @@
+//! `tidings watch URI`: each update of a resource as it comes, with what changed in its text.
+
+use std::io::{ErrorKind, Write as _};
+use std::time::Duration;
+
+use jiff::Zoned;
+use serde_json::{Value, json};
+use tidings_proto::Method;
+
+use super::changes::diff::{self, Line};
+use super::changes::paint::{BOLD, CAME, DIM, Paint, WENT, harmless};
+use crate::backend::Backend;
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+/// How often a gateway that ended is looked for.
+const LOOK: Duration = Duration::from_millis(500);
+/// Lines around each change.
+const AROUND: usize = 2;
+/// Lines of one update.
+const MOST: usize = 200;
+
+pub(super) async fn run(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failure> {
+    let mut watch = Watch { uri, as_json, paint: Paint::for_stdout(), known: None };
+    let mut backend = Backend::open(cli)?;
+    loop {
+        let ended = tokio::select! {
+            ended = watch.follow(&backend) => ended,
+            _ = tokio::signal::ctrl_c() => Ok(End::Reader),
+        };
+        let is_own = matches!(backend, Backend::Own(..));
+        if is_own || !matches!(ended, Ok(End::Gateway)) {
+            backend.close().await;
+            return ended.map(drop);
+        }
+        eprintln!("The gateway ended; waiting for it.");
+        backend = loop {
+            tokio::time::sleep(LOOK).await;
+            if let Some(running) = crate::data::DataDir::find(cli.data.as_deref())?.running() {
+                break Backend::Running(running);
+            }
+        };
+    }
+}
+
+/// Why it is over.
+enum End {
+    /// The gateway is gone.
+    Gateway,
+    /// Whoever reads has seen enough.
+    Reader,
+}
+
+struct Watch<'a> {
+    uri: &'a str,
+    as_json: bool,
+    paint: Paint,
+    /// What was last read.
+    known: Option<Value>,
+}
+
+impl Watch<'_> {
+    async fn follow(&mut self, backend: &Backend) -> Result<End, Failure> {
+        let mut listen = backend.listen(self.uri).await?;
+        let Some(first) = listen.next().await? else { return Ok(End::Gateway) };
+        let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
+        if honoured.as_array().is_none_or(Vec::is_empty) {
+            // Reading says what is wrong, if it is not only that.
+            self.read(backend).await?;
+            return Err(Failure::Failed(format!(
+                "{} can not be followed: its server does not tell of changes. With `poll_interval` in the server's \
+                 configuration it is read from time to time instead.",
+                self.uri
+            )));
+        }
+        // Only now: what changes from here on is told.
+        let now = self.read(backend).await?;
+        match self.known.replace(now.clone()) {
+            None => eprintln!("Following {}", self.uri),
+            Some(before) if before != now => {
+                if let Some(end) = self.print(self.uri, &before, &now)? {
+                    return Ok(end);
+                }
+            }
+            Some(_) => {}
+        }
+        while let Some(message) = listen.next().await? {
+            if message["method"] != "notifications/resources/updated" {
+                continue;
+            }
+            let told = message["params"]["uri"].as_str().unwrap_or(self.uri).to_owned();
+            let now = self.read(backend).await.unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            let before = self.known.replace(now.clone()).unwrap_or_default();
+            if let Some(end) = self.print(&told, &before, &now)? {
+                return Ok(end);
+            }
+        }
+        Ok(End::Gateway)
+    }
+
+    async fn read(&self, backend: &Backend) -> Result<Value, Failure> {
+        let mut result = backend.request(Method::ResourcesRead, json!({ "uri": self.uri })).await?;
+        Ok(result["contents"].take())
+    }
+
+    fn print(&self, uri: &str, before: &Value, now: &Value) -> Result<Option<End>, Failure> {
+        let time = Zoned::now();
+        let text = match self.as_json {
+            true => format!("{}\n", json!({ "time": time.timestamp().to_string(), "uri": uri, "contents": now })),
+            false => {
+                let head = format!("{} {}", time.strftime("%H:%M:%S"), self.paint.styled(BOLD, &harmless(uri)));
+                format!("{head}\n{}", self.difference(before, now))
+            }
+        };
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Some(End::Reader)),
+            Err(error) => Err(Failure::failed(error)),
+        }
+    }
+
+    fn difference(&self, before: &Value, now: &Value) -> String {
+        if let Some(error) = now["error"].as_str() {
+            return format!("  {}\n", self.paint.styled(WENT, &harmless(error)));
+        }
+        if before == now {
+            return format!("  {}\n", self.paint.styled(DIM, "the same content"));
+        }
+        let (old, new) = (text_of(before), text_of(now));
+        let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+        let lines = diff::lines(&old, &new, AROUND);
+        let mut out = String::new();
+        for line in lines.iter().take(MOST) {
+            let shown = match line {
+                Line::Same(text) => format!("    {}", harmless(text)),
+                Line::Gone(text) => self.paint.styled(WENT, &format!("  - {}", harmless(text))),
+                Line::Come(text) => self.paint.styled(CAME, &format!("  + {}", harmless(text))),
+                Line::Skipped => self.paint.styled(DIM, "    …"),
+            };
+            out.push_str(&shown);
+            out.push('\n');
+        }
+        if lines.len() > MOST {
+            out.push_str(&self.paint.styled(DIM, &format!("    … and {} lines more\n", lines.len() - MOST)));
+        }
+        out
+    }
+}
+
+/// The content as text; of what is no text, only its size.
+fn text_of(contents: &Value) -> String {
+    let parts = contents.as_array().into_iter().flatten().map(|part| match part["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("[{} bytes in base64]", part["blob"].as_str().map_or(0, str::len)),
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
