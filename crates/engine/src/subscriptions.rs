@@ -84,19 +84,25 @@ impl Following {
 impl Inner {
     /// Something happened: the machine is told, and what it wants is done.
     pub(crate) fn follow(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> Commands) {
-        let awake: Vec<FollowerId> = {
+        self.follow_with(|table, now| (event(table, now), ()));
+    }
+
+    /// As [`Self::follow`], with something to give back.
+    fn follow_with<T>(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> (Commands, T)) -> T {
+        let (awake, given): (Vec<FollowerId>, T) = {
             let mut table = self.following.lock();
-            let commands = event(&mut table, Instant::now());
+            let (commands, given) = event(&mut table, Instant::now());
             let awake = commands.into_iter().filter_map(|command| self.carry_out(&mut table, command)).collect();
             let next = table.machine.next_deadline();
             if std::mem::replace(&mut table.armed, next) != next {
                 self.following.rearmed.notify_one();
             }
-            awake
+            (awake, given)
         };
         for follower in awake {
             self.ring(follower);
         }
+        given
     }
 
     /// Keeps the machine's time until the gateway ends.

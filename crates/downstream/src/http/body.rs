@@ -21,12 +21,12 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A whole JSON message.
 pub(super) fn json(status: u16, payload: Payload) -> Response<Body> {
-    answer(status, payload, None)
+    answer(status, payload, Vec::new())
 }
 
 /// A whole JSON message, and what waits for it to be written.
-pub(super) fn answer(status: u16, payload: Payload, receipt: Option<Receipt>) -> Response<Body> {
-    let handed = receipt.map(Handed::new);
+pub(super) fn answer(status: u16, payload: Payload, receipts: impl IntoIterator<Item = Receipt>) -> Response<Body> {
+    let handed = Handed::new(receipts);
     let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0, _handed: handed }));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -60,24 +60,23 @@ struct Pieces {
     payload: Payload,
     next: usize,
     left: usize,
-    _handed: Option<Handed>,
+    _handed: Handed,
 }
 
 /// Kept with an answer until it is written: then it is acknowledged, a moment later, since what follows comes on another
 /// stream.
-pub(super) struct Handed(Option<Receipt>);
+#[derive(Default)]
+pub(super) struct Handed(Vec<Receipt>);
 
 impl Handed {
-    pub(super) fn new(receipt: Receipt) -> Self {
-        Self(Some(receipt))
+    pub(super) fn new(receipts: impl IntoIterator<Item = Receipt>) -> Self {
+        Self(receipts.into_iter().collect())
     }
 }
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        if let Some(receipt) = self.0.take() {
-            receipt.after_a_moment();
-        }
+        self.0.drain(..).for_each(Receipt::after_a_moment);
     }
 }
 

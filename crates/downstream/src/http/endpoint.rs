@@ -171,7 +171,7 @@ impl Endpoint {
     }
 
     pub(super) fn end(&self, session: &HttpSession) {
-        session.standalone().finish(None, None);
+        session.standalone().finish(None, body::Handed::default());
         if let Some(session) = session.session() {
             self.gateway.end_session(session);
         }

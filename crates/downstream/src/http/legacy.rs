@@ -150,13 +150,7 @@ impl Endpoint {
         let standalone = Arc::clone(http.standalone());
         let push = move |message: Bytes| standalone.push(message);
         match batch::run(&self.gateway, session, parts, push).await {
-            Some(Answers { message, mut receipts }) => {
-                // The last one is as good as each: all are kept as long.
-                let last = receipts.pop();
-                let response = body::answer(200, message.into(), last);
-                receipts.into_iter().for_each(tidings_engine::Receipt::after_a_moment);
-                response
-            }
+            Some(Answers { message, receipts }) => body::answer(200, message.into(), receipts),
             None => body::empty(202),
         }
     }
@@ -216,11 +210,11 @@ fn apply(reply: Reply, exchange: &mut Exchange, stream: &ReplyStream) -> bool {
         Reply::Message(message) => stream.push(message),
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {
-            stream.finish(Some(answer.payload), exchange.take_receipt().map(Handed::new));
+            stream.finish(Some(answer.payload), Handed::new(exchange.take_receipt()));
             return true;
         }
         Reply::Cancelled => {
-            stream.finish(None, None);
+            stream.finish(None, Handed::default());
             return true;
         }
     }

@@ -41,7 +41,7 @@ struct State {
     over: bool,
     delivered: bool,
     /// What waits for the answer to be written.
-    handed: Option<Handed>,
+    handed: Handed,
 }
 
 impl State {
@@ -77,7 +77,7 @@ impl ReplyStream {
     }
 
     /// Ends the stream, with the answer if there is one.
-    pub(super) fn finish(&self, answer: Option<Payload>, handed: Option<Handed>) {
+    pub(super) fn finish(&self, answer: Option<Payload>, handed: Handed) {
         match answer {
             Some(answer) => {
                 self.lock().handed = handed;
@@ -135,8 +135,16 @@ impl ReplyStream {
         let next = after.unwrap_or(state.carried);
         drop(state);
         self.changed.notify_waiters();
-        let cursor =
-            Cursor { stream: Arc::clone(self), next, reader, prime, ended: false, owed, handed: None, closing };
+        let cursor = Cursor {
+            stream: Arc::clone(self),
+            next,
+            reader,
+            prime,
+            ended: false,
+            owed,
+            handed: Handed::default(),
+            closing,
+        };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }
@@ -149,7 +157,7 @@ struct Cursor {
     ended: bool,
     owed: Option<Owed>,
     /// Dropped with the connection that carried the answer, at its end.
-    handed: Option<Handed>,
+    handed: Handed,
     closing: CancellationToken,
 }
 
@@ -204,7 +212,7 @@ impl Cursor {
             state.carried = state.carried.max(self.next);
             if state.over && waiting + 1 == state.events.len() {
                 state.delivered = true;
-                self.handed = state.handed.take();
+                self.handed = std::mem::take(&mut state.handed);
                 self.ended = true;
             }
             drop(state);

@@ -57,7 +57,7 @@ impl Exchange {
         let place = self.gateway.place_for(session, &routed.server).await?;
         let address = Address { server: place, uri: routed.target.local.as_str().into() };
         let named = Named { address, uri: routed.exposed.clone() };
-        let Some(mut asked) = self.gateway.subscribe(session, named) else { return Ok(Reply::Cancelled) };
+        let Some(mut asked) = self.gateway.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
             biased;
             decision = asked.decision() => decision,

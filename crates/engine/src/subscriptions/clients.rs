@@ -112,12 +112,12 @@ impl Table {
         }
     }
 
-    fn new_request(&mut self) -> (RequestId, oneshot::Receiver<Decision>) {
+    fn new_request(&mut self, gateway: &Arc<Inner>) -> Asked {
         self.requests += 1;
         let request = RequestId(self.requests);
         let (decide, decision) = oneshot::channel();
         self.waiting.insert(request, decide);
-        (request, decision)
+        Asked { gateway: Arc::clone(gateway), request, decision, answered: false }
     }
 
     fn know(&mut self, gateway: &Inner, follower: FollowerId, era: Era, name: Option<&str>, named: &[Named]) {
@@ -142,41 +142,33 @@ impl Table {
     }
 }
 
-fn target(address: &Address) -> Target {
-    Target { address: address.clone(), pace: None }
+fn target(named: &Named) -> Target {
+    Target { address: named.address.clone(), pace: None }
 }
 
 impl Inner {
     /// A session wants to follow a resource. `None` when the session is over.
-    pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: Named) -> Option<Asked> {
+    pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: &Named) -> Option<Asked> {
         let follower = FollowerId(session.key.0);
-        let mut asked = None;
-        self.follow(|table, now| {
+        self.follow_with(|table, now| {
             // Behind the lock: a session that ends later takes this with it.
             if !self.sessions().contains_key(&session.key) {
-                return Commands::new();
+                return (Commands::new(), None);
             }
-            table.know(self, follower, Era::Legacy, session.name().as_deref(), std::slice::from_ref(&named));
-            let (request, decision) = table.new_request();
-            asked = Some((request, decision));
-            table.machine.subscribe(follower, request, &target(&named.address), now)
-        });
-        let (request, decision) = asked?;
-        Some(Asked { gateway: Arc::clone(self), request, decision, answered: false })
+            table.know(self, follower, Era::Legacy, session.name().as_deref(), std::slice::from_ref(named));
+            let asked = table.new_request(self);
+            (table.machine.subscribe(follower, asked.request, &target(named), now), Some(asked))
+        })
     }
 
     /// A listen wants to follow resources.
     pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
-        let mut asked = None;
-        self.follow(|table, now| {
+        let targets: Vec<Target> = named.iter().map(target).collect();
+        self.follow_with(|table, now| {
             table.know(self, follower, Era::Modern, name, named);
-            let (request, decision) = table.new_request();
-            asked = Some((request, decision));
-            let targets: Vec<Target> = named.iter().map(|named| target(&named.address)).collect();
-            table.machine.listen(follower, request, &targets, now)
-        });
-        let (request, decision) = asked.unwrap_or_else(|| (RequestId(0), oneshot::channel().1));
-        Asked { gateway: Arc::clone(self), request, decision, answered: false }
+            let asked = table.new_request(self);
+            (table.machine.listen(follower, asked.request, &targets, now), asked)
+        })
     }
 
     /// The resource of this name that a session follows, wherever the name leads now.

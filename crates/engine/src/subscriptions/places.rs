@@ -42,12 +42,12 @@ impl Table {
 impl Inner {
     /// The shared link of a server is up: what is followed is subscribed.
     pub(crate) fn can_follow(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink) {
-        self.enter(server.id, Place { server: Arc::clone(server), live: live.clone(), own: None });
+        self.enter(server.id, &Place { server: Arc::clone(server), live: live.clone(), own: None });
     }
 
-    fn enter(self: &Arc<Self>, id: ServerId, place: Place) {
+    fn enter(self: &Arc<Self>, id: ServerId, place: &Place) {
         let poll = place.server.polls_resources().is_some();
-        let upstream = upstream_of(&place);
+        let upstream = upstream_of(place);
         self.follow(|table, now| {
             if let Some(before) = table.places.insert(id, place.clone()) {
                 table.by_link.remove(&before.live.key);
@@ -83,13 +83,19 @@ impl Inner {
                     let Some(session) = session.upgrade().filter(|s| gateway.sessions().contains_key(&s.key)) else {
                         return;
                     };
-                    if gateway.place_for(&session, &server).await.is_ok() {
+                    if !gateway.follows_over(&session, &server) || gateway.place_for(&session, &server).await.is_ok() {
                         return;
                     }
                 }
             };
             gateway.stop.run_until_cancelled(again).await;
         });
+    }
+
+    fn follows_over(&self, session: &Session, server: &Server) -> bool {
+        let table = self.following.lock();
+        let place = table.own.get(&(session.key, server.id));
+        place.is_some_and(|place| table.machine.has_followers(*place))
     }
 
     /// What a server said over a link may not have been heard until now.
@@ -134,7 +140,7 @@ impl Inner {
             })
         };
         let key = live.key;
-        self.enter(id, Place { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
+        self.enter(id, &Place { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
         if !self.has_link(key) {
             // It broke before it was known here.
             self.lost_for_followers(key);

@@ -261,3 +261,45 @@ fn what_was_lost_before_the_acknowledgement_is_not_acknowledged() {
     let left_out = vec![(at(X), Refusal::TimedOut)];
     assert_eq!(rig.only(), Command::Acknowledge { request, honoured: vec![other], left_out });
 }
+
+// S1.8
+#[test]
+fn what_was_missed_on_a_link_that_held_is_decided_by_the_content_without_subscribing_again() {
+    for upstream in [Upstream::PerUri, Upstream::Union] {
+        for (now, news) in [("one", &[][..]), ("two", &[X][..])] {
+            let mut rig = Rig::connected(upstream);
+            let request = rig.subscribe(A, X);
+            match upstream {
+                Upstream::Union => {
+                    let ticket = rig.expect_listen(&[X]);
+                    rig.tell(|table, now| table.listening(ticket, texts(&[X]), now));
+                }
+                _ => rig.agree(X),
+            }
+            rig.said();
+            rig.acked(request);
+            rig.seen(X, "one");
+            rig.tell(|table, now| table.missed(SERVER, now));
+            let read = rig.expect_read(X);
+            rig.answer(read, &Answer::Content(content(now)));
+            assert_eq!(owed(&mut rig), news);
+            assert_eq!(rig.phase(X), Some(Phase::Active));
+        }
+    }
+    let mut rig = Rig::connected(Upstream::PerUri);
+    rig.follow(A, X);
+    rig.tell(|table, now| table.missed(SERVER, now));
+    assert_eq!(owed(&mut rig), [X], "nobody knows what it was before");
+}
+
+#[test]
+fn who_follows_a_resource_is_known_from_the_first_word_to_the_last() {
+    let mut rig = Rig::connected(Upstream::PerUri);
+    assert!(!rig.table.has_followers(SERVER));
+    rig.subscribe(A, X);
+    assert!(
+        rig.table.is_followed_by(&at(X), A) && !rig.table.is_followed_by(&at(X), B) && rig.table.has_followers(SERVER)
+    );
+    rig.gone(A);
+    assert!(!rig.table.is_followed_by(&at(X), A) && !rig.table.has_followers(SERVER));
+}
