@@ -188,12 +188,73 @@ async def memory_changes_its_content_and_no_list(gateway: str, _server: str, cal
         await crowd.told_once("resources", lambda seen: uri in seen, f"{uri} was added")
 
 
+@dataclass
+class Readers:
+    """Clients of both eras that follow one resource, and one that does not."""
+
+    uri: str
+    clients: dict[str, Client]
+    heard: dict[str, asyncio.Queue[str]]
+
+    async def told_once(self, eras: list[str]) -> None:
+        for era in eras:
+            uri = await asyncio.wait_for(self.heard[era].get(), NOTICE_SECONDS)
+            assert uri == self.uri, f"{era}: {uri}"
+        # Longer than the quiet window, to show that nothing more comes.
+        await asyncio.sleep(QUIET_SECONDS)
+        left = {era: queue.qsize() for era, queue in self.heard.items()}
+        assert not any(left.values()), left
+
+
+@asynccontextmanager
+async def following(gateway: str, uri: str) -> AsyncIterator[Readers]:
+    heard: dict[str, asyncio.Queue[str]] = {era: asyncio.Queue() for era in ("legacy", "modern", "idle")}
+
+    def client(era: str) -> Client:
+        async def hear(message: Any) -> None:
+            if isinstance(message, types.ResourceUpdatedNotification):
+                heard[era].put_nowait(str(message.params.uri))
+
+        return Client(gateway, mode="auto" if era == "modern" else "legacy", message_handler=hear, cache=None)
+
+    async with AsyncExitStack() as stack:
+        clients = {era: await stack.enter_async_context(client(era)) for era in heard}
+        await clients["legacy"].subscribe_resource(uri)
+        listen = await stack.enter_async_context(clients["modern"].listen(resource_subscriptions=[uri]))
+        assert listen.honored.resource_subscriptions == [uri], listen.honored
+        yield Readers(uri, clients, heard)
+
+
+async def memory_tells_all_who_follow_its_graph_once(gateway: str, _server: str, caller: str) -> None:
+    async with following(gateway, "memory+memory://knowledge-graph") as readers:
+        entity = {"name": f"Followed-{caller}", "entityType": "program", "observations": ["changes"]}
+        await readers.clients[caller].call_tool("memory__create_entities", {"entities": [entity]})
+        await readers.told_once(["legacy", "modern"])
+        for era in ("legacy", "modern"):
+            read = await readers.clients[era].read_resource(readers.uri)
+            assert entity["name"] in str(read.contents[0]), f"{era} reads {read}"
+        await readers.clients["legacy"].unsubscribe_resource(readers.uri)
+        await readers.clients[caller].call_tool("memory__delete_entities", {"entityNames": [entity["name"]]})
+        await readers.told_once(["modern"])
+
+
+async def a_modern_server_tells_all_who_follow_a_note_once(gateway: str, server: str, caller: str) -> None:
+    name = f"followed-{caller}"
+    async with Client(gateway, mode="legacy", cache=None) as writer:
+        await writer.call_tool(f"{server}__write", {"name": name})
+    async with following(gateway, f"{server}+note://{name}") as readers:
+        await readers.clients[caller].call_tool(f"{server}__touch", {"name": name})
+        await readers.told_once(["legacy", "modern"])
+
+
 Check = Callable[[str, str, str], Awaitable[None]]
 CHECKS: list[tuple[Check, list[str]]] = [
     (each_added_and_removed_tool_is_told_once, CHANGING),
     (a_false_alarm_is_not_told, CHANGING),
     (everything_tells_of_new_files_once_and_not_of_the_same, ["everything"]),
     (memory_changes_its_content_and_no_list, ["memory"]),
+    (memory_tells_all_who_follow_its_graph_once, ["memory"]),
+    (a_modern_server_tells_all_who_follow_a_note_once, ["newpipe", "web"]),
 ]
 
 

@@ -60,6 +60,13 @@ async def write(name: str, context: Context) -> str:
     return f"wrote {name}"
 
 
+@server.tool()
+async def touch(name: str, context: Context) -> str:
+    """Says to those who listen that a resource changed."""
+    await context.notify_resource_updated(f"note://{name}")
+    return f"touched {name}"
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--port", type=int, help="serve over HTTP at this port")

@@ -2,6 +2,8 @@
 
 #![expect(deprecated, reason = "the SDK deprecates sampling and roots, which servers use all the same")]
 
+#[path = "rmcp/following.rs"]
+mod following;
 #[path = "rmcp/guest.rs"]
 mod guest;
 #[path = "rmcp/house.rs"]

@@ -4,8 +4,8 @@ use rmcp::ErrorData;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationAction, Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root,
-    SamplingMessage,
+    ElicitResult, ElicitationAction, Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion,
+    ResourceUpdatedNotificationParam, Root, SamplingMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::json;
@@ -17,19 +17,23 @@ pub(crate) struct Guest {
     version: ProtocolVersion,
     progress: UnboundedSender<ProgressNotificationParam>,
     asked: UnboundedSender<String>,
+    updated: UnboundedSender<String>,
 }
 
 /// What a [`Guest`] saw.
 pub(crate) struct Seen {
     progress: UnboundedReceiver<ProgressNotificationParam>,
     asked: UnboundedReceiver<String>,
+    updated: UnboundedReceiver<String>,
 }
 
 impl Guest {
     pub(crate) fn new(version: ProtocolVersion) -> (Self, Seen) {
         let (progress, progress_seen) = unbounded_channel();
         let (asked, asked_seen) = unbounded_channel();
-        (Self { version, progress, asked }, Seen { progress: progress_seen, asked: asked_seen })
+        let (updated, updated_seen) = unbounded_channel();
+        let seen = Seen { progress: progress_seen, asked: asked_seen, updated: updated_seen };
+        (Self { version, progress, asked, updated }, seen)
     }
 
     fn asked(&self, what: impl Into<String>) {
@@ -41,6 +45,11 @@ impl Seen {
     /// The next progress, past or future.
     pub(crate) async fn progress(&mut self) -> ProgressNotificationParam {
         within("progress at the client", self.progress.recv()).await.expect("the client lives")
+    }
+
+    /// The next resource that changed, past or future.
+    pub(crate) async fn updated(&mut self) -> String {
+        within("an update at the client", self.updated.recv()).await.expect("the client lives")
     }
 
     /// Whether all progress was taken.
@@ -86,6 +95,10 @@ impl ClientHandler for Guest {
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let _ = self.progress.send(progress);
+    }
+
+    async fn on_resource_updated(&self, updated: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        let _ = self.updated.send(updated.uri);
     }
 
     fn get_info(&self) -> ClientConfig {
