@@ -130,7 +130,7 @@ impl Inner {
             Command::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
             Command::Read { ticket, address } => self.send_read(table, ticket, &address),
             Command::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
-            Command::Close { ticket, .. } => table.close_listen(ticket),
+            Command::Close { ticket, .. } => self.close_listen(table, ticket),
             Command::Poll(address) => self.begin_poll(table, address),
             Command::StopPolling(address) => {
                 if let Some(poll) = table.polls.remove(&address) {

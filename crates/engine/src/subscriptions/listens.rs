@@ -2,6 +2,7 @@
 //! one (`signals.rs`), so that neither has to be opened again for the other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tidings_hub::ServerId;
@@ -16,6 +17,9 @@ use super::places::Place;
 use super::{Inner, Table};
 use crate::server::Server;
 
+/// How long a stream that is closed is still heard.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// A stream to a server, acknowledged or not.
 pub(super) struct OpenListen {
     /// The request's id, which acknowledgements on a pipe name.
@@ -23,15 +27,6 @@ pub(super) struct OpenListen {
     pub(super) place: ServerId,
     link: SharedLink,
     pub(super) end: CancellationToken,
-}
-
-impl Table {
-    pub(super) fn close_listen(&mut self, ticket: Ticket) {
-        if let Some(listen) = self.listens.remove(&ticket) {
-            listen.end.cancel();
-            listen.link.cancel(listen.id, None);
-        }
-    }
 }
 
 impl Inner {
@@ -51,6 +46,18 @@ impl Inner {
                 () = end.cancelled() => {}
                 () = gateway.stop.cancelled() => {}
             }
+        });
+    }
+
+    /// Ends a stream. It is heard for a little longer: what the server said on it before it acknowledged the next one may
+    /// come later than that acknowledgement, which came over another connection.
+    pub(super) fn close_listen(self: &Arc<Self>, table: &mut Table, ticket: Ticket) {
+        let Some(listen) = table.listens.remove(&ticket) else { return };
+        let stop = self.stop.clone();
+        self.spawn(async move {
+            stop.run_until_cancelled(tokio::time::sleep(LAST_WORDS)).await;
+            listen.end.cancel();
+            listen.link.cancel(listen.id, None);
         });
     }
 

@@ -97,3 +97,23 @@ async fn a_modern_servers_stream_is_replaced_without_a_gap() {
         server.assert_clean();
     }
 }
+
+// bridging 22
+#[tokio::test]
+async fn a_change_told_on_the_old_stream_alone_is_not_lost_when_the_new_one_is_acknowledged() {
+    let uris: Vec<String> = (0..40).map(|n| format!("file:///{n}")).collect();
+    let build = uris.iter().fold(Server::builder("one"), |server, uri| server.resource(uri, "x"));
+    let server = build.modern_only().http().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let steady = Follower::of(gateway.client(), &["one+file:///0"]).await;
+    let joining = Follower::new(gateway.client()).await;
+    for uri in &uris[1..] {
+        let told = steady.told().len();
+        let asked = joining.ask(&[&format!("one+{uri}")]);
+        // At any moment of the change from one stream to the next.
+        tokio::task::yield_now().await;
+        update(&server, "file:///0");
+        steady.wait_nth(told + 1).await;
+        asked.finish().await.result();
+    }
+}
