@@ -238,3 +238,31 @@ pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, sequence) = id.split_once('-')?;
     Some((stream.parse().ok()?, sequence.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    // bridging 27
+    #[tokio::test]
+    async fn what_is_owed_is_taken_only_when_nothing_else_waits_for_the_reader() {
+        let stream = ReplyStream::new(0);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&taken);
+        let owed: Owed = Box::new(move || match counter.fetch_add(1, Ordering::SeqCst) {
+            0 => vec![Bytes::from_static(b"1"), Bytes::from_static(b"2")],
+            _ => Vec::new(),
+        });
+        stream.push(Bytes::from_static(b"0"));
+        let mut reader = Box::pin(stream.read(None, false, Some(owed), CancellationToken::new()));
+        for (expected, takes) in [("0", 0), ("1", 1), ("2", 1)] {
+            let event = reader.next().await.unwrap_or_default();
+            assert!(String::from_utf8_lossy(&event).contains(&format!("data: {expected}")), "{event:?}");
+            assert_eq!(taken.load(Ordering::SeqCst), takes, "before {expected}");
+        }
+    }
+}

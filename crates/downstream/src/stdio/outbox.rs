@@ -125,3 +125,51 @@ pub(super) async fn write(outbox: Arc<Outbox>, mut output: impl AsyncWrite + Unp
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Client(AtomicUsize);
+
+    impl ClientSink for Client {
+        fn push(&self, _: bytes::Bytes) {}
+
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    // bridging 27
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_told_later_and_woken_when_it_has_read() {
+        let outbox = Arc::new(Outbox::default());
+        let client = Arc::new(Client::default());
+        let news: Arc<dyn ClientSink> = Arc::clone(&client) as _;
+        outbox.serve(Arc::downgrade(&news));
+        assert!(outbox.has_room_for_news());
+        let lines = ENOUGH / 100 + 1;
+        for _ in 0..lines {
+            outbox.push(&[b'x'; 99]);
+        }
+        assert!(!outbox.has_room_for_news(), "somebody wants to tell");
+        assert_eq!(client.0.load(Ordering::SeqCst), 0);
+        let (reader, writer) = tokio::io::duplex(1 << 10);
+        outbox.close();
+        let writing = tokio::spawn(write(Arc::clone(&outbox), writer));
+        let mut read = Vec::new();
+        let mut reader = reader;
+        reader
+            .read_to_end(&mut read)
+            .await
+            .map_or_else(|error| panic!("{error}"), |count| assert_eq!(count, lines * 100));
+        writing.await.map_or_else(|error| panic!("{error}"), drop);
+        assert!(outbox.has_room_for_news());
+        assert_eq!(client.0.load(Ordering::SeqCst), 1);
+    }
+}
