@@ -127,7 +127,9 @@ impl Inner {
         let found = match wanted.what {
             What::Tool => snapshot.tool(&wanted.name).cloned(),
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
-            What::Resource => snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() }),
+            What::Resource => self
+                .by_prefix(&wanted.name)
+                .or_else(|| snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() })),
         };
         // Alone, a server answers for everything, listed or not.
         let alone = || {
@@ -144,6 +146,13 @@ impl Inner {
             target: Target { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
             exposed: wanted.name.clone(),
         })
+    }
+
+    /// Whose resource it is by its prefix, whether that server has listed yet or not.
+    fn by_prefix(&self, uri: &str) -> Option<Route> {
+        let prefixed = self.servers.iter().filter(|server| !server.uris.is_transparent());
+        let mut found = prefixed.filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
+        found.next().map(|(server, local)| Route { server, local: local.into() })
     }
 
     /// Whether some servers are connected once per session.

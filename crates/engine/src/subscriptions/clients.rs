@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
-use tidings_hub::subscriptions::{Address, Commands, Refusal as HubRefusal, RequestId, Target, Uri};
+use tidings_hub::subscriptions::{Address, Commands, Pace, Refusal as HubRefusal, RequestId, Target, Uri};
 use tidings_proto::Era;
 use tokio::sync::oneshot;
 
 use super::{Inner, Table};
+use crate::plan::{Patience, Source};
 use crate::session::Session;
 
 /// How many resources a client is told of at a time.
@@ -142,10 +143,6 @@ impl Table {
     }
 }
 
-fn target(named: &Named) -> Target {
-    Target { address: named.address.clone(), pace: None }
-}
-
 impl Inner {
     /// A session wants to follow a resource. `None` when the session is over.
     pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: &Named) -> Option<Asked> {
@@ -157,18 +154,34 @@ impl Inner {
             }
             table.know(self, follower, Era::Legacy, session.name().as_deref(), std::slice::from_ref(named));
             let asked = table.new_request(self);
-            (table.machine.subscribe(follower, asked.request, &target(named), now), Some(asked))
+            let target = self.target(table, &named.address);
+            (table.machine.subscribe(follower, asked.request, &target, now), Some(asked))
         })
     }
 
     /// A listen wants to follow resources.
     pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
-        let targets: Vec<Target> = named.iter().map(target).collect();
         self.follow_with(|table, now| {
             table.know(self, follower, Era::Modern, name, named);
+            let targets: Vec<Target> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);
             (table.machine.listen(follower, asked.request, &targets, now), asked)
         })
+    }
+
+    /// A resource with its own pace, if its server is in the process and gives it one.
+    fn target(&self, table: &Table, address: &Address) -> Target {
+        let server = self.server_at(table, address.server);
+        let patience = server.and_then(|server| match &server.plan.source {
+            Source::Local(local) => Some(local.patience(&address.uri)),
+            Source::Remote(_) => None,
+        });
+        let usual = self.settings.resource_pace;
+        let pace = patience.filter(|patience| *patience != Patience::default()).map(|patience| {
+            let quiet = patience.quiet.unwrap_or(usual.quiet);
+            Pace { quiet, max_wait: patience.max_wait.unwrap_or(usual.max_wait).max(quiet) }
+        });
+        Target { address: address.clone(), pace }
     }
 
     /// The resource of this name that a session follows, wherever the name leads now.

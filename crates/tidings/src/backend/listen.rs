@@ -5,14 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_downstream::auth::LOCAL;
 use tidings_engine::{Caller, Exchange, Reply};
 use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Method, Revision};
-use tidings_upstream::HttpClient;
+use tidings_upstream::{HttpBody, HttpClient};
 use tidings_wire::{Frame, RawId, request, sse};
 
 use super::{Backend, own_meta};
@@ -24,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// A stream of notifications.
 pub(crate) enum Listen {
     Own(Box<Exchange>),
-    Running(Box<(Incoming, sse::Decoder)>),
+    Running(Box<(HttpBody, sse::Decoder)>),
 }
 
 impl Backend {

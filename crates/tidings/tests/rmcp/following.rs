@@ -22,11 +22,11 @@ async fn the_sdks_client_of_each_era_is_told_of_what_it_follows() {
 #[allow(deprecated, reason = "the SDK calls the older era so")]
 async fn legacy(mut visit: Visit) {
     let peer = visit.client.peer().clone();
-    within("the answer", peer.subscribe(SubscribeRequestParams::new(NOTE))).await.unwrap();
-    within("the answer", peer.subscribe(SubscribeRequestParams::new(OTHER))).await.unwrap();
+    within("the answer", peer.subscribe(SubscribeRequestParams::new(NOTE))).await.expect("an answer");
+    within("the answer", peer.subscribe(SubscribeRequestParams::new(OTHER))).await.expect("an answer");
     assert!(visit.scripted.resource_updated("memo://note") > 0);
     assert_eq!(visit.seen.updated().await, NOTE);
-    within("the answer", peer.unsubscribe(UnsubscribeRequestParams::new(NOTE))).await.unwrap();
+    within("the answer", peer.unsubscribe(UnsubscribeRequestParams::new(NOTE))).await.expect("an answer");
     visit.scripted.resource_updated("memo://note");
     assert!(visit.scripted.resource_updated("memo://form") > 0);
     assert_eq!(visit.seen.updated().await, OTHER, "and nothing of the other before");
@@ -35,10 +35,10 @@ async fn legacy(mut visit: Visit) {
 
 async fn modern(visit: Visit) {
     let filter = SubscriptionFilter::builder().resource_subscriptions([NOTE, "nobody+memo://none"]).build();
-    let mut listen = within("the acknowledgement", visit.client.peer().listen(filter)).await.unwrap();
+    let mut listen = within("the acknowledgement", visit.client.peer().listen(filter)).await.expect("an answer");
     assert_eq!(listen.acknowledged().resource_subscriptions, Some(vec![NOTE.to_owned()]));
     assert!(visit.scripted.resource_updated("memo://note") > 0);
-    match within("an update", listen.next()).await.unwrap() {
+    match within("an update", listen.next()).await.expect("an answer") {
         Some(ServerNotification::ResourceUpdatedNotification(updated)) => assert_eq!(updated.params.uri, NOTE),
         other => panic!("{other:?}"),
     }

@@ -12,6 +12,7 @@ mod pace;
 mod refusals;
 mod sharing;
 mod shown;
+mod watched;
 
 use std::sync::{Arc, Mutex};
 
