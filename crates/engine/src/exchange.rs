@@ -1,5 +1,6 @@
 //! One request of a client, from its arrival to its answer.
 
+mod answer;
 mod follow;
 mod instead;
 mod state;
@@ -9,11 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::Value;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
-use tidings_proto::content::ContentView;
 use tidings_proto::outbound::{self, Destination, Requester};
-use tidings_proto::outcome::{self, Answer, Reader};
+use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
@@ -391,52 +390,6 @@ impl Exchange {
         let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(calling.routed, calling.live, Repetition::Used)
-    }
-
-    fn translate(&self, frame: &Frame) -> Answer {
-        let Stage::Calling(calling) = &self.stage else {
-            return Answer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
-        };
-        self.translate_from(&calling.routed, calling.live.hello.revision.era(), frame)
-    }
-
-    fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> Answer {
-        let server = &routed.server;
-        let identity = self.identity();
-        let seal =
-            |inner: &str| self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed));
-        let reader = Reader {
-            method: self.method,
-            from,
-            content: ContentView {
-                uris: &server.uris,
-                revision: self.caller.revision(),
-                view: self.gateway.settings.view,
-            },
-            identity: identity.as_deref(),
-            url_elicitation: self.handles_urls(),
-            seal: &seal,
-        };
-        outcome::translate(frame, &self.id, &reader)
-    }
-
-    /// Whose name modern results carry, where it is not the server's own.
-    fn identity(&self) -> Option<Vec<u8>> {
-        if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
-            return None;
-        }
-        let info = self.gateway.server_info(&self.gateway.current(), Revision::MODERN);
-        Some(info.to_string().into_bytes())
-    }
-
-    fn handles_urls(&self) -> bool {
-        match &self.caller {
-            Caller::Legacy(session) => {
-                session.revision == Revision::V2025_11_25
-                    && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
-            }
-            Caller::Modern(_) => false,
-        }
     }
 }
 
