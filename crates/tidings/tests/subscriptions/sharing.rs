@@ -121,6 +121,8 @@ async fn what_comes_late_on_the_old_stream_is_heard_when_the_new_one_is_acknowle
         let first = Follower::of(gateway.client(), &["one+file:///a"]).await;
         let _second = Follower::of(gateway.client(), &["one+file:///b"]).await;
         let old = streams.lock().unwrap()[0].clone();
+        // It is late by this much.
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         tell(&old, UPDATED, json!({"uri": "file:///a"}));
         assert_eq!(first.wait_nth(1).await, ["one+file:///a"]);
         within("the end of the old stream", old.cancelled()).await;
