@@ -235,6 +235,10 @@ impl Connection {
 
     async fn pump(&self, mut exchange: tidings_engine::Exchange, id: &RawId, method: Method) {
         loop {
+            if method == Method::Listen {
+                // While the client does not read, what changes is gathered where it costs nothing.
+                self.outbox.has_room_for_a_listen().await;
+            }
             match exchange.next().await {
                 Reply::Message(message) => self.outbox.push(&one_line(&message)),
                 Reply::Answer(answer) => {

@@ -80,6 +80,8 @@ struct Calling {
     silent_for: Duration,
     events: CallStream,
     repetition: Repetition,
+    /// The server has said something about it: it has begun.
+    begun: bool,
 }
 
 /// The one repetition that a header mismatch allows.
@@ -262,6 +264,7 @@ impl Exchange {
             silent_for: timeout,
             events,
             repetition,
+            begun: false,
         }))
     }
 
@@ -328,6 +331,7 @@ impl Exchange {
             key: calling.live.key,
             call: calling.call,
         };
+        calling.begun = true;
         let out = relay.message(frame);
         if let Some(call) = self.gateway.core.lock().calls.get(calling.call) {
             calling.deadline = call.deadline;
@@ -360,7 +364,9 @@ impl Exchange {
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
-        if calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
+        // In the old era the code means whatever the server likes, and what has begun may have had its effect.
+        let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
+        if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             self.waiter = arrive(&self.gateway, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition =

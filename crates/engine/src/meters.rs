@@ -221,6 +221,10 @@ impl Gateway {
             })
         });
         let (followed, followers) = self.count_followed();
+        // One after the other: the fields of a literal would hold one lock while they wait for the next.
+        let sessions = self.0.sessions().len();
+        let listeners = self.0.announcements().listeners();
+        let calls = self.in_flight();
         Measures {
             servers: servers.collect(),
             sent: ERAS.map(|era| (era, read(&meters.sent[era as usize]))).to_vec(),
@@ -233,9 +237,9 @@ impl Gateway {
             since_update: ERAS.map(|era| (era, meters.since_update[era as usize].read())).to_vec(),
             followed,
             followers,
-            sessions: self.0.sessions().len(),
-            listeners: self.0.announcements().listeners(),
-            calls: self.in_flight(),
+            sessions,
+            listeners,
+            calls,
         }
     }
 }

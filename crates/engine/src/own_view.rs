@@ -3,7 +3,7 @@
 //! Such a view is made when the session first asks, and from then on whenever one of its connections says that something
 //! changed or breaks, and when the shared catalogue changes. The ledger compares its hash as it does for everybody.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,17 @@ use crate::session::{OwnView, Session};
 
 /// How long to wait before a connection that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Says again that a view is old, unless it was made anew.
+struct Unfinished<'a>(Option<&'a AtomicBool>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(stale) = self.0 {
+            stale.store(true, Ordering::SeqCst);
+        }
+    }
+}
 
 impl Inner {
     /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
@@ -31,14 +42,16 @@ impl Inner {
         // Read behind the lock: an older state must not follow a newer one.
         let shared = Arc::clone(&self.current().snapshot);
         let stale = session.own_stale.swap(false, Ordering::SeqCst);
+        // Whoever asked may leave in between; then the view is as old as before.
+        let mut unfinished = Unfinished(Some(&session.own_stale).filter(|_| stale));
         if let Some(view) = view.as_ref().filter(|view| !stale && Arc::ptr_eq(&view.shared, &shared)) {
             return Arc::clone(&view.own);
         }
-        let before = view.take();
-        let mut offers = before.as_ref().map(|view| view.offers.clone()).unwrap_or_default();
+        let before = view.as_ref();
+        let mut offers = before.map(|view| view.offers.clone()).unwrap_or_default();
         for server in self.servers.iter().filter(|server| server.plan.isolation == Isolation::Session) {
             // What a server says on the shared link may hold for this one, too.
-            let same = before.as_ref().is_some_and(|before| same_offer(server, &before.shared, &shared));
+            let same = before.is_some_and(|before| same_offer(server, &before.shared, &shared));
             if stale || !same {
                 self.list_own(session, server, &mut offers).await;
             }
@@ -49,6 +62,7 @@ impl Inner {
         merged.sort_by_key(|offer| offer.server);
         let own = Arc::new(Snapshot::new(merged, self.settings.view));
         *view = Some(OwnView { shared, own: Arc::clone(&own), offers });
+        unfinished.0 = None;
         // It can be read now, by whoever waits for the lock.
         self.show_own(session, own.digests(session.revision), Instant::now());
         own

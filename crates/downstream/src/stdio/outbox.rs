@@ -87,9 +87,22 @@ impl Outbox {
     }
 
     pub(super) async fn has_room(&self) {
+        self.wait_until(Self::may_read).await;
+    }
+
+    /// Waits until a client that listens may be told of changes.
+    pub(super) async fn has_room_for_a_listen(&self) {
+        self.wait_until(|outbox| {
+            let state = outbox.lock();
+            state.broken || state.closed || state.waiting.len() < ENOUGH
+        })
+        .await;
+    }
+
+    async fn wait_until(&self, fits: impl Fn(&Self) -> bool) {
         loop {
             let emptied = self.emptied.notified();
-            if self.may_read() {
+            if fits(self) {
                 return;
             }
             emptied.await;

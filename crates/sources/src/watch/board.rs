@@ -54,6 +54,15 @@ pub(super) struct Dirty {
     pub(super) list: bool,
 }
 
+impl Dirty {
+    fn take_one(&mut self) -> Self {
+        if std::mem::take(&mut self.list) {
+            return Self { list: true, uris: BTreeSet::new() };
+        }
+        Self { list: false, uris: self.uris.pop_first().into_iter().collect() }
+    }
+}
+
 /// A place on the board, given up when dropped.
 pub(super) struct Following {
     board: Arc<Board>,
@@ -152,12 +161,13 @@ enum Look {
 }
 
 impl Following {
-    /// Waits until there is something to tell, and takes it.
+    /// Waits until there is something to tell, and takes one piece of it: what is not told yet must not be lost with
+    /// whoever took it.
     pub(super) async fn next(&self) -> Dirty {
         loop {
-            let dirty = std::mem::take(&mut *lock(&self.follower.dirty));
-            if dirty != Dirty::default() {
-                return dirty;
+            let piece = lock(&self.follower.dirty).take_one();
+            if piece != Dirty::default() {
+                return piece;
             }
             self.follower.bell.notified().await;
         }
@@ -323,13 +333,17 @@ mod tests {
     #[test]
     fn what_was_not_taken_is_inherited() {
         let (board, signals) = board();
-        let before = follow(&board, &["x"], true);
+        let before = follow(&board, &["x", "y"], true);
         signals.changed("x");
+        signals.changed("y");
         signals.list_changed();
         let after = follow(&board, &["x", "y"], true);
         assert_eq!(told(&after), None);
+        assert_eq!(told(&before), Some(vec!["list".into()]), "one piece at a time");
         drop(before);
-        assert_eq!(told(&after), Some(vec!["x".into(), "list".into()]));
+        assert_eq!(told(&after), Some(vec!["x".into()]));
+        assert_eq!(told(&after), Some(vec!["y".into()]));
+        assert_eq!(told(&after), None);
     }
 
     // S1.1

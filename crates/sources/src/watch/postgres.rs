@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_postgres::AsyncMessage;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,6 +28,8 @@ pub use trigger::trigger_sql;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How often a failed look is repeated at first.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How many may read at a time; the others wait.
+const READERS: usize = 4;
 /// The type of the rows.
 const JSON: &str = "application/json";
 
@@ -51,6 +53,8 @@ pub struct Postgres {
     limits: rows::Limits,
     note: Note,
     known: Mutex<Option<Known>>,
+    /// Connections of readers, which must not use up those of the database.
+    readers: Semaphore,
 }
 
 #[derive(Clone, Copy)]
@@ -99,7 +103,8 @@ impl Postgres {
         let address = Address::parse(&watch.url)?;
         let PostgresWatch { query, channel, .. } = watch;
         let (limits, note, known) = (rows::Limits::default(), Note::default(), Mutex::default());
-        Ok(Self { about, address, query, channel, limits, note, known })
+        let readers = Semaphore::new(READERS);
+        Ok(Self { about, address, query, channel, limits, note, known, readers })
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Known>> {
@@ -224,6 +229,7 @@ impl Source for Postgres {
     /// Over a connection of its own, so that readers and the watch do not wait for each other.
     fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
         Box::pin(async move {
+            let _turn = self.readers.acquire().await;
             let rows = async { self.look(&mut self.connect().await?.client).await }.await;
             let bytes = rows.map_err(|why| Unreadable::Upstream(why.to_string()))?.into();
             let mime_type = self.about.mime_type.clone().unwrap_or_else(|| JSON.to_owned());

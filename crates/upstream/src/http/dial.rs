@@ -19,6 +19,9 @@ use crate::LinkError;
 /// How long to wait for the connection itself.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// How long a connection is silent before the other end is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// Opens connections with or without TLS, as the URL says.
 pub(super) type Connector = HttpsConnector<Dialer>;
 
@@ -31,6 +34,10 @@ pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
+        // A stream on which a server is silent looks like one whose other end is gone, until the kernel asks.
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE / 4));
+        tcp.set_keepalive_retries(Some(4));
         tcp
     };
     let dialer = Dialer { tcp: tcp(reach), proxy: tcp(Reach::Anywhere), proxies: Matcher::from_env().into() };

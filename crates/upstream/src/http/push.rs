@@ -39,6 +39,8 @@ enum End {
     Unsupported,
     /// It ended; open it again.
     Closed,
+    /// Not now: the server may still hold the stream from before, or have too much to do.
+    Later,
     /// It could not be opened.
     Failed(LinkError),
 }
@@ -50,6 +52,10 @@ impl Push {
             match self.once().await {
                 End::Unsupported => return self.shared.sink.deaf(),
                 End::Closed => failures = 0,
+                End::Later => {
+                    tokio::time::sleep(LONGEST / 2).await;
+                    continue;
+                }
                 End::Failed(error) => {
                     failures += 1;
                     if failures >= FAILURES || error == LinkError::SessionExpired {
@@ -76,6 +82,12 @@ impl Push {
         match answer.status() {
             status if status.is_success() => {}
             StatusCode::NOT_FOUND if had_session => return End::Failed(LinkError::SessionExpired),
+            StatusCode::REQUEST_TIMEOUT
+            | StatusCode::CONFLICT
+            | StatusCode::TOO_EARLY
+            | StatusCode::TOO_MANY_REQUESTS => {
+                return End::Later;
+            }
             status if status.is_client_error() => return End::Unsupported,
             status => return End::Failed(LinkError::Status { status: status.as_u16(), body: None }),
         }

@@ -41,14 +41,16 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, AddressFault> {
         let (url, mode, root) = without_tls_words(url);
         let mut config: Config = url.parse().map_err(|error| AddressFault::Unusable(cause(&error)))?;
-        let near = config.get_hosts().iter().all(is_near);
+        let near = config.get_hosts().iter().all(is_near)
+            && config.get_hostaddrs().iter().all(|address| address.is_loopback());
         let mode = match mode.as_deref() {
             Some("disable") => SslMode::Disable,
             // Servers on this machine have no certificate that anybody could check.
             None | Some("prefer") if near && root.is_none() => SslMode::Disable,
-            None | Some("prefer") => SslMode::Prefer,
+            // Whoever sits on the wire could say that there is no encryption: only who writes it down accepts that.
+            Some("prefer") => SslMode::Prefer,
             // Encryption without knowing to whom is none: the certificate is always checked.
-            Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            None | Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             Some(_) => return Err(AddressFault::SslMode),
         };
         config.ssl_mode(mode).keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE / 4).keepalives_retries(4);
@@ -107,7 +109,9 @@ mod tests {
         assert_eq!(parse("postgresql://localhost/shop"), (SslMode::Disable, Trust::System));
         assert_eq!(parse("postgresql:///shop?host=/run/postgresql"), (SslMode::Disable, Trust::System));
         assert_eq!(parse("postgresql://localhost/shop?sslmode=require"), (SslMode::Require, Trust::System));
-        assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Prefer, Trust::System));
+        assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Require, Trust::System));
+        assert_eq!(parse("postgresql://localhost/shop?hostaddr=10.0.0.5"), (SslMode::Require, Trust::System));
+        assert_eq!(parse("postgresql://db.example/shop?sslmode=prefer"), (SslMode::Prefer, Trust::System));
         assert_eq!(parse("postgresql://db.example/shop?sslmode=disable"), (SslMode::Disable, Trust::System));
         let url = "postgresql://db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca%20x.pem&application_name=a";
         assert_eq!(parse(url), (SslMode::Require, Trust::File("/etc/ca x.pem".into())));
