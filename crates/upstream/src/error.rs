@@ -56,13 +56,6 @@ pub enum LinkError {
     Stopped,
 }
 
-impl LinkError {
-    /// Whether the request certainly did not reach the server, so that sending it again repeats nothing.
-    pub fn never_arrived(&self) -> bool {
-        matches!(self, Self::Spawn { .. } | Self::SessionExpired | Self::Stalled | Self::Stopped)
-    }
-}
-
 fn fmt_status(status: &Option<String>) -> String {
     status.as_ref().map(|s| format!(" ({s})")).unwrap_or_default()
 }
