@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, OfferList, ServerOffer, Snapshot};
-use tidings_proto::{Era, ListKind, UriMap, View as ItemView};
+use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_proto::{ListKind, View as ItemView};
 use tidings_search::{Found, ToolIndex, Update, View};
 
 fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {
@@ -14,20 +14,7 @@ fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {
         let raw = format!(r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#);
         Item::read(ListKind::Tools, Bytes::from(raw), false).expect("a tool")
     };
-    let mut lists: [OfferList; 4] = Default::default();
-    lists[ListKind::Tools as usize] = OfferList::new(tools.iter().map(item).collect(), 0, false);
-    Arc::new(ServerOffer {
-        server: ServerId(id),
-        name: name.into(),
-        prefix: name.into(),
-        bare: false,
-        uris: UriMap::Transparent,
-        era: Era::Legacy,
-        current: true,
-        listed: true,
-        yields: false,
-        lists,
-    })
+    Arc::new(ServerOffer::new(ServerId(id), name).offering(ListKind::Tools, tools.iter().map(item).collect()))
 }
 
 fn snapshot(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {

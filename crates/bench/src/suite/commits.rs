@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, OfferList, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
 use tidings_proto::{Era, ListKind, Revision, UriMap, View};
 
@@ -87,21 +87,7 @@ fn offer(server: u32, version: usize) -> ServerOffer {
         Item::read(ListKind::Tools, Bytes::from(text.to_string()), false).ok()
     };
     let name = format!("server{server}");
-    ServerOffer {
-        server: ServerId(server),
-        prefix: name.as_str().into(),
-        uris: UriMap::Prefix(name.as_str().into()),
-        name: name.into(),
-        bare: false,
-        era: Era::Modern,
-        current: true,
-        listed: true,
-        yields: false,
-        lists: [
-            OfferList::new((0..TOOLS).filter_map(tool).collect(), 0, false),
-            OfferList::default(),
-            OfferList::default(),
-            OfferList::default(),
-        ],
-    }
+    let uris = UriMap::Prefix(name.as_str().into());
+    let items = (0..TOOLS).filter_map(tool).collect();
+    ServerOffer { uris, era: Era::Modern, ..ServerOffer::new(ServerId(server), &name).offering(ListKind::Tools, items) }
 }

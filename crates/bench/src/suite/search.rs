@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, OfferList, ServerOffer, Snapshot};
-use tidings_proto::{Era, ListKind, UriMap, View as ItemView};
+use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_proto::{ListKind, View as ItemView};
 use tidings_search::{Change, Document, Index, ToolIndex, View};
 
 use super::Bench;
@@ -120,21 +120,8 @@ impl Catalogue {
             definition["description"] = description.into();
             Item::read(ListKind::Tools, Bytes::from(definition.to_string()), false).ok()
         });
-        let mut lists: [OfferList; 4] = Default::default();
-        lists[ListKind::Tools as usize] = OfferList::new(items.collect(), 0, false);
-        let name = format!("server{server}");
-        Arc::new(ServerOffer {
-            server: ServerId(server as u32),
-            name: name.as_str().into(),
-            prefix: name.as_str().into(),
-            bare: false,
-            uris: UriMap::Transparent,
-            era: Era::Legacy,
-            current: true,
-            listed: true,
-            yields: false,
-            lists,
-        })
+        let offer = ServerOffer::new(ServerId(server as u32), &format!("server{server}"));
+        Arc::new(offer.offering(ListKind::Tools, items.collect()))
     }
 }
 

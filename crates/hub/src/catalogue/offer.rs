@@ -124,6 +124,29 @@ pub struct ServerOffer {
 }
 
 impl ServerOffer {
+    /// A server that offers nothing yet: prefixed by its name, its URIs as they are, legacy, current.
+    pub fn new(server: ServerId, name: &str) -> Self {
+        Self {
+            server,
+            name: name.into(),
+            prefix: name.into(),
+            bare: false,
+            uris: UriMap::Transparent,
+            era: Era::Legacy,
+            current: true,
+            listed: true,
+            yields: false,
+            lists: Default::default(),
+        }
+    }
+
+    /// The same with other items in one of its lists.
+    #[must_use]
+    pub fn offering(mut self, kind: ListKind, items: Vec<Item>) -> Self {
+        self.lists[kind as usize] = OfferList::new(items, 0, false);
+        self
+    }
+
     /// One of its lists.
     pub fn list(&self, kind: ListKind) -> &OfferList {
         &self.lists[kind as usize]

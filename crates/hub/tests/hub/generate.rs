@@ -6,8 +6,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, OfferList, ServerOffer};
-use tidings_proto::{Era, ListKind, UriMap};
+use tidings_hub::catalogue::{Item, ServerOffer};
+use tidings_proto::{ListKind, UriMap};
 
 /// Prefixes that run into each other with the names below, and a long one.
 pub(crate) const PREFIXES: [&str; 4] = ["a", "a__b", "b", "a_rather_long_prefix_of_a_server_with_much_to_say"];
@@ -20,23 +20,11 @@ pub(crate) fn item(kind: ListKind, server: &str, key: &str) -> Item {
 
 /// The offer of the `id`th server.
 pub(crate) fn offer(id: u32, prefix: &str, bare: bool, tools: &[String]) -> Arc<ServerOffer> {
-    let mut offer = ServerOffer {
-        server: ServerId(id),
-        name: prefix.into(),
-        prefix: prefix.into(),
-        bare,
-        uris: UriMap::Prefix(prefix.into()),
-        era: Era::Legacy,
-        current: true,
-        listed: true,
-        yields: false,
-        lists: Default::default(),
-    };
-    for kind in [ListKind::Tools, ListKind::Prompts] {
-        let items = tools.iter().map(|key| item(kind, prefix, key)).collect();
-        offer.lists[kind as usize] = OfferList::new(items, 0, false);
-    }
-    Arc::new(offer)
+    let items = |kind| tools.iter().map(|key| item(kind, prefix, key)).collect();
+    let offer = ServerOffer::new(ServerId(id), prefix)
+        .offering(ListKind::Tools, items(ListKind::Tools))
+        .offering(ListKind::Prompts, items(ListKind::Prompts));
+    Arc::new(ServerOffer { bare, uris: UriMap::Prefix(prefix.into()), ..offer })
 }
 
 /// Names that collide across prefixes, are long, or are not ASCII.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, Committed, FollowerId, Ledger, Occasion, Since, Topic, Topics, ViewDigests};
-use tidings_proto::{Era, ListKind, Revision, UriMap, View};
+use tidings_proto::{ListKind, Revision, View};
 use tidings_wire::{Digest, Span, digest};
 
 const VIEWS: [Revision; 3] = [Revision::V2025_03_26, Revision::V2025_11_25, Revision::MODERN];
@@ -255,20 +255,8 @@ fn read_item(raw: &str) -> Item {
 }
 
 fn shown(tools: &[&str], revision: Revision) -> ViewDigests {
-    let mut lists: [OfferList; 4] = Default::default();
-    lists[ListKind::Tools as usize] = OfferList::new(tools.iter().map(|raw| read_item(raw)).collect(), 0, false);
-    let offer = ServerOffer {
-        server: ServerId(0),
-        name: "a".into(),
-        prefix: "a".into(),
-        bare: true,
-        uris: UriMap::Transparent,
-        era: Era::Legacy,
-        current: true,
-        listed: true,
-        yields: false,
-        lists,
-    };
+    let items = tools.iter().map(|raw| read_item(raw)).collect();
+    let offer = ServerOffer { bare: true, ..ServerOffer::new(ServerId(0), "a").offering(ListKind::Tools, items) };
     Snapshot::new(vec![Arc::new(offer)], View::default()).digests(revision)
 }
 
