@@ -70,6 +70,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// Gathers signals for a short time only, so that a test need not wait. Opens `[notifications]`, which may be
+    /// continued.
+    pub fn quick(self) -> Self {
+        self.toml("[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"")
+    }
+
     /// Adds an argument to the command line.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());

@@ -47,6 +47,16 @@ impl Server {
         ServerBuilder::new(name)
     }
 
+    /// The same script in both eras on both transports.
+    pub async fn of_every_sort(script: impl Fn() -> ServerBuilder) -> Vec<Self> {
+        vec![
+            script().stdio().await,
+            script().http().await,
+            script().modern_only().stdio().await,
+            script().modern_only().http().await,
+        ]
+    }
+
     async fn start_http(core: Core) -> Self {
         let core = Arc::new(core);
         let address = http::listen(&core, None).await;

@@ -20,11 +20,8 @@ use tidings_testkit::{Client, Gateway, GatewayBuilder, Pending, Server, ServerBu
 
 const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
 
-/// Short windows.
-const QUICK: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"";
-
 fn quick() -> GatewayBuilder {
-    Gateway::builder().toml(QUICK)
+    Gateway::builder().quick()
 }
 
 /// A server with one of each kind that announces its changes.
@@ -37,12 +34,7 @@ fn full() -> ServerBuilder {
 
 /// The same server in both eras on both transports.
 async fn full_servers() -> Vec<Server> {
-    vec![
-        full().stdio().await,
-        full().http().await,
-        full().modern_only().stdio().await,
-        full().modern_only().http().await,
-    ]
+    Server::of_every_sort(full).await
 }
 
 /// Clients of both eras over HTTP and on stdio, all settled.

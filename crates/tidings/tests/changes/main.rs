@@ -14,11 +14,8 @@ use serde_json::{Value, json};
 use tidings_testkit::{Gateway, GatewayBuilder, Server, ServerBuilder, Tool, within};
 use tidings_wire::sse;
 
-/// Short windows.
-const QUICK: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"";
-
 fn quick() -> GatewayBuilder {
-    Gateway::builder().toml(QUICK)
+    Gateway::builder().quick()
 }
 
 /// A server with one of each kind that announces its changes.

@@ -22,12 +22,7 @@ fn slow(gate: &Gate) -> ServerBuilder {
 }
 
 async fn slow_servers(gate: &Gate) -> Vec<Server> {
-    vec![
-        slow(gate).stdio().await,
-        slow(gate).http().await,
-        slow(gate).modern_only().stdio().await,
-        slow(gate).modern_only().http().await,
-    ]
+    Server::of_every_sort(|| slow(gate)).await
 }
 
 // S2.3, S2.8

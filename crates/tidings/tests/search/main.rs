@@ -12,11 +12,9 @@ use tidings_testkit::{
     Client, Exchange, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, Tool, V2025_06_18, is_modern,
 };
 
-const QUICK: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"";
-
 /// A gateway with this `expose`, and short windows.
 fn exposing(expose: &str) -> GatewayBuilder {
-    Gateway::builder().toml(&format!("[gateway]\nexpose = \"{expose}\"\n{QUICK}"))
+    Gateway::builder().toml(&format!("[gateway]\nexpose = \"{expose}\"")).quick()
 }
 
 fn tool(name: &str, description: &str) -> Tool {
@@ -40,12 +38,7 @@ fn office() -> ServerBuilder {
 
 /// The same server in both eras on both transports.
 async fn office_servers() -> Vec<Server> {
-    vec![
-        office().stdio().await,
-        office().http().await,
-        office().modern_only().stdio().await,
-        office().modern_only().http().await,
-    ]
+    Server::of_every_sort(office).await
 }
 
 /// Clients of both eras over HTTP and on stdio.

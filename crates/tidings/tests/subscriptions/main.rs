@@ -54,12 +54,7 @@ fn three() -> ServerBuilder {
 
 /// The same server in both eras on both transports.
 async fn in_all_ways(server: impl Fn() -> ServerBuilder) -> Vec<Server> {
-    vec![
-        server().stdio().await,
-        server().http().await,
-        server().modern_only().stdio().await,
-        server().modern_only().http().await,
-    ]
+    Server::of_every_sort(server).await
 }
 
 /// Clients of both eras over HTTP and on stdio.
