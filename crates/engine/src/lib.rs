@@ -7,6 +7,7 @@
 
 mod announce;
 mod answers;
+mod change;
 mod core;
 mod dirty;
 mod discovery;
@@ -33,6 +34,7 @@ mod subscriptions;
 mod summary;
 mod surroundings;
 
+pub use change::{ChangeError, Operation, Prefix, Start};
 pub use dirty::Reason;
 pub use exchange::{Exchange, Reply};
 pub use gateway::Gateway;

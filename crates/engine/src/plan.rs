@@ -89,6 +89,8 @@ pub struct ServerPlan {
 pub enum Origin {
     /// The configuration file.
     File,
+    /// Added while the gateway runs, and kept in the store.
+    Runtime,
     /// Part of the program; does not count as external.
     BuiltIn,
 }
@@ -98,6 +100,7 @@ impl Origin {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
+            Self::Runtime => "runtime",
             Self::BuiltIn => "built-in",
         }
     }
