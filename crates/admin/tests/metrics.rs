@@ -16,6 +16,7 @@ use tower::ServiceExt as _;
 fn gateway() -> Gateway {
     let settings = Settings {
         start_wait: Duration::ZERO,
+        start_timeout: Duration::from_secs(60),
         timeout: Duration::from_secs(1),
         max_timeout: Duration::from_secs(1),
         page_size: 10,

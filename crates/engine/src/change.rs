@@ -1,9 +1,20 @@
 //! Changing the set of servers while everything runs: all or nothing, one commit.
 
+mod transaction;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{OfferList, ServerOffer};
+use tidings_hub::ledger::{Topic, Topics};
+use tidings_proto::ListKind;
 use tidings_upstream::LinkError;
 
 use crate::gateway::Gateway;
-use crate::plan::ServerPlan;
+use crate::plan::{Origin, ServerPlan};
+use crate::server::Server;
+use transaction::Transaction;
 
 /// One change of the set of servers.
 #[derive(Clone, Debug)]
@@ -100,6 +111,48 @@ fn words(words: &Option<String>) -> String {
     words.as_ref().map(|words| format!("; its last words: {words}")).unwrap_or_default()
 }
 
+/// Which id each name has, for the life of the process.
+pub(crate) struct Ids {
+    /// By name, and whether it is part of the program.
+    known: HashMap<(String, bool), ServerId>,
+    next: u32,
+}
+
+impl Ids {
+    pub(crate) fn new(servers: &[Arc<Server>]) -> Self {
+        let known = servers.iter().map(|server| ((server.plan.name.clone(), server.is_built_in()), server.id));
+        Self { known: known.collect(), next: u32::try_from(servers.len()).unwrap_or(u32::MAX) }
+    }
+
+    /// The id of a server that may come to be.
+    fn of(&mut self, plan: &ServerPlan) -> ServerId {
+        let known = self.known.get(&(plan.name.clone(), plan.origin == Origin::BuiltIn));
+        known.copied().unwrap_or_else(|| {
+            let id = ServerId(self.next);
+            self.next = self.next.saturating_add(1);
+            id
+        })
+    }
+
+    /// It has come to be.
+    fn keep(&mut self, server: &Server) {
+        self.known.insert((server.plan.name.clone(), server.is_built_in()), server.id);
+    }
+}
+
+/// The topics in which two states of one server differ.
+pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Topics {
+    let mut topics = Topics::default();
+    let empty = OfferList::default();
+    for kind in ListKind::ALL {
+        let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
+        if !old.says_the_same(new) {
+            topics.insert(Topic::of(kind));
+        }
+    }
+    topics
+}
+
 impl Gateway {
     /// Changes the set of servers: all of it or nothing. New servers are started, connected and listed, side by side and
     /// within a limit; then one commit makes everything visible and owes it to every client; then this returns. Calls
@@ -115,13 +168,48 @@ impl Gateway {
         operations: Vec<Operation>,
         keep: impl AsyncFnOnce() -> Result<(), String>,
     ) -> Result<(), ChangeError> {
-        let _ = (operations, keep);
-        Err(ChangeError::Withheld("the set of servers can not be changed yet".into()))
+        let gateway = &self.0;
+        let mut ids = gateway.changing.lock().await;
+        let mut transaction = Transaction::plan(gateway, &mut ids, operations)?;
+        let ready = tokio::select! {
+            ready = transaction.start() => ready,
+            () = gateway.stop.cancelled() => Err(ChangeError::Stopping),
+        };
+        let kept = match ready {
+            Ok(()) => keep().await.map_err(ChangeError::Withheld),
+            Err(error) => Err(error),
+        };
+        match kept {
+            Ok(()) => {
+                transaction.commit(&mut ids);
+                Ok(())
+            }
+            Err(error) => {
+                transaction.undo().await;
+                Err(error)
+            }
+        }
     }
 
     /// Ends a server and starts it again. Returns when it is ready, or with the reason why it is not; then it is tried
     /// again by itself, as ever.
     pub async fn restart(&self, name: &str) -> Result<(), ChangeError> {
-        Err(ChangeError::Unknown { name: name.to_owned() })
+        let server = {
+            let servers = self.0.servers();
+            servers.named(name, false).or_else(|| servers.named(name, true)).cloned()
+        };
+        let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;
+        let limit = self.0.settings.start_timeout;
+        match tokio::time::timeout(limit, server.ask_restart()).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(ChangeError::Failed { name: name.to_owned(), error }),
+            Ok(Err(_)) if self.0.stop.is_cancelled() => Err(ChangeError::Stopping),
+            // It was removed meanwhile.
+            Ok(Err(_)) => Err(ChangeError::Unknown { name: name.to_owned() }),
+            Err(_) => {
+                let last_words = server.live().and_then(|live| live.link.last_words());
+                Err(ChangeError::Late { name: name.to_owned(), seconds: limit.as_secs(), last_words })
+            }
+        }
     }
 }

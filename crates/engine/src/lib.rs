@@ -27,6 +27,7 @@ mod routing;
 mod schedule;
 mod seal;
 mod server;
+mod servers;
 mod session;
 mod signals;
 mod status;

@@ -16,6 +16,8 @@ use crate::surroundings::Surroundings;
 pub struct Settings {
     /// How long first lists wait for servers to settle.
     pub start_wait: Duration,
+    /// How long a server that is added may take to start and to list what it has.
+    pub start_timeout: Duration,
     /// How long a call may be silent.
     pub timeout: Duration,
     /// How long a call may run.

@@ -201,6 +201,11 @@ impl Calls {
         if ids.len() == 1 { ids.first().copied() } else { None }
     }
 
+    /// Everything in flight on a link.
+    pub fn on(&self, link: LinkKey) -> impl Iterator<Item = CallId> {
+        self.by_link.get(&link).into_iter().flatten().copied()
+    }
+
     /// How many calls are in flight.
     pub fn len(&self) -> usize {
         self.calls.len()

@@ -8,6 +8,7 @@
 //! What a server offers, and how it is doing, is no concern of this crate: the engine knows.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
+mod follow;
 mod planner;
 mod refusal;
 mod registry;
@@ -15,7 +16,7 @@ mod reload;
 mod sources;
 mod state;
 
-pub use planner::{Loader, Planner, Setup};
+pub use planner::{Loader, Planner, Setup, Watches};
 pub use refusal::{Kind, Refusal};
 pub use registry::{Change, Registry};
 pub use state::{Entry, ReloadReport, Reloaded, State};

@@ -12,8 +12,16 @@ pub trait Planner: Send + Sync + 'static {
     /// What to run for a server, or why this build can not.
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String>;
 
-    /// The built-in server of all watches of a configuration, or what is wrong with one of them. It may offer nothing.
-    fn watches(&self, config: &Config) -> Result<ServerPlan, String>;
+    /// What to run for the watches of a configuration, or what is wrong with one of them.
+    fn watches(&self, config: &Config) -> Result<Watches, String>;
+}
+
+/// The built-in server of all watches.
+pub struct Watches {
+    /// What to run. It may offer nothing.
+    pub plan: ServerPlan,
+    /// Called once it runs.
+    pub committed: Box<dyn FnOnce() + Send>,
 }
 
 /// Reads the configuration file again: a plan, or everything that is wrong with it, with places. Blocks.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig};
 use tidings_engine::{Gateway, Operation, Origin, ServerPlan, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::planner::{Loader, Planner, Setup};
 use crate::refusal::Refusal;
@@ -57,12 +58,14 @@ pub(crate) struct Shared {
     pub(crate) load: Option<Loader>,
     base: PathBuf,
     table: ServerTable,
-    gateway: OnceLock<Gateway>,
+    gateway: SetOnce<Gateway>,
     /// One change at a time.
     desired: Mutex<Desired>,
     pub(crate) state: watch::Sender<Arc<State>>,
     /// What the gateway started with.
     pub(crate) first: Config,
+    /// Changes under way: whoever asked may leave, they are finished all the same.
+    tasks: TaskTracker,
 }
 
 /// What was last asked for, and what runs because of it.
@@ -90,6 +93,9 @@ impl Registry {
             tracing::error!(%error, "servers that were added at run time are not started");
             KeptServers::default()
         });
+        if !setup.table.is_kept() {
+            tracing::info!("servers that are added at run time will not outlive this process");
+        }
         let sources = Sources::new(&setup.config, &kept, &setup.base);
         let resolved = sources.resolve();
         for entry in resolved.entries.iter().filter(|entry| entry.enabled) {
@@ -110,10 +116,11 @@ impl Registry {
             load: setup.load,
             base: setup.base,
             table: setup.table,
-            gateway: OnceLock::new(),
+            gateway: SetOnce::new(),
             desired: Mutex::new(Desired { config: setup.config.clone(), sources, running }),
             state: watch::Sender::new(Arc::new(state)),
             first: setup.config,
+            tasks: TaskTracker::new(),
         }))
     }
 
@@ -146,6 +153,11 @@ impl Registry {
     /// Carries out a batch: all of it or nothing. When it returns, it is kept, it can be read, and every client is owed
     /// its notice.
     pub async fn apply(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+        let registry = self.clone();
+        self.finish(async move { registry.apply_now(changes).await }).await.unwrap_or(Err(Refusal::NotRunning))
+    }
+
+    async fn apply_now(&self, changes: Vec<Change>) -> Result<(), Refusal> {
         let desired = self.0.desired.lock().await;
         let mut steps = Vec::new();
         let mut named = BTreeSet::new();
@@ -174,6 +186,12 @@ impl Registry {
 
     /// Switches a server on or off, wherever it comes from. This outlives the process.
     pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
+        let (registry, name) = (self.clone(), name.to_owned());
+        let switch = async move { registry.switch(&name, enabled).await };
+        self.finish(switch).await.unwrap_or(Err(Refusal::NotRunning))
+    }
+
+    async fn switch(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
         let desired = self.0.desired.lock().await;
         let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
         let configured = match (configured, desired.sources.kept.get(name)) {
@@ -186,6 +204,11 @@ impl Registry {
         let must_start =
             if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
         self.transact(desired, vec![KeepStep::Switch(name.to_owned(), switch)], &must_start).await
+    }
+
+    /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
+    pub(crate) async fn finish<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        self.0.tasks.spawn(work).await.ok()
     }
 
     /// What one change means for what is kept.
@@ -273,6 +296,16 @@ impl Registry {
 
     pub(crate) fn gateway(&self) -> Result<&Gateway, Refusal> {
         self.0.gateway.get().ok_or(Refusal::NotRunning)
+    }
+
+    /// Waits until the gateway runs.
+    pub(crate) async fn attached(&self) {
+        self.0.gateway.wait().await;
+    }
+
+    /// The configuration file, if there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.0.state.borrow().file.clone()
     }
 
     pub(crate) async fn desired(&self) -> MutexGuard<'_, Desired> {

@@ -15,7 +15,20 @@ impl Registry {
     /// Reads the configuration file again and applies what differs from what runs. A file with a fault changes nothing.
     /// The outcome is logged, and stays in [`Registry::state`].
     pub async fn reload(&self) -> Result<Reloaded, String> {
+        let registry = self.clone();
+        let gone = || Err("the gateway is not running".to_owned());
+        self.finish(async move { registry.reload_and_report(true).await }).await.unwrap_or_else(gone)
+    }
+
+    /// `always`: also when nothing differs.
+    pub(crate) async fn reload_and_report(&self, always: bool) -> Result<Reloaded, String> {
         let outcome = self.reload_now().await;
+        let known = self.0.state.borrow().needs_restart.clone();
+        if !always
+            && outcome.as_ref().is_ok_and(|done| *done == Reloaded { needs_restart: known, ..Reloaded::default() })
+        {
+            return outcome;
+        }
         match &outcome {
             Ok(done) => tracing::info!(
                 added = ?done.added, removed = ?done.removed, changed = ?done.changed, watches = done.watches,
@@ -43,12 +56,17 @@ impl Registry {
         let refused = |refusal: crate::Refusal| refusal.to_string();
         let mut todo = self.difference(&desired, &sources, &BTreeSet::new()).map_err(refused)?;
         let watches = config.watches != desired.config.watches;
+        let mut committed = None;
         if watches {
-            let plan = Box::new(self.0.planner.watches(&config)?);
-            todo.operations.push(Operation::Put { plan, start: Start::MayFail });
+            let made = self.0.planner.watches(&config)?;
+            todo.operations.push(Operation::Put { plan: Box::new(made.plan), start: Start::MayFail });
+            committed = Some(made.committed);
         }
         let operations = std::mem::take(&mut todo.operations);
         gateway.change(operations).await.map_err(|error| error.to_string())?;
+        if let Some(committed) = committed {
+            committed();
+        }
         let needs_restart = needs_restart(&self.0.first, &config);
         let done = Reloaded {
             added: todo.added.clone(),

@@ -15,6 +15,7 @@ use tidings_engine::{Caller, Gateway, Reply};
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{Method, Revision, headers};
 use tidings_search::ToolIndex;
+use tidings_store::{ServerTable, Store};
 use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
@@ -40,7 +41,7 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let prepared = wiring::prepare(loaded.config)?;
+        let prepared = wiring::prepare(loaded.into_ground(kept(cli), |_| Vec::new()))?;
         let index = prepared.index();
         Ok(Self::Own(prepared.start(None, None), index))
     }
@@ -133,6 +134,15 @@ impl Backend {
         }
         Ok(last)
     }
+}
+
+/// The servers that were added at run time, unless another process has them.
+fn kept(cli: &Cli) -> ServerTable {
+    let kept = DataDir::find(cli.data.as_deref()).ok().and_then(|data| {
+        let store = Store::existing(data.path()).ok().flatten()?;
+        ServerTable::new(&store).read().ok()
+    });
+    ServerTable::in_memory(kept.unwrap_or_default())
 }
 
 /// How the command line introduces itself in each request.

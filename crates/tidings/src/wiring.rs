@@ -2,35 +2,55 @@
 
 mod watches;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidings_config::{Config, Expose, Transport};
+use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
 use tidings_proto::{Era, Revision, View};
+use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
-use tidings_sources::watch::Hooks;
+use tidings_sources::watch::{Hooks, WatchServer};
 use tidings_sources::{Demo, SearchTools};
+use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::failure::Failure;
-use watches::Watches;
+
+/// What a gateway is made from.
+pub(crate) struct Ground {
+    pub(crate) config: Config,
+    /// The file that it was read from, and how to read it again.
+    pub(crate) file: Option<(PathBuf, Loader)>,
+    /// Servers that were added at run time.
+    pub(crate) table: ServerTable,
+}
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
     config: Config,
     connector: Connector,
     index: Arc<ToolIndex>,
-    watches: Watches,
+    watches: watches::Watches,
+    registry: Registry,
 }
 
 /// Gets ready to start.
-pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(ground: Ground) -> Result<Prepared, Failure> {
+    let Ground { config, file, table } = ground;
     let helper = std::env::current_exe().ok();
     let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
-    Ok(Prepared { config, connector, index: Arc::default(), watches })
+    let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
+        Some(folder) => folder,
+        None => std::env::current_dir().map_err(Failure::failed)?,
+    };
+    let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone() });
+    let (file, load) = file.unzip();
+    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner, table });
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry })
 }
 
 impl Prepared {
@@ -44,24 +64,56 @@ impl Prepared {
         self.watches.hooks.clone()
     }
 
+    /// The way to change the set of servers.
+    pub(crate) fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
+    /// Whether there is nothing else to show than the demo.
+    pub(crate) fn shows_demo(&self) -> bool {
+        shows_demo(&self.config) && self.registry.state().servers.is_empty()
+    }
+
     /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
     /// the one client there will be. `journal` is told of every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
-        let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
-        if shows_demo(&self.config) {
-            plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
+        let expose = self.config.gateway.expose;
+        let mut plans = self.registry.plans();
+        if self.shows_demo() {
+            plans.push(built_in("demo", Source::Local(Arc::new(Demo)), expose));
         }
         if let Some(server) = self.watches.server {
-            plans.push(built_in("watch", Source::Local(Arc::new(server))));
-        }
-        let expose = self.config.gateway.expose;
-        if expose == Expose::Search {
-            plans.iter_mut().for_each(|plan| plan.listed = false);
+            plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
         }
         if expose != Expose::All {
-            plans.push(built_in("tidings", Source::Local(Arc::new(SearchTools::new(self.index)))));
+            let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
+            plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
-        Gateway::start(settings(&self.config), plans, self.connector, only_client, journal)
+        let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);
+        self.registry.attach(gateway.clone());
+        gateway
+    }
+}
+
+/// Makes the engine's plans.
+struct Plans {
+    expose: Expose,
+    hooks: Hooks,
+}
+
+impl Planner for Plans {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        plan(server, origin, self.expose)
+    }
+
+    fn watches(&self, config: &Config) -> Result<Watches, String> {
+        let made = watches::prepare(config).map_err(|failure| failure.to_string())?;
+        let server = made.server.unwrap_or_else(|| WatchServer::new(Vec::new()));
+        let (hooks, new) = (self.hooks.clone(), made.hooks);
+        Ok(Watches {
+            plan: built_in("watch", Source::Local(Arc::new(server)), self.expose),
+            committed: Box::new(move || hooks.replace(&new)),
+        })
     }
 }
 
@@ -79,6 +131,7 @@ fn settings(config: &Config) -> Settings {
     let (gateway, notifications) = (&config.gateway, &config.notifications);
     Settings {
         start_wait: gateway.start_wait,
+        start_timeout: gateway.start_timeout,
         timeout: gateway.timeout,
         max_timeout: gateway.max_timeout,
         page_size: gateway.page_size,
@@ -102,14 +155,18 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// `None` for kinds of servers that are refused before this.
-fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
+/// What to run for a server, or why it can not be run.
+fn plan(server: &ServerConfig, origin: Origin, expose: Expose) -> Result<ServerPlan, String> {
+    if let Some(part) = server.unsupported().first() {
+        return Err(part.to_string());
+    }
     let transport = match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {
             Link::Stdio(StdioSpec { program: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() })
         }
         Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
-        Transport::Container { .. } | Transport::Project { .. } => return None,
+        Transport::Container { .. } => return Err(Part::Container.to_string()),
+        Transport::Project { .. } => return Err(Part::Project.to_string()),
     };
     let era = match server.era {
         tidings_config::EraChoice::Auto => EraChoice::Auto,
@@ -117,9 +174,9 @@ fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
         tidings_config::EraChoice::Legacy => EraChoice::Legacy,
     };
     let filter = server.tools.clone();
-    Some(ServerPlan {
+    Ok(ServerPlan {
         source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era }),
-        origin: Origin::File,
+        origin,
         name: server.name.clone(),
         name_prefix: server.name_prefix(),
         uri_prefix: server.uri_prefix(),
@@ -131,13 +188,13 @@ fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
         timeout: server.timeout,
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
-        listed: true,
+        listed: expose != Expose::Search,
         permits: Arc::new(move |name| filter.permits(name)),
     })
 }
 
 /// A part of the program that is a server like any other.
-fn built_in(name: &str, source: Source) -> ServerPlan {
+fn built_in(name: &str, source: Source, expose: Expose) -> ServerPlan {
     ServerPlan {
         source,
         origin: Origin::BuiltIn,
@@ -149,7 +206,7 @@ fn built_in(name: &str, source: Source) -> ServerPlan {
         timeout: None,
         max_timeout: None,
         poll_interval: None,
-        listed: true,
+        listed: expose != Expose::Search,
         permits: Arc::new(|_| true),
     }
 }

@@ -57,6 +57,11 @@ impl ServerTable {
         })
     }
 
+    /// A table that does not outlive the process and begins with this.
+    pub fn in_memory(kept: KeptServers) -> Self {
+        Self(Shelf::Memory(Arc::new(Mutex::new(kept))))
+    }
+
     /// Whether what is written outlives the process.
     pub fn is_kept(&self) -> bool {
         matches!(self.0, Shelf::File(_))
