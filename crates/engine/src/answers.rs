@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -34,6 +35,7 @@ impl Gateway {
             key: self.0.new_client(),
             revision,
             principal: principal.to_owned(),
+            since: SystemTime::now(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
             level: Mutex::default(),

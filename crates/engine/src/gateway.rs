@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::announce::Announcements;
 use crate::change::Ids;
+use crate::clients::Listens;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
 use crate::journal::{self, Journal};
@@ -58,10 +59,12 @@ pub(crate) struct Inner {
     pub(crate) level: Mutex<Option<LogLevel>>,
     announcements: Mutex<Announcements>,
     pub(crate) following: Following,
+    pub(crate) listens: Listens,
     pub(crate) tasks: TaskTracker,
     next_link: AtomicU64,
     next_client: AtomicU64,
     started: Instant,
+    started_at: SystemTime,
 }
 
 impl Gateway {
@@ -113,10 +116,12 @@ impl Gateway {
             level: Mutex::default(),
             announcements: Mutex::default(),
             following,
+            listens: Listens::default(),
             tasks: TaskTracker::new(),
             next_link: AtomicU64::new(1),
             next_client: AtomicU64::new(1),
             started: Instant::now(),
+            started_at: SystemTime::now(),
         });
         let pulse = Arc::clone(&inner);
         inner.tasks.spawn(async move {
@@ -186,6 +191,11 @@ impl Gateway {
     /// As [`Self::cancel`], for a session.
     pub fn cancel_for(&self, session: &Session, id: &RawId, reason: Option<&str>) {
         self.cancel(session.key, id, reason);
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> SystemTime {
+        self.0.started_at
     }
 
     /// How many requests are in flight.

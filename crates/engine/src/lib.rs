@@ -8,6 +8,7 @@
 mod announce;
 mod answers;
 mod change;
+mod clients;
 mod core;
 mod dirty;
 mod discovery;
@@ -36,6 +37,7 @@ mod summary;
 mod surroundings;
 
 pub use change::{ChangeError, Operation, Prefix, Start};
+pub use clients::Connected;
 pub use dirty::Reason;
 pub use exchange::{Exchange, Reply};
 pub use gateway::Gateway;

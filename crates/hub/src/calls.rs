@@ -178,6 +178,11 @@ impl Calls {
         ids.into_iter().filter_map(|id| Some((id, self.finish(id)?))).collect()
     }
 
+    /// How many calls a client has in flight.
+    pub fn count_of(&self, client: ClientKey) -> usize {
+        self.per_client.get(&client).copied().unwrap_or(0)
+    }
+
     /// A call in flight.
     pub fn get(&self, id: CallId) -> Option<&Call> {
         self.calls.get(&id)
