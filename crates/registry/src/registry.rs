@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig};
-use tidings_engine::{Gateway, Operation, Origin, ServerPlan, Start};
+use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::task::TaskTracker;
@@ -228,6 +228,13 @@ impl Registry {
             Change::Put { server, .. } | Change::Add { server, .. } => {
                 let read = crate::sources::read_server(&name, server, &self.0.base).map_err(Refusal::Invalid)?;
                 self.plan(&read, Origin::Runtime)?;
+                if let Some((other, kind)) = sources.clash(&read) {
+                    let prefix = match kind {
+                        Prefix::Name => read.name_prefix(),
+                        Prefix::Uri => read.uri_prefix(),
+                    };
+                    return Err(Refusal::PrefixClash { name, other: other.name.clone(), prefix, kind });
+                }
                 // Its own word decides from now on whether it is on.
                 vec![KeepStep::Put(name.clone(), server.clone()), KeepStep::Switch(name, None)]
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tidings_config::{Config, Errors, ServerConfig, Surroundings, UriMode};
-use tidings_engine::Origin;
+use tidings_engine::{Origin, Prefix};
 use tidings_store::{KeepStep, KeptServers};
 
 use crate::state::Entry;
@@ -102,13 +102,18 @@ impl Sources {
         if self.in_file(&server.name) {
             return Some("the configuration file has a server of this name, which is used instead".to_owned());
         }
-        let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
-        let other = self.file.iter().filter(on).find(|other| clash(server, other))?;
+        let (other, _) = self.clash(server)?;
         Some(format!(
             "its names would have the same prefix as those of server \"{}\" of the configuration file; add it again with \
              another `prefix`",
             other.name
         ))
+    }
+
+    /// The server of the file whose public names could not be told from this one's, and which names they are.
+    pub(crate) fn clash(&self, server: &ServerConfig) -> Option<(&ServerConfig, Prefix)> {
+        let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
+        self.file.iter().filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
     }
 }
 
@@ -130,7 +135,11 @@ pub(crate) fn read_server(name: &str, server: &Value, base: &Path) -> Result<Ser
     tidings_config::server_from_json(name, server, base, &surroundings)
 }
 
-fn clash(one: &ServerConfig, other: &ServerConfig) -> bool {
+fn shared_prefix(one: &ServerConfig, other: &ServerConfig) -> Option<Prefix> {
     let both_prefixed = one.uris == UriMode::Prefix && other.uris == UriMode::Prefix;
-    one.name_prefix() == other.name_prefix() || (both_prefixed && one.uri_prefix() == other.uri_prefix())
+    match (one.name_prefix() == other.name_prefix(), both_prefixed && one.uri_prefix() == other.uri_prefix()) {
+        (true, _) => Some(Prefix::Name),
+        (false, true) => Some(Prefix::Uri),
+        (false, false) => None,
+    }
 }
