@@ -55,8 +55,7 @@ pub fn edit(
         Edit::Remove | Edit::Enable(_) if !known => return Err(EditError::Unknown(name.to_owned())),
         _ => {}
     }
-    let edited =
-        if crate::decode::is_json(text, path) { json(text, name, edit)? } else { toml(text, name, edit)? };
+    let edited = if crate::decode::is_json(text, path) { json(text, name, edit)? } else { toml(text, name, edit)? };
     let after = crate::parse(&edited, path, surroundings)?;
     let others = |config: &crate::Config| -> Vec<crate::ServerConfig> {
         config.servers.iter().filter(|server| server.name != name).cloned().collect()

@@ -58,12 +58,7 @@ impl Drop for Listed {
 
 impl Inner {
     /// Shows a listen for as long as the guard is kept.
-    pub(crate) fn show_listen(
-        self: &Arc<Self>,
-        follower: FollowerId,
-        name: Option<&str>,
-        principal: &str,
-    ) -> Listed {
+    pub(crate) fn show_listen(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, principal: &str) -> Listed {
         let listen =
             Listen { name: name.map(str::to_owned), principal: principal.to_owned(), since: SystemTime::now() };
         self.listens.lock().insert(follower, listen);

@@ -1,7 +1,7 @@
 //! Finding the configuration, and asking before a folder's own file may start commands.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidings_config::{Config, Found, Notice};
@@ -63,6 +63,16 @@ pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     };
     let config = tidings_config::load(&found.path, &env).map_err(Failure::Config)?;
     Ok(Loaded { config, found: Some(found) })
+}
+
+/// The file in which a server is added or removed: the one that would be read, else a new one of the user's.
+pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
+    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+    if let Some(found) = tidings_config::discover(explicit, &env, &cwd) {
+        return Ok(found.path);
+    }
+    tidings_config::user_file(&env)
+        .ok_or_else(|| Failure::Usage("no configuration directory: set HOME, or name a file with --config FILE".into()))
 }
 
 /// The same, for commands that start servers: warnings are shown, parts that can not be run are refused, and a file

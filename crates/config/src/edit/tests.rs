@@ -60,10 +60,8 @@ fn the_file_of_a_client_keeps_its_order_and_what_is_not_ours() {
 "#;
     let server = json!({"command": "c"});
     let edited = after(text, "x.json", "c", &Edit::Add(&server)).unwrap();
-    let expected = text.replace(
-        "\"disabled\": true }\n",
-        "\"disabled\": true },\n    \"c\": {\n      \"command\": \"c\"\n    }\n",
-    );
+    let expected = text
+        .replace("\"disabled\": true }\n", "\"disabled\": true },\n    \"c\": {\n      \"command\": \"c\"\n    }\n");
     assert_eq!(edited, expected);
     let edited = after(text, "x.json", "b", &Edit::Remove).unwrap();
     assert!(edited.contains("\"zebra\": [1, 2]") && !edited.contains("\"b\""), "{edited}");
@@ -80,5 +78,8 @@ fn what_can_not_be_is_refused_and_says_why() {
     let nonsense = json!({"comand": "c"});
     assert!(matches!(after(TOML, "t.toml", "x", &Edit::Add(&nonsense)), Err(EditError::Invalid(_))));
     let commented = "{\n// mine\n\"mcpServers\": {}}";
-    assert!(matches!(after(commented, "x.json", "c", &Edit::Add(&server)), Err(EditError::Unusual(_) | EditError::Invalid(_))));
+    assert!(matches!(
+        after(commented, "x.json", "c", &Edit::Add(&server)),
+        Err(EditError::Unusual(_) | EditError::Invalid(_))
+    ));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidings_admin::Parts;
 use tidings_config::{Config, Listen};
 use tidings_downstream::auth::{Token, Tokens};
 use tidings_downstream::http::{self, Options};
@@ -45,10 +46,10 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     greet(&url, demo);
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
-    let reloading = tokio::spawn(reload::run(registry, stop.clone()));
+    let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others =
-        tidings_admin::router(gateway.clone(), index, log.clone(), &admin_token, listen.is_loopback()).merge(hooks);
+    let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
+    let others = tidings_admin::router(parts, &admin_token, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     let _ = reloading.await;
