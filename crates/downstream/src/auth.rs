@@ -1,6 +1,9 @@
 //! Who is asking.
 
+use std::sync::LazyLock;
+
 use ring::digest::{SHA256, digest};
+use tidings_engine::Principal;
 
 /// Tokens that open the door. Without any, everybody on the loopback interface is one person.
 #[derive(Clone, Default)]
@@ -11,14 +14,14 @@ pub struct Tokens {
 /// One token.
 #[derive(Clone)]
 pub struct Token {
-    /// Whose it is.
-    pub name: String,
+    /// Whose it is, and what it is good for.
+    pub principal: Principal,
     /// Its SHA-256 digest.
     pub sha256: [u8; 32],
 }
 
 /// The person when no tokens are configured.
-pub const LOCAL: &str = "local";
+static LOCAL: LazyLock<Principal> = LazyLock::new(Principal::local);
 
 impl Tokens {
     /// The given tokens, and no others.
@@ -27,10 +30,19 @@ impl Tokens {
     }
 
     /// The person behind an `Authorization` header; `None` when it opens nothing.
-    pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&str> {
+    pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&Principal> {
         if self.known.is_empty() {
-            return Some(LOCAL);
+            return Some(&LOCAL);
         }
+        self.owner(authorization)
+    }
+
+    /// Whether an `Authorization` header holds a token that may change the gateway. Without any tokens none does.
+    pub fn is_admin(&self, authorization: Option<&[u8]>) -> bool {
+        self.owner(authorization).is_some_and(Principal::is_admin)
+    }
+
+    fn owner(&self, authorization: Option<&[u8]>) -> Option<&Principal> {
         let text = std::str::from_utf8(authorization?).ok()?;
         let (scheme, secret) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -38,9 +50,12 @@ impl Tokens {
         }
         let given = digest(&SHA256, secret.trim().as_bytes());
         // Every token is compared, and each in constant time.
-        self.known.iter().fold(None, |found, token| {
-            if same(given.as_ref(), &token.sha256) { Some(token.name.as_str()) } else { found }
-        })
+        self.known.iter().fold(
+            None,
+            |found, token| {
+                if same(given.as_ref(), &token.sha256) { Some(&token.principal) } else { found }
+            },
+        )
     }
 }
 

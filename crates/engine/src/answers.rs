@@ -14,6 +14,7 @@ use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, m
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::gateway::{Gateway, Inner};
+use crate::principal::Principal;
 use crate::session::{Caller, ClientSink, Session};
 use crate::status::{Catalogue, ServerStatus};
 
@@ -23,7 +24,7 @@ impl Gateway {
         &self,
         frame: &Frame,
         id: &RawId,
-        principal: &str,
+        principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, Answer), Refusal> {
         let wanted = frame
@@ -34,7 +35,7 @@ impl Gateway {
         let session = Arc::new(Session {
             key: self.0.new_client(),
             revision,
-            principal: principal.to_owned(),
+            principal: principal.clone(),
             since: SystemTime::now(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),

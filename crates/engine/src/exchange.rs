@@ -414,10 +414,11 @@ impl Exchange {
 
 /// From now on the request can be cancelled, by its id if its client may do that.
 fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
-    match caller.names_its_calls() {
-        true => gateway.core.arrive(caller.key(), id),
-        false => Arc::default(),
+    let waiter = Waiter::of(caller.principal());
+    if caller.names_its_calls() {
+        gateway.core.arrive(caller.key(), id, &waiter);
     }
+    waiter
 }
 
 impl Drop for Exchange {

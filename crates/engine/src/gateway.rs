@@ -26,6 +26,7 @@ use crate::exchange::Exchange;
 use crate::journal::{self, Journal};
 use crate::meters::Meters;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
+use crate::principal::Principal;
 use crate::pulse::Pulse;
 use crate::seal::Sealer;
 use crate::server::{LiveLink, Server};
@@ -251,13 +252,13 @@ impl Gateway {
     pub fn modern_caller(
         &self,
         connection: Option<ClientKey>,
-        principal: &str,
+        principal: &Principal,
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::Span,
     ) -> Arc<ModernCaller> {
         let key = connection.unwrap_or_else(|| self.new_client());
         let names_its_calls = connection.is_some();
-        Arc::new(ModernCaller { key, names_its_calls, principal: principal.to_owned(), log_level, capabilities })
+        Arc::new(ModernCaller { key, names_its_calls, principal: principal.clone(), log_level, capabilities })
     }
 }
 

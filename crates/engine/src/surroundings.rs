@@ -53,6 +53,12 @@ impl Surroundings {
         Some(CallerView { snapshot: gateway.snapshot_of(session.as_ref()).await, shared })
     }
 
+    /// Whether whoever makes this call may change the gateway. Nobody may whose call is over.
+    pub fn is_admin(&self, call: u64) -> bool {
+        let gateway = self.gateway.upgrade();
+        gateway.and_then(|gateway| gateway.core.caller(CallId(call))).is_some_and(|(who, _)| who.is_admin())
+    }
+
     /// Where a tool leads for whoever makes this call, in any spelling that the router understands.
     pub async fn find_tool(&self, call: u64, name: &str) -> Option<Route> {
         let gateway = self.gateway.upgrade()?;

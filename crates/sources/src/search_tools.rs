@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use tidings_engine::{CallerView, Catalogue, LocalServer, Surroundings};
+use tidings_engine::{Audience, CallerView, Catalogue, LocalServer, Surroundings};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::{ListKind, Method, Revision, code};
@@ -40,6 +40,11 @@ impl SearchTools {
 }
 
 impl LocalServer for SearchTools {
+    fn audience(&self) -> Audience {
+        // They find and call for each caller only what that caller may use.
+        Audience::Everybody
+    }
+
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let stop = CancellationToken::new();
         if let Some(catalogue) = surroundings.catalogue() {

@@ -10,8 +10,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
-use tidings_downstream::auth::LOCAL;
-use tidings_engine::{Caller, Gateway, Reply};
+use tidings_engine::{Caller, Gateway, Principal, Reply};
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{ListKind, Method, Revision, headers};
 use tidings_registry::Registry;
@@ -110,7 +109,7 @@ impl Backend {
             Self::Own(Own { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
-                let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
+                let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {

@@ -34,7 +34,8 @@ impl Exchange {
         let topics = announce::wanted(&self.frame);
         let mut listening = self.gateway.listen(topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
-        listening.listed = Some(self.gateway.show_listen(listening.follower, name.as_deref(), self.caller.principal()));
+        listening.listed =
+            Some(self.gateway.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
             let named = named(&self.gateway, uris).await;

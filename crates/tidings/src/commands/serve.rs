@@ -6,6 +6,7 @@ use tidings_admin::Parts;
 use tidings_config::{Config, Listen};
 use tidings_downstream::auth::{Token, Tokens};
 use tidings_downstream::http::{self, Options};
+use tidings_engine::{Principal, Scope};
 use tidings_store::ServerTable;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -68,8 +69,11 @@ fn tokens(config: &Config) -> Result<Option<Tokens>, Failure> {
             token.name
         )));
     }
-    let known = auth.tokens.iter().map(|token| Token { name: token.name.clone(), sha256: token.sha256 }).collect();
-    Ok(Some(Tokens::new(known)))
+    let known = auth.tokens.iter().map(|token| {
+        let scope = Scope::new(token.servers.clone(), token.admin, tidings_config::glob_matches);
+        Token { principal: Principal { name: token.name.as_str().into(), scope }, sha256: token.sha256 }
+    });
+    Ok(Some(Tokens::new(known.collect())))
 }
 
 pub(super) async fn ring_on_signal(stop: CancellationToken) {
