@@ -231,11 +231,11 @@ impl Gateway {
         self.0.draining.clone()
     }
 
-    /// The header annotations of a tool, by the name that clients use.
-    pub fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
-        let catalogue = self.0.current();
-        let Some(route) = catalogue.snapshot.tool(tool) else { return Vec::new() };
-        let offer = catalogue.snapshot.offer(route.server);
+    /// The header annotations of a tool, by the name that a client uses.
+    pub fn param_headers(&self, principal: &Principal, tool: &str) -> Vec<ParamHeader> {
+        let snapshot = self.0.current().snapshot.seen_by(&principal.scope);
+        let Some(route) = snapshot.tool(tool) else { return Vec::new() };
+        let offer = snapshot.offer(route.server);
         offer.and_then(|o| o.list(ListKind::Tools).get(&route.local)).map(|t| t.headers.clone()).unwrap_or_default()
     }
 

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use tidings_hub::catalogue::Snapshot;
+use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::{Audience, Scope};
+use tidings_proto::Revision;
 
 use crate::plan::Source;
 use crate::server::Server;
+use crate::session::{Caller, Session};
 
 /// Somebody who was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +18,39 @@ pub struct Principal {
     pub name: Arc<str>,
     /// What they may use.
     pub scope: Scope,
+    /// Whether nobody is asked who they are, so that all see the same.
+    anybody: bool,
+}
+
+/// What tells apart what two clients see of the shared catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub(crate) revision: Revision,
+    pub(crate) scope: Scope,
+}
+
+/// Whose eyes the catalogue is seen with.
+#[derive(Clone, Copy)]
+pub(crate) struct Eyes<'a> {
+    pub(crate) principal: &'a Principal,
+    /// The session, which may have connections of its own.
+    pub(crate) session: Option<&'a Arc<Session>>,
 }
 
 impl Principal {
+    /// Somebody with a name and rights.
+    pub fn new(name: &str, scope: Scope) -> Self {
+        Self { name: name.into(), scope, anybody: false }
+    }
+
     /// The person at this machine, when nobody is asked who they are: may do everything.
     pub fn local() -> Self {
-        Self { name: "local".into(), scope: Scope::everything() }
+        Self { name: "local".into(), scope: Scope::everything(), anybody: true }
+    }
+
+    /// Whether what they are given may be kept for others: nobody is told apart.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.anybody
     }
 
     /// Whether they may change the gateway.
@@ -40,5 +71,28 @@ impl Server {
             Source::Local(local) => local.audience(),
             Source::Remote(_) => Audience::ByName,
         }
+    }
+}
+
+impl Sight {
+    /// The hash of what is seen of a catalogue, by topic.
+    pub(crate) fn digests(&self, whole: &Arc<Snapshot>) -> ViewDigests {
+        whole.seen_by(&self.scope).digests(self.revision)
+    }
+}
+
+impl Caller {
+    pub(crate) fn eyes(&self) -> Eyes<'_> {
+        Eyes { principal: self.principal(), session: self.session() }
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        Sight { revision: self.revision(), scope: self.principal().scope.clone() }
+    }
+}
+
+impl Session {
+    pub(crate) fn sight(&self) -> Sight {
+        Sight { revision: self.revision, scope: self.principal.scope.clone() }
     }
 }

@@ -186,13 +186,14 @@ impl Tools {
         limit: usize,
         show: impl Fn(&Snapshot, &Found) -> Option<T> + Send + 'static,
     ) -> Vec<T> {
-        let (index, own, snapshot) = (Arc::clone(&self.index), self.surroundings.server(), Arc::clone(&view.snapshot));
+        let (index, own) = (Arc::clone(&self.index), self.surroundings.server());
+        let (snapshot, whole) = (Arc::clone(&view.snapshot), Arc::clone(&view.whole));
         let whose = if view.shared { View::Shared } else { View::Own };
         let search = move || {
             let wanted = |found: &Found| {
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
-            let found = index.search(&snapshot, whose, &text, limit, wanted);
+            let found = index.search(&whole, whose, &text, limit, wanted);
             found.iter().filter_map(|found| show(&snapshot, found)).collect()
         };
         // Usually far below a millisecond, but the first one may have to read thousands of tools.

@@ -43,7 +43,7 @@ impl Exchange {
         if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
             return None;
         }
-        let info = self.gateway.server_info(&self.gateway.current(), Revision::MODERN);
+        let info = self.gateway.server_info(&self.gateway.current(), self.caller.principal(), Revision::MODERN);
         Some(info.to_string().into_bytes())
     }
 

@@ -71,7 +71,7 @@ fn tokens(config: &Config) -> Result<Option<Tokens>, Failure> {
     }
     let known = auth.tokens.iter().map(|token| {
         let scope = Scope::new(token.servers.clone(), token.admin, tidings_config::glob_matches);
-        Token { principal: Principal { name: token.name.as_str().into(), scope }, sha256: token.sha256 }
+        Token { principal: Principal::new(&token.name, scope), sha256: token.sha256 }
     });
     Ok(Some(Tokens::new(known.collect())))
 }
