@@ -134,7 +134,8 @@ impl Backend {
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", Revision::MODERN.as_str())
-            .header("mcp-method", method.as_str());
+            .header("mcp-method", method.as_str())
+            .header("authorization", format!("Bearer {}", running.token));
         if !name.is_empty() {
             post = post.header("mcp-name", &*headers::encode(name));
         }

@@ -11,6 +11,7 @@ mod show;
 mod status;
 mod stdio;
 mod subscriptions;
+pub(crate) mod token;
 mod tools;
 mod watch;
 
@@ -44,6 +45,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
                 .await
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

@@ -33,6 +33,7 @@ impl Exchange {
             },
             identity: identity.as_deref(),
             url_elicitation: self.handles_urls(),
+            private: !self.caller.principal().is_anybody(),
             seal: &seal,
         };
         outcome::translate(frame, &self.id, &reader)

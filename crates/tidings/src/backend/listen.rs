@@ -45,6 +45,7 @@ impl Backend {
                     .header("accept", "application/json, text/event-stream")
                     .header("mcp-protocol-version", Revision::MODERN.as_str())
                     .header("mcp-method", Method::Listen.as_str())
+                    .header("authorization", format!("Bearer {}", running.token))
                     .body(Full::new(body))
                     .map_err(Failure::failed)?;
                 let client = HttpClient::new().map_err(Failure::failed)?;
