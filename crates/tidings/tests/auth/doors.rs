@@ -59,7 +59,7 @@ async fn a_listener_that_others_can_reach_needs_tokens() {
         assert!(!output.status.success(), "{toml:?}");
         assert!(said(&output).contains(problem) && said(&output).contains("tidings token NAME"), "{}", said(&output));
     }
-    let config = dir.write("tidings.toml", &auth(&[("a", &["*"], false)]));
+    let config = dir.write("tidings.toml", auth(&[("a", &["*"], false)]));
     let mut command = Command::new(tidings());
     command.args(["serve", "--config", config.to_str().unwrap(), "--data", data, "--listen", "0.0.0.0:0"]);
     let mut serve = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
