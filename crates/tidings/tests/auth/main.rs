@@ -5,6 +5,7 @@
 
 mod announcements;
 mod built_ins;
+mod coming;
 mod doors;
 mod introductions;
 mod sessions;
