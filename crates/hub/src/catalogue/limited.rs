@@ -12,7 +12,7 @@ use crate::ServerId;
 use crate::scope::Scope;
 
 /// How many parts of one snapshot are kept. There are as many as there are different rights; more are made each time.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 /// The parts of a snapshot that somebody wanted; nothing stands for all of it.
 #[derive(Debug, Default)]

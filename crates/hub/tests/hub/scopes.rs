@@ -215,7 +215,7 @@ fn a_part_is_made_once_and_is_private() {
     assert!(Arc::ptr_eq(&whole, &whole.seen_by(&scope(&["*"], false))), "nothing is left out");
     assert!(whole.listing(ListKind::Tools, Revision::MODERN).public);
     assert!(!part.listing(ListKind::Tools, Revision::MODERN).public);
-    for number in 0..200 {
+    for number in 0..300 {
         let many = whole.seen_by(&scope(&["b", &number.to_string()], false));
         assert_eq!(many.offers().len(), 1, "also when there are too many to keep");
     }
