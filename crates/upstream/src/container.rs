@@ -28,7 +28,7 @@ use crate::spec::StdioSpec;
 use crate::stdio::process::Launcher;
 use crate::stdio::{Epilogue, StdioLink};
 use arguments::Identity;
-use lease::{EnvFile, Lease};
+use lease::{EnvFile, Hold, Leases};
 use tool::Tool;
 
 pub use image::PullProgress;
@@ -42,9 +42,7 @@ const NAME: usize = 40;
 /// Starts containers.
 pub(crate) struct Containers {
     launcher: Arc<Launcher>,
-    home: PathBuf,
-    /// Taken with the first container.
-    lease: Mutex<Option<Arc<Lease>>>,
+    leases: Arc<Leases>,
     pulls: broadcast::Sender<PullProgress>,
     /// One download of an image at a time.
     images: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -53,13 +51,7 @@ pub(crate) struct Containers {
 impl Containers {
     /// `home` is a folder that outlives the process; made when it is needed.
     pub(crate) fn new(launcher: Arc<Launcher>, home: PathBuf) -> Self {
-        Self {
-            launcher,
-            home,
-            lease: Mutex::default(),
-            pulls: broadcast::Sender::new(REPORTS),
-            images: Mutex::default(),
-        }
+        Self { launcher, leases: Leases::new(home), pulls: broadcast::Sender::new(REPORTS), images: Mutex::default() }
     }
 
     pub(crate) fn pulls(&self) -> broadcast::Receiver<PullProgress> {
@@ -68,7 +60,7 @@ impl Containers {
 
     /// Removes what other processes left with the same home that are not alive any more.
     pub(crate) async fn sweep(&self) {
-        sweep::sweep(&self.home).await;
+        sweep::sweep(self.leases.home()).await;
     }
 
     /// Starts a container. Its image is got first if it is not there.
@@ -83,8 +75,9 @@ impl Containers {
         let fail = |reason: String| LinkError::Spawn { program: program.clone(), reason };
         check_mounts(spec).map_err(&fail)?;
         self.ensure_image(&tool, server, &spec.image).await?;
-        let beside = |error: std::io::Error| fail(format!("{}: {error}", self.home.display()));
-        let lease = self.lease().map_err(beside)?;
+        let beside = |error: std::io::Error| fail(format!("{}: {error}", self.leases.home().display()));
+        let hold = self.leases.hold().map_err(beside)?;
+        let lease = hold.lease();
         lease.note(&tool).map_err(beside)?;
         let number = lease.number();
         let env_file = lease.env_file(number, &spec.env).map_err(beside)?;
@@ -100,10 +93,10 @@ impl Containers {
             removal,
             memory: spec.memory,
             launcher: Arc::clone(&self.launcher),
-            lease,
+            hold,
             runs: AtomicBool::new(false),
         });
-        contained.lease.came();
+        contained.hold.started();
         self.launcher.at_death(&contained.removal);
         let epilogue = Arc::clone(&contained) as Arc<dyn Epilogue>;
         let link = StdioLink::spawn(&self.launcher, server, &stdio, Some(epilogue), sink).await;
@@ -136,15 +129,6 @@ impl Containers {
             let _ = self.pulls.send(progress);
         };
         image::pull(tool, server, image, &report).await
-    }
-
-    fn lease(&self) -> std::io::Result<Arc<Lease>> {
-        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = &*lease {
-            return Ok(Arc::clone(held));
-        }
-        let taken = Arc::new(Lease::take(&self.home)?);
-        Ok(Arc::clone(lease.insert(taken)))
     }
 }
 
@@ -190,14 +174,14 @@ struct Contained {
     removal: Vec<String>,
     memory: Option<u64>,
     launcher: Arc<Launcher>,
-    lease: Arc<Lease>,
+    hold: Hold,
     runs: AtomicBool,
 }
 
 impl Contained {
     fn forget(&self) {
         self.launcher.not_at_death(&self.removal);
-        self.lease.went();
+        self.hold.removed();
     }
 
     /// The runtime's own exit codes: it failed, the command could not be run, the command was not found.

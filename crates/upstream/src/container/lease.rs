@@ -10,8 +10,8 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::spec::Runtime;
 use super::tool::Tool;
@@ -20,31 +20,92 @@ pub(super) const HELD: &str = "lock";
 /// Until it is locked; nobody looks at such a file.
 const UNHELD: &str = "new";
 
+/// The lease of this process, while it has containers.
+pub(super) struct Leases {
+    home: PathBuf,
+    current: Mutex<Option<(Arc<Lease>, usize)>>,
+}
+
+impl Leases {
+    pub(super) fn new(home: PathBuf) -> Arc<Self> {
+        Arc::new(Self { home, current: Mutex::default() })
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// For one container.
+    pub(super) fn hold(self: &Arc<Self>) -> io::Result<Hold> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lease, count) = match current.take() {
+            Some(held) => held,
+            None => (Arc::new(Lease::take(&self.home)?), 0),
+        };
+        *current = Some((Arc::clone(&lease), count + 1));
+        Ok(Hold { leases: Arc::clone(self), lease, pending: AtomicBool::new(true), started: AtomicBool::new(false) })
+    }
+
+    /// With the last container the lease ends, and leaves nothing for anybody to look after.
+    fn release(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.take() {
+            Some((lease, count)) if count > 1 => *current = Some((lease, count - 1)),
+            Some((lease, _)) => lease.end(),
+            None => {}
+        }
+    }
+}
+
+/// One container's part in the lease. Once it was started, only its removal ends it: else the next process has to look.
+pub(super) struct Hold {
+    leases: Arc<Leases>,
+    lease: Arc<Lease>,
+    pending: AtomicBool,
+    started: AtomicBool,
+}
+
+impl Hold {
+    pub(super) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(super) fn started(&self) {
+        self.started.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn removed(&self) {
+        if self.pending.swap(false, Ordering::Relaxed) {
+            self.leases.release();
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.started.load(Ordering::Relaxed) {
+            self.removed();
+        }
+    }
+}
+
 /// Held as long as the process lives.
 pub(super) struct Lease {
     id: String,
     home: PathBuf,
     file: Mutex<(File, Vec<Tool>)>,
     numbers: AtomicU64,
-    /// Containers that may exist.
-    live: AtomicUsize,
 }
 
 impl Lease {
-    pub(super) fn take(home: &Path) -> io::Result<Self> {
+    fn take(home: &Path) -> io::Result<Self> {
         make_private(home)?;
         let id = unique();
         let fresh = home.join(format!("{id}.{UNHELD}"));
         let file = private().open(&fresh)?;
         file.lock()?;
         fs::rename(&fresh, home.join(format!("{id}.{HELD}")))?;
-        Ok(Self {
-            id,
-            home: home.to_owned(),
-            file: Mutex::new((file, Vec::new())),
-            numbers: AtomicU64::new(1),
-            live: AtomicUsize::new(0),
-        })
+        Ok(Self { id, home: home.to_owned(), file: Mutex::new((file, Vec::new())), numbers: AtomicU64::new(1) })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -86,21 +147,8 @@ impl Lease {
         Ok(Some(file))
     }
 
-    pub(super) fn came(&self) {
-        self.live.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn went(&self) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // Otherwise the next process has to look for what is left.
-        if self.live.load(Ordering::Relaxed) == 0 {
-            let _ = fs::remove_file(self.home.join(format!("{}.{HELD}", self.id)));
-        }
+    fn end(&self) {
+        let _ = fs::remove_file(self.home.join(format!("{}.{HELD}", self.id)));
     }
 }
 
@@ -226,15 +274,16 @@ mod tests {
     #[test]
     fn only_the_leases_of_the_dead_are_found() {
         let home = Home::new();
-        let living = Lease::take(&home.0).unwrap();
-        living.note(&podman()).unwrap();
-        living.came();
+        let leases = Leases::new(home.0.clone());
+        let living = leases.hold().unwrap();
+        living.lease().note(&podman()).unwrap();
+        living.started();
         assert!(Abandoned::all(&home.0).is_empty(), "the holder lives");
-        let id = living.id().to_owned();
-        let file = living.env_file(7, &[("A".into(), "b".into())]).unwrap().unwrap();
+        let id = living.lease().id().to_owned();
+        let file = living.lease().env_file(7, &[("A".into(), "b".into())]).unwrap().unwrap();
         // As a kill does it: nothing is cleaned up, but the lock is gone.
         std::mem::forget(file);
-        drop(living);
+        drop((living, leases));
         let found = Abandoned::all(&home.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].id.as_str(), &found[0].tools[..]), (id.as_str(), &[podman()][..]));
@@ -244,19 +293,30 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_containers_leaves_nothing() {
+    fn a_lease_ends_with_the_last_container() {
         let home = Home::new();
-        let lease = Lease::take(&home.0).unwrap();
-        lease.came();
-        lease.went();
-        drop(lease);
+        let leases = Leases::new(home.0.clone());
+        let (first, second) = (leases.hold().unwrap(), leases.hold().unwrap());
+        assert_eq!(first.lease().id(), second.lease().id());
+        first.started();
+        first.removed();
+        first.removed();
+        assert_eq!(home.names().len(), 1, "the other is still there");
+        // Never started: nothing has to be removed.
+        drop(second);
         assert_eq!(home.names(), [""; 0]);
+        let third = leases.hold().unwrap();
+        assert_ne!(third.lease().id(), first.lease().id());
+        third.started();
+        drop(third);
+        assert_eq!(home.names().len(), 1, "started and not removed: somebody has to look");
     }
 
     #[test]
     fn variables_are_readable_by_their_owner_only_and_go_with_their_guard() {
         let home = Home::new();
-        let lease = Lease::take(&home.0).unwrap();
+        let hold = Leases::new(home.0.clone()).hold().unwrap();
+        let lease = hold.lease();
         let env = [("KEY".to_owned(), "a b=\"c\" #d".to_owned()), ("EMPTY".to_owned(), String::new())];
         let file = lease.env_file(1, &env).unwrap().unwrap();
         let path = file.path().to_owned();
