@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub use registry::ImageRegistry;
 const REQUIRED: &str = "TIDINGS_REQUIRE_PODMAN";
 /// Seconds that one command may take.
 const DEADLINE: &str = "60";
+/// How long processes of a test may still use the store when it is over.
+const LAST_USERS: Duration = Duration::from_secs(10);
 const REMEDY: &str = "install it with: apt-get install podman runc docker-registry";
 
 /// A private podman. What it runs is removed when dropped.
@@ -159,8 +162,24 @@ impl Podman {
     }
 }
 
+impl Podman {
+    /// Whether a process that was given this store still runs, such as one that cleans up after a gateway.
+    fn is_used(&self) -> bool {
+        let here = self.directory.join("storage.conf").to_string_lossy().into_owned();
+        let uses = |entry: fs::DirEntry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable.ends_with(here.as_bytes()))
+        };
+        fs::read_dir("/proc").into_iter().flatten().flatten().any(uses)
+    }
+}
+
 impl Drop for Podman {
     fn drop(&mut self) {
+        let since = Instant::now();
+        while self.is_used() && since.elapsed() < LAST_USERS {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         self.try_run(&["rm", "--all", "--force", "--time=0"]);
         // What belongs to other users of a user namespace can only be removed inside it.
         if !rustix::process::geteuid().is_root() {
