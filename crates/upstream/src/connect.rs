@@ -50,6 +50,15 @@ impl Connector {
         self.containers.pulls()
     }
 
+    /// Gets what a server needs before it can be started: the image of its container. This may take minutes, and is
+    /// reported to [`Self::pulls`]; [`Self::connect`] does it too, but whoever has a deadline for that does it before.
+    pub async fn prepare(&self, spec: &ServerSpec) -> Result<(), LinkError> {
+        match &spec.transport {
+            Transport::Container(container) => self.containers.prepare(&spec.name, container).await,
+            Transport::Stdio(_) | Transport::Http(_) => Ok(()),
+        }
+    }
+
     /// Removes containers that killed processes left, never those of a living one. Has deadlines, and runs nothing when
     /// there is nothing to remove.
     pub async fn sweep(&self) {

@@ -63,6 +63,11 @@ impl Containers {
         sweep::sweep(self.leases.home()).await;
     }
 
+    /// Gets the image if it is not there.
+    pub(crate) async fn prepare(&self, server: &str, spec: &ContainerSpec) -> Result<(), LinkError> {
+        self.ensure_image(&Tool::find(spec)?, server, &spec.image).await
+    }
+
     /// Starts a container. Its image is got first if it is not there.
     pub(crate) async fn open(
         &self,
@@ -195,12 +200,14 @@ impl Epilogue for Contained {
         let LinkError::Exited { status, last_words } = error else { return error };
         let words = last_words.clone().unwrap_or_default();
         if self.is_own_failure(code) {
-            return LinkError::Spawn { program: self.program.clone(), reason: remedy::with_remedy(&words) };
+            let reason = remedy::of_runtime(&words).unwrap_or("the runtime refused").to_owned();
+            let failed = LinkError::Spawn { program: self.program.clone(), reason };
+            return failed.with_words(last_words);
         }
         // What a kill looks like from outside.
         let killed = (code == Some(137) && self.memory.is_some())
             .then_some("it was killed, perhaps because it used more than its `memory`");
-        match remedy::for_server(&words).or(killed) {
+        match remedy::of_server(&words).or(killed) {
             Some(remedy) if words.is_empty() => LinkError::Exited { status, last_words: Some(remedy.into()) },
             Some(remedy) => LinkError::Exited { status, last_words: Some(format!("{words}; {remedy}")) },
             None => LinkError::Exited { status, last_words },

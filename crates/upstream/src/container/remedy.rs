@@ -40,13 +40,14 @@ const NOT_IN_IMAGE: &[&str] = &["not found", "no such file or directory"];
 
 /// The words, and what helps.
 pub(super) fn with_remedy(words: &str) -> String {
-    match remedy(words) {
+    match of_runtime(words) {
         Some(remedy) => format!("{words}; {remedy}"),
         None => words.to_owned(),
     }
 }
 
-fn remedy(words: &str) -> Option<&'static str> {
+/// What helps a runtime that failed.
+pub(super) fn of_runtime(words: &str) -> Option<&'static str> {
     let lower = words.to_ascii_lowercase();
     if lower.contains("exec") && NOT_IN_IMAGE.iter().any(|sign| lower.contains(sign)) {
         return Some("the image has no such command; check `args` and the image");
@@ -56,7 +57,7 @@ fn remedy(words: &str) -> Option<&'static str> {
 }
 
 /// What helps a server that ended in its bounds, if that was the reason.
-pub(super) fn for_server(words: &str) -> Option<&'static str> {
+pub(super) fn of_server(words: &str) -> Option<&'static str> {
     let lower = words.to_ascii_lowercase();
     if lower.contains("read-only file system") || lower.contains("erofs") {
         return Some("it wants to write: give it a volume (volumes = [\"./data:/data\"]), or set read_only = false");
@@ -91,8 +92,8 @@ mod tests {
             assert!(shown.starts_with(words) && shown.contains(part), "{shown}");
         }
         assert_eq!(with_remedy("something else"), "something else");
-        assert!(for_server("OSError: [Errno 30] Read-only file system: '/x'").is_some_and(|r| r.contains("read_only")));
-        assert!(for_server("getaddrinfo EAI_AGAIN example.com").is_some_and(|r| r.contains("network = true")));
-        assert_eq!(for_server("panic"), None);
+        assert!(of_server("OSError: [Errno 30] Read-only file system: '/x'").is_some_and(|r| r.contains("read_only")));
+        assert!(of_server("getaddrinfo EAI_AGAIN example.com").is_some_and(|r| r.contains("network = true")));
+        assert_eq!(of_server("panic"), None);
     }
 }
