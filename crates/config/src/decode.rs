@@ -3,6 +3,7 @@
 mod access;
 mod clash;
 mod clients;
+mod container;
 mod itself;
 mod server;
 mod settings;

@@ -190,9 +190,6 @@ impl fmt::Display for Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Part {
-    /// A server in a container.
-    #[error("this build does not start containers yet; remove the server or set `enabled = false`")]
-    Container,
     /// A server made of scripts.
     #[error("this build does not run script projects yet; remove the server or set `enabled = false`")]
     Project,

@@ -26,12 +26,13 @@ pub use error::{Caution, ConfigError, Errors, Fault, Notice, Part, Place, Positi
 pub use expand::Surroundings;
 pub use find::{Found, Origin, discover, user_file};
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, Token};
+pub use plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
     Expose, GatewaySettings, InitialTriplet, Listen, ListenError, Naming, NotificationSettings, REVISIONS,
     RegistryTools, View,
 };
-pub use plan::server::{Approval, ContainerRuntime, EraChoice, Isolation, ServerConfig, Transport, UriMode};
+pub use plan::server::{Approval, EraChoice, Isolation, ServerConfig, Transport, UriMode};
 pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;

@@ -1,6 +1,7 @@
 //! The validated plan: complete, trusted, and free of the file it came from.
 
 pub(crate) mod auth;
+pub(crate) mod container;
 pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod server;
@@ -56,7 +57,6 @@ impl Config {
         for server in self.enabled_servers() {
             for part in server.unsupported() {
                 let key = match part {
-                    Part::Container => "container",
                     Part::Project => "project",
                     _ => "approve",
                 };

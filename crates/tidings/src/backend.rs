@@ -48,7 +48,8 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let prepared = wiring::prepare(loaded.into_ground(kept(cli), |_| Vec::new()))?;
+        let data = DataDir::find(cli.data.as_deref()).ok();
+        let prepared = wiring::prepare(loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
         let (index, registry) = (prepared.index(), prepared.registry());
         Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
     }

@@ -104,6 +104,9 @@ fn commands(config: &Config) -> Vec<String> {
         tidings_config::Transport::Stdio { command, args, .. } => {
             Some(format!("  {}: {command} {}", server.name, args.join(" ")))
         }
+        tidings_config::Transport::Container(container) => {
+            Some(format!("  {}: container {}", server.name, container.image))
+        }
         _ => None,
     };
     config.enabled_servers().filter_map(line).collect()

@@ -1,5 +1,6 @@
 //! From the configuration's plan to the engine's.
 
+mod containers;
 mod watches;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use tidings_sources::{Demo, SearchTools};
 use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
+use crate::data::DataDir;
 use crate::failure::Failure;
 
 /// What a gateway is made from.
@@ -37,11 +39,11 @@ pub(crate) struct Prepared {
     registry: Registry,
 }
 
-/// Gets ready to start.
-pub(crate) fn prepare(ground: Ground) -> Result<Prepared, Failure> {
+/// Gets ready to start. What has to outlive the process goes into `data`.
+pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
     let Ground { config, file, table } = ground;
     let helper = std::env::current_exe().ok();
-    let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
+    let connector = containers::connector(Launcher::new(helper), data).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
@@ -89,6 +91,7 @@ impl Prepared {
             let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
+        containers::sweep(&self.connector);
         let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway
@@ -165,7 +168,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose) -> Result<ServerP
             Link::Stdio(StdioSpec { program: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() })
         }
         Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
-        Transport::Container { .. } => return Err(Part::Container.to_string()),
+        Transport::Container(container) => Link::Container(Box::new(containers::spec(container))),
         Transport::Project { .. } => return Err(Part::Project.to_string()),
     };
     let era = match server.era {

@@ -1,9 +1,10 @@
 //! `[servers.X]`.
 
+use super::container;
 use crate::error::Fault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
-use crate::plan::server::{Approval, ContainerRuntime, EraChoice, Isolation, ServerConfig, Transport, UriMode};
+use crate::plan::server::{Approval, EraChoice, Isolation, ServerConfig, Transport, UriMode};
 use crate::read::Section;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
@@ -15,7 +16,7 @@ pub(super) fn native(mut section: Section<'_, '_>, name: &str) -> Option<ServerC
     let kind = section.kind(KINDS);
     let transport = kind.and_then(|kind| transport(&mut section, kind));
     // Known whatever the kind, so that a missing kind is the only complaint.
-    for key in ["args", "env", "cwd", "headers", "runtime"] {
+    for key in ["args", "env", "cwd", "headers"].iter().chain(container::KEYS) {
         section.has(key);
     }
     let server = common(&mut section, name, enabled, transport);
@@ -32,29 +33,27 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
             let args = section.texts("args").unwrap_or_default();
             let env = section.pairs("env", variable_objection);
             let cwd = section.text("cwd").map(|cwd| section.reading.expander.path(&cwd));
-            section.refuse(kind, &["headers", "runtime"]);
+            section.refuse(kind, &["headers"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Stdio { command: command?, args, env, cwd })
         }
         "url" => {
             let url = http_url(section, "url");
             let headers = section.pairs("headers", header_objection);
-            section.refuse(kind, &["args", "env", "cwd", "runtime"]);
+            section.refuse(kind, &["args", "env", "cwd"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Http { url: url?, headers })
         }
         "container" => {
-            section.remember("container");
-            let image = section.text("container");
-            let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
-            let runtime = section.choice("runtime", &runtimes);
-            let env = section.pairs("env", variable_objection);
-            let args = section.texts("args").unwrap_or_default();
+            let config = container::container(section);
             section.refuse(kind, &["cwd", "headers"]);
-            Some(Transport::Container { image: image?, runtime, env, args })
+            Some(Transport::Container(Box::new(config?)))
         }
         _ => {
             section.remember("project");
             let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
-            section.refuse(kind, &["args", "env", "cwd", "headers", "runtime"]);
+            section.refuse(kind, &["args", "env", "cwd", "headers"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Project { dir: dir? })
         }
     }
@@ -144,7 +143,7 @@ pub(super) fn url(
     Some(url)
 }
 
-fn variable_objection(name: &str, _: &str) -> Option<Fault> {
+pub(super) fn variable_objection(name: &str, _: &str) -> Option<Fault> {
     (name.is_empty() || name.contains(['=', '\0'])).then_some(Fault::BadVariableName)
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::container::ContainerConfig;
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
 use crate::error::Part;
@@ -69,9 +70,8 @@ impl ServerConfig {
     /// What this build can not do for it yet.
     pub fn unsupported(&self) -> Vec<Part> {
         let transport = match self.transport {
-            Transport::Container { .. } => Some(Part::Container),
             Transport::Project { .. } => Some(Part::Project),
-            Transport::Stdio { .. } | Transport::Http { .. } => None,
+            Transport::Stdio { .. } | Transport::Http { .. } | Transport::Container(_) => None,
         };
         let approval = (self.approve == Approval::Manual).then_some(Part::ManualApproval);
         transport.into_iter().chain(approval).collect()
@@ -101,16 +101,7 @@ pub enum Transport {
         headers: Vec<(String, String)>,
     },
     /// A container whose command speaks the protocol on its standard input and output.
-    Container {
-        /// The image.
-        image: String,
-        /// What runs it; found when absent.
-        runtime: Option<ContainerRuntime>,
-        /// Variables to set in it.
-        env: Vec<(String, String)>,
-        /// Arguments after the image.
-        args: Vec<String>,
-    },
+    Container(Box<ContainerConfig>),
     /// A folder of scripts.
     Project {
         /// The folder.
@@ -131,20 +122,14 @@ impl fmt::Debug for Transport {
             Self::Http { url, headers } => {
                 f.debug_struct("Http").field("url", &without_secrets(url)).field("headers", &Redacted(headers)).finish()
             }
-            Self::Container { image, runtime, env, args } => f
-                .debug_struct("Container")
-                .field("image", image)
-                .field("runtime", runtime)
-                .field("env", &Redacted(env))
-                .field("args", args)
-                .finish(),
+            Self::Container(container) => container.fmt(f),
             Self::Project { dir } => f.debug_struct("Project").field("dir", dir).finish(),
         }
     }
 }
 
 /// Names without their values.
-struct Redacted<'a>(&'a [(String, String)]);
+pub(super) struct Redacted<'a>(pub(super) &'a [(String, String)]);
 
 impl fmt::Debug for Redacted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,15 +148,6 @@ pub(crate) fn without_secrets(url: &str) -> String {
         }
         None => "…".to_owned(),
     }
-}
-
-/// What runs containers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerRuntime {
-    /// Podman.
-    Podman,
-    /// Docker.
-    Docker,
 }
 
 /// Whether clients share one connection to a server.
@@ -226,7 +202,7 @@ mod tests {
         let transports = [
             Transport::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
             Transport::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
-            Transport::Container { image: "i".into(), runtime: None, env: pair(), args: vec![] },
+            Transport::Container(Box::new(ContainerConfig { env: pair(), ..ContainerConfig::new("i") })),
         ];
         for transport in transports {
             let shown = format!("{:?}", ServerConfig::new("s", transport));

@@ -35,7 +35,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
-    let prepared = wiring::prepare(loaded.into_ground(ServerTable::new(&store), |_| Vec::new()))?;
+    let prepared = wiring::prepare(loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.shows_demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);

@@ -22,8 +22,10 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     // A client's process may have no home: then there is nothing to keep.
-    let store = feed::open(DataDir::find(cli.data.as_deref()).ok(), PATIENCE).await;
-    let prepared = wiring::prepare(loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio))?;
+    let data = DataDir::find(cli.data.as_deref()).ok();
+    let store = feed::open(data.clone(), PATIENCE).await;
+    let ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
+    let prepared = wiring::prepare(ground, data.as_ref())?;
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);

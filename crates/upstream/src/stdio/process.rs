@@ -34,6 +34,9 @@ const LAST_LINES: Duration = Duration::from_millis(200);
 const DEPTH: &str = "TIDINGS_DEPTH";
 const DEEPEST: u32 = 4;
 
+/// How long the commands of the watchdog may take.
+const LAST_COMMANDS: Duration = Duration::from_secs(30);
+
 type Spawned = oneshot::Sender<std::io::Result<Child>>;
 
 /// Starts processes.
@@ -79,12 +82,12 @@ impl Launcher {
         let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(group) = group {
-            self.tell_watchdog('+', group);
+            self.tell_watchdog(&format!("+{}", group.as_raw_nonzero()));
         }
         let words = Words::default();
         let stderr = child.stderr.take();
         let stderr = stderr.map(|stderr| tokio::spawn(log_lines(name.to_owned(), stderr, words.clone())));
-        Ok(Process { child, group, words, stderr, launcher: Arc::clone(self) })
+        Ok(Process { child, group, words, stderr, code: None, launcher: Arc::clone(self) })
     }
 
     fn command(&self, spec: &StdioSpec, depth: u32) -> Command {
@@ -111,14 +114,24 @@ impl Launcher {
         command
     }
 
-    fn tell_watchdog(&self, sign: char, group: Pid) {
+    /// Has a command run if this process is killed, for what is not in a process group of ours.
+    pub(crate) fn at_death(&self, command: &[String]) {
+        self.tell_watchdog(&format!("!{}", serde_json::json!(command)));
+    }
+
+    /// Takes it back.
+    pub(crate) fn not_at_death(&self, command: &[String]) {
+        self.tell_watchdog(&format!("~{}", serde_json::json!(command)));
+    }
+
+    fn tell_watchdog(&self, line: &str) {
         let Some(helper) = &self.helper else { return };
         let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
         if watchdog.is_none() {
             *watchdog = start_watchdog(helper);
         }
         if let Some(pipe) = watchdog.as_mut()
-            && writeln!(pipe, "{sign}{}", group.as_raw_nonzero()).is_err()
+            && writeln!(pipe, "{line}").is_err()
         {
             tracing::warn!("the watchdog has ended; it is started again with the next server");
             *watchdog = None;
@@ -169,15 +182,20 @@ pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::i
 }
 
 /// The hidden subcommand `__watchdog`: when its input ends, kills every process group that was announced and not
-/// withdrawn.
+/// withdrawn, and runs the commands that were.
 pub fn watchdog_helper() {
     let mut groups = std::collections::HashSet::new();
+    let mut commands = std::collections::HashSet::new();
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         if let Some(group) = line.strip_prefix('+').and_then(|g| g.parse::<i32>().ok()) {
             groups.insert(group);
         } else if let Some(group) = line.strip_prefix('-').and_then(|g| g.parse::<i32>().ok()) {
             groups.remove(&group);
+        } else if let Some(command) = line.strip_prefix('!') {
+            commands.insert(command.to_owned());
+        } else if let Some(command) = line.strip_prefix('~') {
+            commands.remove(command);
         }
     }
     for group in groups {
@@ -185,6 +203,26 @@ pub fn watchdog_helper() {
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
+    run_last(commands.iter().filter_map(|command| serde_json::from_str(command).ok()));
+}
+
+/// Runs commands side by side, and kills those that do not end.
+fn run_last(commands: impl Iterator<Item = Vec<String>>) {
+    let start = |command: Vec<String>| {
+        let (program, args) = command.split_first()?;
+        let mut last = std::process::Command::new(program);
+        last.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+    };
+    let mut running: Vec<_> = commands.filter_map(start).collect();
+    let since = std::time::Instant::now();
+    while since.elapsed() < LAST_COMMANDS {
+        running.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if running.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.iter_mut().for_each(|child| drop(child.kill()));
 }
 
 /// The end of what a process says beside the protocol.
@@ -217,6 +255,7 @@ pub(crate) struct Process {
     words: Words,
     /// Reads its standard error to the end.
     stderr: Option<JoinHandle<()>>,
+    code: Option<i32>,
     launcher: Arc<Launcher>,
 }
 
@@ -251,13 +290,20 @@ impl Process {
             status = Some(self.child.wait().await);
         }
         if let Some(group) = self.group.take() {
-            self.launcher.tell_watchdog('-', group);
+            self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
         if let Some(stderr) = self.stderr.take() {
             // What it wrote last may not have been read yet.
             let _ = tokio::time::timeout(LAST_LINES, stderr).await;
         }
-        LinkError::Exited { status: status.and_then(Result::ok).map(|s| s.to_string()), last_words: self.words.last() }
+        let status = status.and_then(Result::ok);
+        self.code = status.and_then(|status| status.code());
+        LinkError::Exited { status: status.map(|s| s.to_string()), last_words: self.words.last() }
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.code
     }
 
     fn signal(&self, signal: Signal) {
@@ -271,7 +317,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
-            self.launcher.tell_watchdog('-', group);
+            self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
     }
 }
@@ -285,7 +331,7 @@ async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Wor
 }
 
 /// The file a command means, so that a missing one is told apart from one that fails.
-fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
     if program.contains('/') {
         let path = cwd.map_or_else(|| PathBuf::from(program), |dir| dir.join(program));
         return path.exists().then_some(path);
