@@ -1,6 +1,7 @@
 //! The validated plan: complete, trusted, and free of the file it came from.
 
 pub(crate) mod auth;
+pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod server;

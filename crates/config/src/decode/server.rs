@@ -73,6 +73,7 @@ pub(super) fn common(
     transport: Option<Transport>,
 ) -> Option<ServerConfig> {
     let prefix = section.any_text("prefix");
+    let entry = section.text("entry");
     let isolation = section.choice("isolation", &[("auto", Isolation::Auto), ("session", Isolation::Session)]);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
@@ -89,6 +90,7 @@ pub(super) fn common(
         transport: transport?,
         enabled,
         prefix,
+        entry,
         isolation: isolation.unwrap_or_default(),
         uris: uris.unwrap_or_default(),
         era: era.unwrap_or_default(),
@@ -144,7 +146,7 @@ pub(super) fn url(
     Some(url)
 }
 
-fn variable_objection(name: &str, _: &str) -> Option<Fault> {
+pub(super) fn variable_objection(name: &str, _: &str) -> Option<Fault> {
     (name.is_empty() || name.contains(['=', '\0'])).then_some(Fault::BadVariableName)
 }
 
