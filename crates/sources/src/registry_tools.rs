@@ -11,6 +11,7 @@ mod definitions;
 mod environment;
 mod launch;
 mod reports;
+mod runner;
 mod schemas;
 mod show;
 

@@ -9,7 +9,7 @@ use tidings_registry::{Change, Refusal};
 use tokio::time::{Instant, interval_at};
 
 use super::arguments::{Arguments, Fault};
-use super::{Problem, Said, Tools, definitions, environment};
+use super::{Problem, Said, Tools, definitions, environment, runner};
 use crate::local::Request;
 
 /// How often a caller hears that a server is still being started.
@@ -28,6 +28,7 @@ impl Tools {
         let declared: Vec<String> = entry.variables.iter().map(|variable| variable.name.clone()).collect();
         environment::check(&wishes.environment, &declared)?;
         let server = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
+        runner::check(&entry.run, std::env::var_os("PATH").as_deref())?;
         let name = prefix.unwrap_or_else(|| default_prefix(&entry.id));
         self.put_new(request, name, server, &entry.name).await
     }
