@@ -27,6 +27,7 @@ pub use expand::Surroundings;
 pub use find::{Found, Origin, discover, user_file};
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, Token};
 pub use plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
+pub use plan::entry::{Arguments, CatalogueEntry, Run, Variable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
     Expose, GatewaySettings, InitialTriplet, Listen, ListenError, Naming, NotificationSettings, REVISIONS,
@@ -58,6 +59,11 @@ pub fn server_from_json(
     surroundings: &Surroundings<'_>,
 ) -> Result<ServerConfig, Errors> {
     decode::single_server(name, body, base, surroundings)
+}
+
+/// Validates `text` as a catalogue file: the servers that could be added.
+pub fn parse_catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, Errors> {
+    decode::catalogue(text, path)
 }
 
 /// A commented `tidings.toml` to begin from.

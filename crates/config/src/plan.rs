@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod container;
+pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod server;

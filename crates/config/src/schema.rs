@@ -88,6 +88,8 @@ struct Gateway {
     /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands.
     #[schemars(extend("default" = "auto"))]
     registry_tools: Option<RegistryTools>,
+    /// A JSON or TOML file of servers that mcp_registry_add can add, beside those that are built in.
+    catalogue: Option<String>,
     /// How long the first lists wait for servers to settle.
     #[schemars(extend("default" = "5s"))]
     start_wait: Option<Span>,
@@ -243,6 +245,8 @@ struct Server {
     enabled: Option<bool>,
     /// What to use in place of the server's name in public names and URIs.
     prefix: Option<String>,
+    /// The catalogue entry that it was made of; mcp_registry_add writes it.
+    entry: Option<String>,
     /// Whether each session has a connection of its own.
     #[schemars(extend("default" = "auto"))]
     isolation: Option<Isolation>,

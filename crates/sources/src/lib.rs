@@ -2,9 +2,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod demo;
+mod hidden;
 mod local;
+mod registry_tools;
 mod search_tools;
 pub mod watch;
 
 pub use demo::Demo;
+pub use registry_tools::{RegistryTools, StartReports};
 pub use search_tools::SearchTools;

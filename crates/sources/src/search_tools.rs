@@ -20,6 +20,7 @@ use tidings_wire::encode_string;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::hidden;
 use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
 use arguments::{Call, Query};
 use definitions::{CALL, RETRIEVE};
@@ -73,10 +74,10 @@ impl LocalServer for SearchTools {
 
 /// Follows the catalogue until the gateway ends.
 async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<Catalogue>>, own: ServerId) {
-    let mut hidden = Vec::new();
+    let mut given_way = Vec::new();
     loop {
         let now = Arc::clone(&catalogue.borrow_and_update().snapshot);
-        warn_of_hidden(&now, own, &mut hidden);
+        hidden::warn(&now, own, &mut given_way);
         let (index, latest) = (Arc::clone(&index), catalogue.clone());
         // The first lists may be thousands of tools: not on a thread that serves calls.
         let step = move || index.follow(|| Arc::clone(&latest.borrow().snapshot));
@@ -87,18 +88,6 @@ async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<
             return;
         }
     }
-}
-
-/// Says it when a server's tool takes the place of one of ours, once each time.
-fn warn_of_hidden(snapshot: &Snapshot, own: ServerId, known: &mut Vec<Box<str>>) {
-    let Some(offer) = snapshot.offer(own) else { return };
-    let hidden: Vec<Box<str>> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
-    for name in hidden.iter().filter(|name| !known.contains(name)) {
-        let route = snapshot.tool(name);
-        let winner = route.and_then(|route| snapshot.offer(route.server)).map_or("another", |offer| &*offer.name);
-        tracing::warn!(tool = %name, server = winner, "a server offers a tool of this name; the built-in one is hidden");
-    }
-    *known = hidden;
 }
 
 struct Tools {

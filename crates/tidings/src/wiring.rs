@@ -1,6 +1,7 @@
 //! From the configuration's plan to the engine's.
 
 mod containers;
+mod registry_tools;
 mod watches;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub(crate) struct Prepared {
     index: Arc<ToolIndex>,
     watches: watches::Watches,
     registry: Registry,
+    shelf: registry_tools::Shelf,
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
@@ -45,6 +47,7 @@ pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared
     let helper = std::env::current_exe().ok();
     let connector = containers::connector(Launcher::new(helper), data).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
+    let shelf = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
@@ -52,7 +55,7 @@ pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared
     let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone() });
     let (file, load) = file.unzip();
     let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner, table });
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry })
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, shelf })
 }
 
 impl Prepared {
@@ -92,6 +95,8 @@ impl Prepared {
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
         containers::sweep(&self.connector);
+        let on_stdio = only_client.is_some();
+        plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
         let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway

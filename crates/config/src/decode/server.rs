@@ -72,6 +72,7 @@ pub(super) fn common(
     transport: Option<Transport>,
 ) -> Option<ServerConfig> {
     let prefix = section.any_text("prefix");
+    let entry = section.text("entry");
     let isolation = section.choice("isolation", &[("auto", Isolation::Auto), ("session", Isolation::Session)]);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
@@ -88,6 +89,7 @@ pub(super) fn common(
         transport: transport?,
         enabled,
         prefix,
+        entry,
         isolation: isolation.unwrap_or_default(),
         uris: uris.unwrap_or_default(),
         era: era.unwrap_or_default(),

@@ -101,6 +101,8 @@ pub enum Fault {
     BadHeaderName,
     /// A value with line breaks or other characters that HTTP headers can not hold.
     BadHeaderValue,
+    /// Not the id of a catalogue entry.
+    BadEntryId,
     /// Not a name that can be part of a URL path.
     BadHookName,
     /// Not an absolute URI.
@@ -221,6 +223,9 @@ impl fmt::Display for Fault {
             }
             Self::BadHeaderName => write!(f, "not a name for an HTTP header: use letters, digits and \"-\""),
             Self::BadHeaderValue => write!(f, "an HTTP header can not hold line breaks or other control characters"),
+            Self::BadEntryId => {
+                write!(f, "use letters, digits and \"-_./@:\" only, and do not end with \"/\"")
+            }
             Self::BadHookName => {
                 write!(f, "use letters, digits, \"-\", \"_\" and \".\" only: it is the NAME of POST /hooks/NAME")
             }

@@ -20,6 +20,8 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// What to use for `name` in public names and URIs; may be empty.
     pub prefix: Option<String>,
+    /// The catalogue entry that it was made of, if it was.
+    pub entry: Option<String>,
     /// Whether clients share one connection.
     pub isolation: Isolation,
     /// Whether its URIs get a prefix.
@@ -46,6 +48,7 @@ impl ServerConfig {
             transport,
             enabled: true,
             prefix: None,
+            entry: None,
             isolation: Isolation::default(),
             uris: UriMode::default(),
             era: EraChoice::default(),
