@@ -150,7 +150,7 @@ impl Inner {
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, uri: &str) -> Option<Route> {
-        let servers = self.servers();
+        let servers = self.servers.load();
         let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
         let mut found = prefixed.filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
         found.next().map(|(server, local)| Route { server, local: local.into() })
@@ -158,7 +158,7 @@ impl Inner {
 
     /// Whether some servers are connected once per session.
     pub(crate) fn has_isolated(&self) -> bool {
-        self.servers().has_isolated()
+        self.servers.load().has_isolated()
     }
 
     /// The link that carries a client's call to a server.
