@@ -3,6 +3,7 @@
 mod commits;
 mod listeners;
 mod memory;
+mod registry;
 mod search;
 mod signals;
 mod startup;
@@ -22,8 +23,8 @@ const BUSY: f64 = 0.1;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
-    /// 10 listeners.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=10))]
+    /// 10 listeners, 11 add, 12 remove, 13 reload.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=13))]
     only: Option<u8>,
     /// Seconds of each load run.
     #[arg(long, default_value_t = 4.0)]
@@ -131,6 +132,12 @@ async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> 
     }
     if wanted(10) {
         rows.push(listeners::row(bench).await);
+    }
+    if wanted(11) || wanted(12) {
+        rows.extend(registry::add_and_remove(bench, wanted(11), wanted(12)).await);
+    }
+    if wanted(13) {
+        rows.push(registry::reload(bench).await);
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)

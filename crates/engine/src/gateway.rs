@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     pub(crate) connector: Connector,
     pub(crate) core: Core,
     pub(crate) sealer: Sealer,
-    servers: ArcSwap<Servers>,
+    pub(crate) servers: ArcSwap<Servers>,
     /// One change of the set of servers at a time.
     pub(crate) changing: tokio::sync::Mutex<Ids>,
     pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,

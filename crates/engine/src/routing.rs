@@ -161,7 +161,7 @@ impl Inner {
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<Route> {
-        let servers = self.servers();
+        let servers = self.servers.load();
         let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
         let mut found = prefixed
             .filter(|server| principal.may_use(server))
@@ -171,7 +171,7 @@ impl Inner {
 
     /// Whether some servers are connected once per session.
     pub(crate) fn has_isolated(&self) -> bool {
-        self.servers().has_isolated()
+        self.servers.load().has_isolated()
     }
 
     /// The link that carries a client's call to a server.
