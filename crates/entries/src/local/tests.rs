@@ -69,7 +69,7 @@ async fn the_file_wins_and_a_refresh_tells_what_changed() {
     assert_eq!(get("modelcontextprotocol/time").await.unwrap().name, "Time", "the built-in one is there again");
     assert_eq!(get("acme/desk").await.unwrap().description, "Files tickets of customers.");
 
-    folder.write("servers.toml", &DESK.replace("customers", "everybody"));
+    folder.write("servers.toml", DESK.replace("customers", "everybody"));
     let done = catalogue.refresh(Some("all".into())).await.unwrap();
     assert_eq!(done.iter().map(|one| one.changed).collect::<Vec<_>>(), [0, 1]);
     let listing = catalogue.list(Some("file".into()), 10).await.unwrap();
