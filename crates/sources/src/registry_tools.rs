@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_engine::{LocalServer, Surroundings};
+use tidings_engine::{Audience, LocalServer, Surroundings};
 use tidings_entries::EntryCatalogue;
 use tidings_proto::{ListKind, Method, Revision, code};
 use tidings_registry::Registry;
@@ -56,6 +56,10 @@ impl RegistryTools {
 }
 
 impl LocalServer for RegistryTools {
+    fn audience(&self) -> Audience {
+        Audience::Admins
+    }
+
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let stop = CancellationToken::new();
         if let Some(catalogue) = surroundings.catalogue() {
@@ -126,6 +130,10 @@ impl Tools {
     async fn call(&self, request: &Request) -> Outcome {
         let params = request.params();
         let name = params["name"].as_str().unwrap_or_default();
+        // The router does not lead others here; what starts commands does not rely on that.
+        if !self.surroundings.is_admin(request.call) {
+            return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
+        }
         if name == definitions::EXEC {
             return self.exec(request).await.unwrap_or_else(|problem| failed(&problem));
         }

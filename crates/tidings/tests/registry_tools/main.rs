@@ -7,6 +7,7 @@ mod exec;
 mod failures;
 mod launching;
 mod offered;
+mod rights;
 mod seen;
 
 use serde_json::{Value, json};
