@@ -3,6 +3,7 @@
 
 mod adding;
 mod browsing;
+mod containers;
 mod exec;
 mod failures;
 mod launching;
