@@ -132,6 +132,11 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
     watches::prepare(config).map(drop)
 }
 
+/// Whether the catalogue of servers that could be added can be read.
+pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
+    registry_tools::prepare(config).map(drop)
+}
+
 /// Whether there is nothing else to show.
 pub(crate) fn shows_demo(config: &Config) -> bool {
     config.servers.is_empty() && config.watches.is_empty()
