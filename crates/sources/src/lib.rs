@@ -9,5 +9,5 @@ mod search_tools;
 pub mod watch;
 
 pub use demo::Demo;
-pub use registry_tools::{RegistryTools, StartReports};
+pub use registry_tools::RegistryTools;
 pub use search_tools::SearchTools;

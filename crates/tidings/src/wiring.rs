@@ -11,6 +11,7 @@ use serde_json::Value;
 use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
+use tidings_entries::LocalCatalogue;
 use tidings_proto::{Era, Revision, View};
 use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
@@ -38,7 +39,7 @@ pub(crate) struct Prepared {
     index: Arc<ToolIndex>,
     watches: watches::Watches,
     registry: Registry,
-    shelf: registry_tools::Shelf,
+    entries: Arc<LocalCatalogue>,
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
@@ -47,7 +48,7 @@ pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared
     let helper = std::env::current_exe().ok();
     let connector = containers::connector(Launcher::new(helper), data).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
-    let shelf = registry_tools::prepare(&config)?;
+    let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
@@ -55,7 +56,7 @@ pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared
     let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone() });
     let (file, load) = file.unzip();
     let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner, table });
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, shelf })
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries })
 }
 
 impl Prepared {
@@ -96,7 +97,8 @@ impl Prepared {
         }
         containers::sweep(&self.connector);
         let on_stdio = only_client.is_some();
-        plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
+        let (registry, connector) = (self.registry.clone(), self.connector.clone());
+        plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway
@@ -128,6 +130,11 @@ impl Planner for Plans {
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
     watches::prepare(config).map(drop)
+}
+
+/// Whether the catalogue of servers that could be added can be read.
+pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
+    registry_tools::prepare(config).map(drop)
 }
 
 /// Whether there is nothing else to show.

@@ -26,8 +26,10 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
         unsupported.extend(access::fault(&loaded.config));
         warnings.extend(access::warnings(&loaded.config));
     }
-    if let Err(Failure::Failed(fault)) = wiring::try_watches(&loaded.config) {
-        unsupported.push(fault);
+    for tried in [wiring::try_watches(&loaded.config), wiring::try_catalogue(&loaded.config)] {
+        if let Err(Failure::Failed(fault)) = tried {
+            unsupported.push(fault);
+        }
     }
     let file = loaded.found.map(|found| found.path.display().to_string());
     if as_json {
