@@ -33,7 +33,9 @@ pub use board::{Hash, Signals, hash};
 pub use files::Files;
 pub use http::{Http, HttpFault, HttpWatch};
 use link::WatchLink;
-pub use postgres::{AddressFault, Postgres, PostgresWatch, trigger_sql};
+pub use postgres::{
+    AddressFault, ExaminedTable, NotExamined, Postgres, PostgresWatch, TriggerState, examine, trigger_sql,
+};
 pub use source::{Content, Entry, Source, Unreadable};
 use task::{Task, Watched};
 pub use webhook::{BadSignature, Delivered, HookWatch, Hooks, LONGEST_HOOK, Webhook};

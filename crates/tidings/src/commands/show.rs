@@ -10,8 +10,8 @@ use crate::failure::Failure;
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
 /// Text in a style, where the terminal has styles.
 pub(super) fn styled(style: Style, text: &str) -> String {
