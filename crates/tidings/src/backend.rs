@@ -128,9 +128,10 @@ impl Backend {
         };
         let answer: Value = serde_json::from_slice(&answer).map_err(Failure::failed)?;
         match answer.get("error") {
-            Some(error) => {
-                Err(Failure::Failed(format!("{} ({})", error["message"].as_str().unwrap_or("error"), error["code"])))
-            }
+            Some(error) => Err(Failure::Refused {
+                code: error["code"].as_i64().unwrap_or_default(),
+                message: error["message"].as_str().unwrap_or("error").to_owned(),
+            }),
             None => Ok(answer["result"].clone()),
         }
     }

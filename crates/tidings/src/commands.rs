@@ -14,6 +14,7 @@ mod stdio;
 mod subscriptions;
 pub(crate) mod token;
 mod tools;
+mod unreadable;
 mod watch;
 
 use tidings_proto::ListKind;

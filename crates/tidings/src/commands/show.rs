@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use tidings_proto::Method;
 
+use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -92,7 +93,10 @@ pub(super) async fn call(cli: &Cli, tool: &str, arguments: Option<&str>, as_json
 
 pub(super) async fn read(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failure> {
     let backend = Backend::open(cli)?;
-    let result = backend.request(Method::ResourcesRead, json!({ "uri": uri })).await;
+    let result = match backend.request(Method::ResourcesRead, json!({ "uri": uri })).await {
+        Err(failure) => Err(unreadable::explain(&backend, uri, failure).await),
+        read => read,
+    };
     backend.close().await;
     let result = result?;
     if as_json {

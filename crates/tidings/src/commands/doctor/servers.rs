@@ -29,7 +29,8 @@ pub(super) async fn findings(cli: &Cli, running: Option<&Running>, config: Optio
             return vec![Finding::note("servers", format!("not tried: {why}"), "do as it says")];
         }
         Err(Failure::Config(_)) => return Vec::new(),
-        Err(Failure::Failed(why)) => {
+        Err(other) => {
+            let why = other.to_string();
             let remedy = "correct what the configuration is said to lack, and try again";
             return vec![Finding::problem("servers", format!("not tried: {why}"), remedy)];
         }
