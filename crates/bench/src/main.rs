@@ -12,6 +12,7 @@ mod fan;
 mod floor;
 mod load;
 mod machine;
+mod poll;
 mod process;
 mod report;
 mod static_body;
@@ -46,6 +47,8 @@ enum Part {
     Static(static_body::Options),
     /// A bare server that writes what is posted to every open stream.
     Fan(fan::Options),
+    /// Asks a URL again and again, and does nothing else.
+    Poll(poll::Options),
     /// An MCP echo server on stdin and stdout, of both eras.
     StdioServer(stdio_server::Options),
     /// The load client: a closed loop over keep-alive connections; prints one line of JSON.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Some(Part::Upstream(options)) => on(single(), upstream::run(options)),
         Some(Part::Load(options)) => on(single(), load::run(options)),
         // These stand where the gateway stands, so they get its kind of runtime.
+        Some(Part::Poll(options)) => on(multi(), poll::run(options)),
         Some(Part::Fan(options)) => on(multi(), fan::run(options)),
         Some(Part::Floor(options)) => on(multi(), floor::run(options)),
         Some(Part::Static(options)) => on(multi(), static_body::run(options)),

@@ -259,8 +259,8 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Updates: no quiet window, a quarter of the clients does not read; each resource must be announced in each round, \
          and to those who did not read at the end.\n\
          - Busy file: quiet 500 ms, at most 2 s; the last notice must follow the last change.\n\
-         - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that watches nothing, \
-         and the polls of a URL, as its server counts them, are taken off.\n\
+         - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that \
+         follows nothing, for a URL together with a program that only polls it as often.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\
