@@ -10,6 +10,7 @@ const CHECK_SECONDS = 120;
 const NOTICE_SECONDS = 20;
 // How long a subscription that nobody wants lingers at the server, and then takes to end there.
 const LINGER_SECONDS = 2;
+const TRIES = 6;
 const MODERN = '2026-07-28';
 
 const { values: options, positionals: command } = parseArgs({
@@ -87,28 +88,38 @@ async function bothRaces(era, road, server, open) {
   const { at, uri: what } = listener.told[0];
   assert(what === uri, what);
   assert(at - asked >= delay, `told after ${at - asked} s, before the server agreed`);
-  // Whoever follows the same from the same gateway goes on to hear.
-  let witness;
-  if (road === 'http') {
-    witness = await Listener.connect('legacy', road);
-    open.push(witness.client);
-    await witness.follow(uri);
-  }
   await sleep(2000 * quiet);
   assert(listener.told.length === 1, `one change, told ${JSON.stringify(listener.told)}`);
-  const touched = now();
-  await listener.client.callTool({ name: `${server}__touch`, arguments: { uri: own } });
   await listener.leave(uri);
-  const left = now();
-  assert(left - touched < quiet, `took ${left - touched} s to leave: too slow to show anything`);
-  if (witness) {
-    await witness.wait(1);
-    await witness.leave(uri);
-  }
-  // Long enough for what was waiting, and for what the server says when it is left.
+  // Long enough for what the server says when it is left.
   await sleep(1000 * (LINGER_SECONDS + delay + 2 * quiet));
-  assert(listener.told.length === 1, `told after it left at ${left}: ${JSON.stringify(listener.told)}`);
-  assert(!witness || witness.told.length === 1, `the witness: ${JSON.stringify(witness?.told)}`);
+  assert(listener.told.length === 1, `told after it left: ${JSON.stringify(listener.told)}`);
+
+  let took;
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    // Whoever follows the same from the same gateway goes on to hear.
+    const witness = await Listener.connect('legacy', road);
+    open.push(witness.client);
+    await witness.follow(uri);
+    const had = listener.told.length;
+    await listener.follow(uri);
+    if (road === 'stdio') await listener.wait(had + 1);
+    await sleep(2000 * quiet);
+    const [before, also] = [listener.told.length, witness.told.length];
+    const touched = now();
+    await listener.client.callTool({ name: `${server}__touch`, arguments: { uri: own } });
+    await listener.leave(uri);
+    took = now() - touched;
+    if (road === 'http') await witness.wait(also + 1);
+    await sleep(2000 * quiet);
+    await witness.client.close();
+    // A machine that is too busy to leave in time shows nothing.
+    if (took < quiet) {
+      assert(listener.told.length === before, `told after it left: ${JSON.stringify(listener.told)}`);
+      return;
+    }
+  }
+  assert(false, `took ${took} s to leave, ${TRIES} times: too slow to show anything`);
 }
 
 async function check(era, road, server) {

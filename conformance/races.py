@@ -24,6 +24,7 @@ CHECK_SECONDS = 120.0
 NOTICE_SECONDS = 20.0
 # How long a subscription that nobody wants lingers at the server, and then takes to end there.
 LINGER_SECONDS = 2.0
+TRIES = 6
 
 
 @dataclass
@@ -86,25 +87,32 @@ async def both_races(setting: Setting, era: str, road: str, server: str) -> None
             at, what = ear.told[0]
             assert what == uri, ear.told
             assert at - asked >= setting.delay, f"told after {at - asked:.3f} s, before the server agreed"
-            # Whoever follows the same from the same gateway goes on to hear.
-            others = Ear()
-            witness = None
-            if road == "http":
-                witness = await stack.enter_async_context(setting.client("legacy", road, others))
-                await witness.subscribe_resource(uri)
             await asyncio.sleep(2 * setting.quiet)
             assert len(ear.told) == 1, f"one change, told {ear.told}"
-            touched = time.monotonic()
-            await touch()
-        left = time.monotonic()
-        assert left - touched < setting.quiet, f"took {left - touched:.3f} s to leave: too slow to show anything"
-        if witness is not None:
-            await others.wait(1)
-            await witness.unsubscribe_resource(uri)
-        # Long enough for what was waiting, and for what the server says when it is left.
+        # Long enough for what the server says when it is left.
         await asyncio.sleep(LINGER_SECONDS + setting.delay + 2 * setting.quiet)
-        assert len(ear.told) == 1, f"told after it left at {left}: {ear.told}"
-        assert len(others.told) <= 1, others.told
+        assert len(ear.told) == 1, f"told after it left: {ear.told}"
+
+        for _ in range(TRIES):
+            others = Ear()
+            # Whoever follows the same from the same gateway goes on to hear.
+            async with setting.client("legacy", road, others) as witness:
+                await witness.subscribe_resource(uri)
+                async with following(client, era, uri):
+                    await ear.wait(len(ear.told) + (road == "stdio"))
+                    await asyncio.sleep(2 * setting.quiet)
+                    before, also = len(ear.told), len(others.told)
+                    touched = time.monotonic()
+                    await touch()
+                left = time.monotonic()
+                if road == "http":
+                    await others.wait(also + 1)
+                await asyncio.sleep(2 * setting.quiet)
+            # A machine that is too busy to leave in time shows nothing.
+            if left - touched < setting.quiet:
+                assert len(ear.told) == before, f"told after it left at {left}: {ear.told}"
+                return
+        raise AssertionError(f"took {left - touched:.3f} s to leave, {TRIES} times: too slow to show anything")
 
 
 async def run(setting: Setting) -> tuple[int, int]:
