@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+mod doctor;
 mod manage;
 mod offers;
 mod overview;
@@ -13,6 +14,7 @@ mod stdio;
 mod subscriptions;
 pub(crate) mod token;
 mod tools;
+mod unreadable;
 mod watch;
 
 use tidings_proto::ListKind;
@@ -46,6 +48,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
         Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
+        Some(Command::Doctor { json }) => doctor::run(&cli, *json).await,
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

@@ -7,6 +7,7 @@ mod commands;
 mod data;
 mod failure;
 mod feed;
+mod limits;
 mod logging;
 mod reload;
 mod settings;
