@@ -22,7 +22,10 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     // A client's process may have no home: then there is nothing to keep.
-    let store = feed::open(DataDir::find(cli.data.as_deref()).ok(), PATIENCE).await;
+    let data = DataDir::find(cli.data.as_deref()).ok();
+    // One that serves will not leave.
+    let is_served = data.as_ref().is_some_and(|data| data.running().is_some());
+    let store = feed::open(data, if is_served { Duration::ZERO } else { PATIENCE }).await;
     let prepared = wiring::prepare(loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio))?;
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
