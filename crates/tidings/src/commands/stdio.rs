@@ -23,7 +23,9 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     tokio::spawn(ring_on_signal(stop.clone()));
     // A client's process may have no home: then there is nothing to keep.
     let data = DataDir::find(cli.data.as_deref()).ok();
-    let store = feed::open(data.clone(), PATIENCE).await;
+    // One that serves will not leave.
+    let is_served = data.as_ref().is_some_and(|data| data.running().is_some());
+    let store = feed::open(data.clone(), if is_served { Duration::ZERO } else { PATIENCE }).await;
     let ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
     let prepared = wiring::prepare(ground, data.as_ref())?;
     let log = feed::log(store);
