@@ -12,7 +12,7 @@ fn failing(server: &Server, silent: &Server) -> Vec<(Value, &'static str)> {
         (json!({"command": "no-such-command-anywhere", "prefix": "new"}), "no-such-command-anywhere"),
         (sh("echo the licence has expired >&2; exit 3"), "the licence has expired"),
         (sh("echo not a message; sleep 60"), "new"),
-        (launch_arguments("new", silent), "handshake within"),
+        (launch_arguments("new", silent), "did not start within 3 s"),
         (launch_arguments("taken", server), "there is a server \"taken\" already"),
         (launch_arguments("other", server), "there is a server \"other\" already"),
         (launch_arguments("a b", server), "`prefix` must be 1 to 32 letters, digits, \"_\" or \"-\""),
