@@ -56,6 +56,8 @@ pub struct Registry(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) planner: Arc<dyn Planner>,
     pub(crate) load: Option<Loader>,
+    /// What stood in the file at the start.
+    pub(crate) text: Option<Vec<u8>>,
     base: PathBuf,
     table: ServerTable,
     gateway: SetOnce<Gateway>,
@@ -114,6 +116,7 @@ impl Registry {
         Self(Arc::new(Shared {
             planner: setup.planner,
             load: setup.load,
+            text: setup.text,
             base: setup.base,
             table: setup.table,
             gateway: SetOnce::new(),

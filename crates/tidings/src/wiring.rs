@@ -28,6 +28,8 @@ pub(crate) struct Ground {
     pub(crate) config: Config,
     /// The file that it was read from, and how to read it again.
     pub(crate) file: Option<(PathBuf, Loader)>,
+    /// What stood in it.
+    pub(crate) text: Option<Vec<u8>>,
     /// Servers that were added at run time.
     pub(crate) table: ServerTable,
 }
@@ -44,7 +46,7 @@ pub(crate) struct Prepared {
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
 pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
-    let Ground { config, file, table } = ground;
+    let Ground { config, file, text, table } = ground;
     let helper = std::env::current_exe().ok();
     let connector = containers::connector(Launcher::new(helper), data).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
@@ -55,7 +57,7 @@ pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared
     };
     let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone() });
     let (file, load) = file.unzip();
-    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner, table });
+    let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner, table });
     Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries })
 }
 
