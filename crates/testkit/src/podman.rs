@@ -165,11 +165,13 @@ impl Podman {
 impl Podman {
     /// Whether a process that was given this store still runs, such as one that cleans up after a gateway.
     fn is_used(&self) -> bool {
-        let here = self.directory.join("storage.conf").to_string_lossy().into_owned();
-        let uses = |entry: fs::DirEntry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable.ends_with(here.as_bytes()))
+        // Not another's whose name begins the same.
+        let here = format!("{}/", self.directory.path().display());
+        let names = |entry: &fs::DirEntry, file: &str| {
+            let text = fs::read(entry.path().join(file)).unwrap_or_default();
+            text.windows(here.len()).any(|part| part == here.as_bytes())
         };
+        let uses = |entry: fs::DirEntry| names(&entry, "environ") || names(&entry, "cmdline");
         fs::read_dir("/proc").into_iter().flatten().flatten().any(uses)
     }
 }
