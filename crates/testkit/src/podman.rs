@@ -163,6 +163,13 @@ impl Podman {
 }
 
 impl Podman {
+    fn wait_unused(&self) {
+        let since = Instant::now();
+        while self.is_used() && since.elapsed() < LAST_USERS {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Whether a process that was given this store still runs, such as one that cleans up after a gateway.
     fn is_used(&self) -> bool {
         // Not another's whose name begins the same.
@@ -178,16 +185,15 @@ impl Podman {
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        let since = Instant::now();
-        while self.is_used() && since.elapsed() < LAST_USERS {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.wait_unused();
         self.try_run(&["rm", "--all", "--force", "--time=0"]);
         // What belongs to other users of a user namespace can only be removed inside it.
         if !rustix::process::geteuid().is_root() {
             let graph = self.directory.join("graph");
             self.try_run(&["unshare", "rm", "-rf", &graph.to_string_lossy()]);
         }
+        // The end of a container is cleaned up by a process of its own.
+        self.wait_unused();
     }
 }
 
