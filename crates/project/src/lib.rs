@@ -20,6 +20,7 @@ mod registry;
 mod server;
 mod settings;
 mod survey;
+mod validate;
 
 pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Template, Timeouts, Tool};
 pub use home::{Folders, Home, HomeFault};
@@ -28,3 +29,4 @@ pub use problem::{Fault, Problem, Severity};
 pub use server::ProjectServer;
 pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};
 pub use survey::Survey;
+pub use validate::validate;
