@@ -40,7 +40,7 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let prepared = wiring::prepare(loaded.config)?;
+        let prepared = wiring::prepare(cli, loaded.config)?;
         let index = prepared.index();
         Ok(Self::Own(prepared.start(None, None), index))
     }
