@@ -14,12 +14,14 @@ mod home;
 mod identity;
 mod make;
 mod metadata;
+mod policy;
 mod problem;
 mod register;
 mod registry;
 pub mod run;
 mod server;
 mod settings;
+mod shell;
 mod survey;
 mod validate;
 

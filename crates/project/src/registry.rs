@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidings_upstream::Launcher;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -43,9 +44,9 @@ impl Drop for Registry {
 
 impl Registry {
     /// Begins to look. Must be called inside a runtime.
-    pub(crate) fn start(home: Arc<Home>) -> Arc<Self> {
+    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<Launcher>>) -> Arc<Self> {
         let (sender, state) = watch::channel(None);
-        let keeper = Keeper { home, sender, survey: None, hook: HookState::default(), events: None };
+        let keeper = Keeper { home, launcher, sender, survey: None, hook: HookState::default(), events: None };
         let task = tokio::spawn(keeper.run());
         Arc::new(Self { state, task })
     }
@@ -81,6 +82,7 @@ struct HookState {
 /// The task behind the registry.
 struct Keeper {
     home: Arc<Home>,
+    launcher: Option<Arc<Launcher>>,
     sender: watch::Sender<Option<Arc<State>>>,
     survey: Option<Survey>,
     hook: HookState,
@@ -131,7 +133,7 @@ impl Keeper {
     }
 
     async fn register(&mut self, hook: &Hook) {
-        let outcome = hook.run(&self.home).await;
+        let outcome = hook.run(&self.home, self.launcher.as_ref()).await;
         self.hook.signature = Some(hook.signature);
         self.hook.due = Some(Instant::now() + self.home.settings.register_ttl);
         match outcome {

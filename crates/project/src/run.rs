@@ -176,9 +176,9 @@ impl Runner {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// Whether the project's policy lets a tool run.
-    pub fn permits(&self, tool: &str) -> bool {
-        self.home.settings.tools.permits(tool)
+    /// Fails, with a code and words for the caller, where the project's policy does not let a tool run.
+    pub async fn permit(&self, tool: &Tool) -> Result<(), (i64, String)> {
+        crate::policy::check(&self.home, &self.launcher, tool).await
     }
 
     /// The variables that a tool is started with, but for those of the single call.

@@ -46,11 +46,7 @@ pub(super) async fn begin(
         Method::ToolsCall => {
             let name = text(&params, "name")?;
             let tool = contents.tool(name).ok_or_else(|| invalid(&format!("Tool '{name}' not found")))?;
-            if !runner.permits(name) {
-                return Err(invalid(&format!(
-                    "Tool '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
-                )));
-            }
+            runner.permit(tool).await?;
             let tool = Arc::clone(tool);
             Ok(runner.call_tool(id, tool, params, caller))
         }
