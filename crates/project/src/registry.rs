@@ -33,6 +33,7 @@ pub(crate) struct State {
 /// Holds the state; dropping it ends the watching.
 pub(crate) struct Registry {
     state: watch::Receiver<Option<Arc<State>>>,
+    looks: watch::Receiver<u64>,
     task: JoinHandle<()>,
 }
 
@@ -46,9 +47,10 @@ impl Registry {
     /// Begins to look. Must be called inside a runtime.
     pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<Launcher>>) -> Arc<Self> {
         let (sender, state) = watch::channel(None);
-        let keeper = Keeper { home, launcher, sender, survey: None, hook: HookState::default(), events: None };
+        let (looked, looks) = watch::channel(0);
+        let keeper = Keeper { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
         let task = tokio::spawn(keeper.run());
-        Arc::new(Self { state, task })
+        Arc::new(Self { state, looks, task })
     }
 
     /// The state, once there is one.
@@ -61,6 +63,11 @@ impl Registry {
     /// The state there is now.
     pub(crate) fn now(&self) -> Option<Arc<State>> {
         self.state.borrow().clone()
+    }
+
+    /// To wait for something that happened in the folder, whether or not it changed what is listed.
+    pub(crate) fn looks(&self) -> watch::Receiver<u64> {
+        self.looks.clone()
     }
 
     /// To wait for the next.
@@ -84,6 +91,8 @@ struct Keeper {
     home: Arc<Home>,
     launcher: Option<Arc<Launcher>>,
     sender: watch::Sender<Option<Arc<State>>>,
+    /// Counts the looks at the folder.
+    looked: watch::Sender<u64>,
     survey: Option<Survey>,
     hook: HookState,
     events: Option<Events>,
@@ -162,6 +171,7 @@ impl Keeper {
         self.publish(&survey);
         survey.keep(previous);
         self.survey = Some(survey);
+        self.looked.send_modify(|count| *count += 1);
         true
     }
 

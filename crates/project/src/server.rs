@@ -1,6 +1,7 @@
 //! A project as a server in the process.
 
 mod calls;
+mod following;
 mod link;
 mod told;
 

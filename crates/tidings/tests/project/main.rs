@@ -3,6 +3,7 @@
 
 mod announced;
 mod listed;
+mod run;
 mod seed;
 mod validated;
 
