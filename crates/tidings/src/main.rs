@@ -7,6 +7,7 @@ mod data;
 mod failure;
 mod feed;
 mod logging;
+mod reload;
 mod settings;
 mod wiring;
 

@@ -35,7 +35,7 @@ pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
     let tool = find(&home, wish.name)?;
     let launcher = Launcher::new(std::env::current_exe().ok());
-    let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli)?);
+    let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli));
     if wish.print_env {
         for (name, value) in runner.tool_environment() {
             println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
