@@ -95,7 +95,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Wish, F
     let mut only_operands = false;
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
-        if only_operands || !text.starts_with('-') || text == "-" {
+        if only_operands || !is_option(&text) {
             reading.operand(&text)?;
             continue;
         }
@@ -108,6 +108,12 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Wish, F
         }
     }
     reading.finish().map(|options| Wish::Run(Box::new(options)))
+}
+
+/// A filter may begin with a minus.
+fn is_option(text: &str) -> bool {
+    text.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|first: char| first == '-' || first.is_ascii_alphabetic()))
 }
 
 impl Reading {

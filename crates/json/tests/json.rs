@@ -1,4 +1,5 @@
 //! The calls of jq that scripts make, with the results that jq gives.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::OsString;
 
@@ -90,6 +91,11 @@ const FILTERS: &[(&str, &str, &str)] = &[
     ("trim, ltrim", "\" a \"", "\"a\"\n\"a \""),
     ("label $f | .[] | if . > 1 then ., break $f else . end", "[1,2,3]", "1\n2"),
     ("input", "1 2", "2"),
+    ("try input catch .", "1", "\"No more inputs\""),
+    ("del(.c[0,1], .x.y)", r#"{"c":[1,2,3]}"#, r#"{"c":[3]}"#),
+    ("setpath([\"p\",\"q\",1]; 2)", r#"{"a":1}"#, r#"{"a":1,"p":{"q":[null,2]}}"#),
+    ("IN(1, 2), ltrimstr(1)", "2", "true\n2"),
+    ("-1 + .", "2", "1"),
 ];
 
 #[test]

@@ -6,8 +6,10 @@
 
 mod entry;
 mod home;
+pub mod sdk;
 mod settings;
 
 pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Template, Timeouts, Tool};
 pub use home::{Folders, Home, HomeFault};
+pub use sdk::{JsonTool, Sdk};
 pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};

@@ -121,6 +121,16 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Read JSON and apply a filter: jq for machines that have none.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  echo '{\"name\": \"Ada\"}' | tidings json -r '\"Hello, \\(.name)!\"'"
+    )]
+    Json {
+        /// Options and filter, as for jq; `tidings json --help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,

@@ -29,9 +29,24 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
                 .await
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        // Reached only when other options come first; see main.
+        Some(Command::Json { arguments }) => json(arguments),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())
         }
+    }
+}
+
+fn json(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    let streams = tidings_json::Streams {
+        input: &mut std::io::stdin().lock(),
+        output: &mut output,
+        errors: &mut std::io::stderr(),
+    };
+    match tidings_json::run(arguments.iter().cloned(), streams) {
+        0 => Ok(()),
+        code => std::process::exit(code.into()),
     }
 }

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
             tidings_upstream::watchdog_helper();
             return ExitCode::SUCCESS;
         }
+        // Scripts start it often: it needs no runtime, and its options are those of jq.
+        Some("json") => return tidings_json::main(args),
         _ => {}
     }
     let cli = Cli::parse();

@@ -1,1 +1,0 @@
-fn main() -> std::process::ExitCode { tidings_json::main(std::env::args_os().skip(1)) }
