@@ -148,6 +148,15 @@ impl Contents {
         self.completions.iter().find(|completion| completion.name == name)
     }
 
+    /// Everything that is listed.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Value> {
+        let tools = self.tools.iter().map(|tool| &tool.definition);
+        let resources = self.resources.iter().map(|resource| &resource.definition);
+        let templates = self.templates.iter().map(|template| &template.definition);
+        let prompts = self.prompts.iter().map(|prompt| &prompt.definition);
+        tools.chain(resources).chain(templates).chain(prompts)
+    }
+
     /// Hashes of what is listed. Times of files have no part in it.
     pub fn digests(&self) -> Digests {
         let mut resources = blake3::Hasher::new();

@@ -81,7 +81,9 @@ _mcp_progress_line() {
 	esac
 	if ! _mcp_is_integer "${value}"; then
 		# A sign of life, though no number.
-		[ -z "${MCP_PROGRESS_STREAM:-}" ] || printf '\n' >>"${MCP_PROGRESS_STREAM}" 2>/dev/null || true
+		if [ -n "${MCP_PROGRESS_STREAM:-}" ]; then
+			printf '{"method":"notifications/progress","params":{}}\n' >>"${MCP_PROGRESS_STREAM}" 2>/dev/null || true
+		fi
 		return 0
 	fi
 	if [ -n "${_mcp_run_dry}" ]; then
