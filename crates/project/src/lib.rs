@@ -17,6 +17,7 @@ mod metadata;
 mod problem;
 mod register;
 mod registry;
+mod scaffold;
 mod sdk;
 mod server;
 mod settings;
@@ -26,6 +27,7 @@ pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Tem
 pub use home::{Folders, Home, HomeFault};
 pub use identity::Identity;
 pub use problem::{Fault, Problem, Severity};
+pub use scaffold::{Kind, ScaffoldFault, scaffold};
 pub use sdk::Sdk;
 pub use server::ProjectServer;
 pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};
