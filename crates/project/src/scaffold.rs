@@ -150,6 +150,12 @@ mod tests {
     use super::*;
     use crate::{Environment, Home, Survey};
 
+    fn write(project: &TempDir, path: &str, text: &str) -> PathBuf {
+        let path = project.path().join(path);
+        write_new(&path, text, false).unwrap();
+        path
+    }
+
     fn survey(root: &Path) -> Survey {
         let home = Home::open(root, Environment::default()).unwrap();
         Survey::of(&home)
@@ -175,12 +181,12 @@ mod tests {
     #[test]
     fn nothing_is_overwritten() {
         let project = TempDir::new();
-        let path = project.write("tools/mine/tool.meta.json", "{}");
+        let path = write(&project, "tools/mine/tool.meta.json", "{}");
         assert!(
             matches!(scaffold(Kind::Tool, "mine", project.path()), Err(ScaffoldFault::Exists(there)) if there == path)
         );
         assert!(!project.path().join("tools/mine/tool.sh").exists(), "and nothing is half made");
-        let register = project.write("server.d/register.json", "{ \"version\": 1, \"completions\": [");
+        let register = write(&project, "server.d/register.json", "{ \"version\": 1, \"completions\": [");
         assert!(matches!(scaffold(Kind::Completion, "c", project.path()), Err(ScaffoldFault::Register { .. })));
         assert_eq!(std::fs::read_to_string(register).unwrap(), "{ \"version\": 1, \"completions\": [");
         assert!(!project.path().join("completions/c.sh").exists());
@@ -189,7 +195,7 @@ mod tests {
     #[test]
     fn a_registration_keeps_what_it_has() {
         let project = TempDir::new();
-        let register = project.write("server.d/register.json", r#"{"version":1,"tools":null,"resources":[]}"#);
+        let register = write(&project, "server.d/register.json", r#"{"version":1,"tools":null,"resources":[]}"#);
         scaffold(Kind::Completion, "c", project.path()).unwrap();
         let text: Value = serde_json::from_str(&std::fs::read_to_string(register).unwrap()).unwrap();
         assert_eq!((&text["version"], &text["tools"], &text["resources"]), (&json!(1), &Value::Null, &json!([])));
