@@ -193,9 +193,6 @@ pub enum Part {
     /// A server in a container.
     #[error("this build does not start containers yet; remove the server or set `enabled = false`")]
     Container,
-    /// A server made of scripts.
-    #[error("this build does not run script projects yet; remove the server or set `enabled = false`")]
-    Project,
     /// A server whose tools wait for approval.
     #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
     ManualApproval,

@@ -57,7 +57,6 @@ impl Config {
             for part in server.unsupported() {
                 let key = match part {
                     Part::Container => "container",
-                    Part::Project => "project",
                     _ => "approve",
                 };
                 add(format!("{}.{key}", key_path("servers", &server.name)), part);

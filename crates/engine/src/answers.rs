@@ -160,7 +160,8 @@ impl Inner {
         };
         let snapshot = self.snapshot_of(caller.session()).await;
         let listing = snapshot.listing(kind, revision);
-        let page = listing.page(after.as_ref(), self.settings.page_size);
+        let after = self.place(after, listing)?;
+        let page = listing.page(after.as_ref(), self.page_size(frame));
         let mut out = BytesMut::with_capacity(128);
         out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.put_slice(id.as_str().as_bytes());
@@ -171,7 +172,12 @@ impl Inner {
         out.put_u8(b']');
         if let Some(next) = &page.next {
             out.put_slice(br#","nextCursor":"#);
-            out.put_slice(encode_string(&self.sealer.seal_cursor(kind, revision, next)).as_bytes());
+            out.put_slice(
+                encode_string(&self.sealer.seal_cursor(kind, revision, &self.bound(next, listing))).as_bytes(),
+            );
+        }
+        if let Some(total) = self.total(listing) {
+            out.put_slice(total.as_bytes());
         }
         if revision.era() == Era::Modern {
             let scope = if listing.public { "public" } else { "private" };

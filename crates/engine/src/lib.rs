@@ -18,6 +18,7 @@ mod links;
 mod meters;
 mod own_request;
 mod own_view;
+mod paging;
 mod plan;
 mod pulse;
 mod questions;

@@ -108,7 +108,7 @@ pub(crate) fn problem(root: &Path, path: &Path, fault: Fault) -> Problem {
 
 /// The path below the project, or the whole of it.
 pub(crate) fn relative(root: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix(root).unwrap_or(path).to_owned()
+    path.strip_prefix(root).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path).to_owned()
 }
 
 /// A whole file. What is no plain file is not opened: a pipe would never end.

@@ -22,6 +22,7 @@ mod sdk;
 mod server;
 mod settings;
 mod survey;
+mod validate;
 
 pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Template, Timeouts, Tool};
 pub use home::{Folders, Home, HomeFault};
@@ -32,3 +33,4 @@ pub use sdk::Sdk;
 pub use server::ProjectServer;
 pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};
 pub use survey::Survey;
+pub use validate::validate;

@@ -97,7 +97,9 @@ impl Keeper {
         let silence = Arc::new(Notify::new());
         loop {
             let bell = self.events.as_ref().map_or_else(|| Arc::clone(&silence), Events::bell);
-            let poll = self.events.is_none().then(|| Instant::now() + self.home.settings.scan_ttl);
+            // A folder that is gone can not be watched; it may come back.
+            let unheard = self.events.is_none() || self.survey.as_ref().is_some_and(|survey| survey.contents.is_err());
+            let poll = unheard.then(|| Instant::now() + self.home.settings.scan_ttl);
             tokio::select! {
                 () = bell.notified() => tokio::time::sleep(GATHER).await,
                 () = at(poll) => {}
@@ -242,3 +244,6 @@ fn report(previous: Option<&Survey>, survey: &Survey) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

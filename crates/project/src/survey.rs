@@ -2,6 +2,8 @@
 
 mod found;
 mod registered;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -50,7 +52,10 @@ impl Survey {
         // Also where nothing is yet: it can be made.
         look.folders.insert(home.root.clone());
         look.folders.extend(parts.into_iter().filter(|folder| folder.is_dir()).cloned());
-        let contents = look.contents(hook);
+        let contents = match std::fs::read_dir(&home.root) {
+            Ok(_) => look.contents(hook),
+            Err(error) => Err(problem(&home.root, &home.root, Fault::Unreadable(error.to_string()))),
+        };
         Self { contents, problems: look.problems, folders: look.folders, made: look.made }
     }
 

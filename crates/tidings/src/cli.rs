@@ -32,7 +32,34 @@ pub(crate) enum Command {
     },
     /// Serve one client on standard input and output.
     #[command(after_help = "Example:\n  claude mcp add tidings -- tidings stdio --config ~/tidings.toml")]
-    Stdio,
+    Stdio {
+        /// A folder of scripts to serve, too: tools/, resources/, prompts/, server.d/.
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
+    /// Serve a folder of scripts, and nothing else, to one client on standard input and output.
+    ///
+    /// The folder holds tools/, resources/, prompts/, completions/, providers/ and server.d/, as those of mcp-bash do. Nothing
+    /// may run unless it is allowed: by --allow, or by MCPBASH_TOOL_ALLOWLIST in the environment.
+    #[command(
+        after_help = "Examples:\n  tidings project ./my-scripts --allow '*'\n  MCPBASH_TOOL_ALLOWLIST='hello add' tidings project ./my-scripts"
+    )]
+    Project {
+        /// The folder [default: $MCPBASH_PROJECT_ROOT].
+        dir: Option<PathBuf>,
+        /// A tool that may run; repeat it, or say '*' for all.
+        #[arg(long, value_name = "TOOL")]
+        allow: Vec<String>,
+    },
+    /// Say what is wrong with a folder of scripts, where, and what to do. Nothing of it is run.
+    #[command(after_help = "Example:\n  tidings validate ./my-scripts --json")]
+    Validate {
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        dir: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the servers and how they are.
     #[command(after_help = "Example:\n  tidings servers --json")]
     Servers {

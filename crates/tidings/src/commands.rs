@@ -3,11 +3,13 @@
 mod changes;
 mod check;
 mod overview;
+mod project;
 mod serve;
 mod show;
 mod stdio;
 mod subscriptions;
 mod tools;
+mod validate;
 mod watch;
 
 use crate::cli::{Cli, Command};
@@ -17,7 +19,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match &cli.command {
         None => overview::run(&cli).await,
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
-        Some(Command::Stdio) => stdio::run(&cli).await,
+        Some(Command::Stdio { project }) => stdio::run(&cli, project.as_deref()).await,
+        Some(Command::Project { dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
+        Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
         Some(Command::Servers { json }) => show::servers(&cli, *json).await,
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,

@@ -1,5 +1,6 @@
 //! From the configuration's plan to the engine's.
 
+mod projects;
 mod watches;
 
 use std::sync::Arc;
@@ -15,7 +16,12 @@ use tidings_sources::{Demo, SearchTools};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::failure::Failure;
+use projects::Projects;
+pub(crate) use projects::open as open_project;
 use watches::Watches;
+
+/// The most that clients of a project may ask for at once.
+const LONGEST_PAGE: usize = 200;
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
@@ -23,6 +29,8 @@ pub(crate) struct Prepared {
     connector: Connector,
     index: Arc<ToolIndex>,
     watches: Watches,
+    projects: Projects,
+    bound_pages: Option<usize>,
 }
 
 /// Gets ready to start.
@@ -30,7 +38,8 @@ pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
     let helper = std::env::current_exe().ok();
     let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
-    Ok(Prepared { config, connector, index: Arc::default(), watches })
+    let projects = projects::prepare(&config)?;
+    Ok(Prepared { config, connector, index: Arc::default(), watches, projects, bound_pages: None })
 }
 
 impl Prepared {
@@ -44,10 +53,16 @@ impl Prepared {
         self.watches.hooks.clone()
     }
 
+    /// Cursors belong to one state of their list, and clients may ask for longer pages.
+    pub(crate) fn bind_pages(&mut self) {
+        self.bound_pages = Some(LONGEST_PAGE);
+    }
+
     /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
     /// the one client there will be. `journal` is told of every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
-        let mut plans: Vec<ServerPlan> = self.config.enabled_servers().filter_map(plan).collect();
+        let mut plans: Vec<ServerPlan> =
+            self.config.enabled_servers().filter_map(|server| plan(server, &self.projects)).collect();
         if shows_demo(&self.config) {
             plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
         }
@@ -61,13 +76,19 @@ impl Prepared {
         if expose != Expose::All {
             plans.push(built_in("tidings", Source::Local(Arc::new(SearchTools::new(self.index)))));
         }
-        Gateway::start(settings(&self.config), plans, self.connector, only_client, journal)
+        let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
+        Gateway::start(settings, plans, self.connector, only_client, journal)
     }
 }
 
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
     watches::prepare(config).map(drop)
+}
+
+/// Whether all projects can be opened.
+pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
+    projects::prepare(config).map(drop)
 }
 
 /// Whether there is nothing else to show.
@@ -82,6 +103,7 @@ fn settings(config: &Config) -> Settings {
         timeout: gateway.timeout,
         max_timeout: gateway.max_timeout,
         page_size: gateway.page_size,
+        bound_pages: None,
         view: match gateway.view {
             tidings_config::View::Strict => View::Strict,
             tidings_config::View::Pass => View::Pass,
@@ -103,22 +125,20 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// `None` for kinds of servers that are refused before this.
-fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
-    let transport = match &server.transport {
+fn plan(server: &tidings_config::ServerConfig, projects: &Projects) -> Option<ServerPlan> {
+    let remote = |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
+    let source = match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {
-            Link::Stdio(StdioSpec { program: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() })
+            let (program, args, env) = (command.clone(), args.clone(), env.clone());
+            remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
         }
-        Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
-        Transport::Container { .. } | Transport::Project { .. } => return None,
-    };
-    let era = match server.era {
-        tidings_config::EraChoice::Auto => EraChoice::Auto,
-        tidings_config::EraChoice::Modern => EraChoice::Modern,
-        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
+        Transport::Http { url, headers } => remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })),
+        Transport::Project { .. } => Source::Local(projects.server(&server.name)?),
+        Transport::Container { .. } => return None,
     };
     let filter = server.tools.clone();
     Some(ServerPlan {
-        source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era }),
+        source,
         origin: Origin::File,
         name: server.name.clone(),
         name_prefix: server.name_prefix(),
@@ -134,6 +154,14 @@ fn plan(server: &tidings_config::ServerConfig) -> Option<ServerPlan> {
         listed: true,
         permits: Arc::new(move |name| filter.permits(name)),
     })
+}
+
+fn era(choice: tidings_config::EraChoice) -> EraChoice {
+    match choice {
+        tidings_config::EraChoice::Auto => EraChoice::Auto,
+        tidings_config::EraChoice::Modern => EraChoice::Modern,
+        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
+    }
 }
 
 /// A part of the program that is a server like any other.

@@ -54,8 +54,9 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
         _ => {
             section.remember("project");
             let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
-            section.refuse(kind, &["args", "env", "cwd", "headers", "runtime"]);
-            Some(Transport::Project { dir: dir? })
+            let env = section.pairs("env", variable_objection);
+            section.refuse(kind, &["args", "cwd", "headers", "runtime"]);
+            Some(Transport::Project { dir: dir?, env })
         }
     }
 }

@@ -70,8 +70,7 @@ impl ServerConfig {
     pub fn unsupported(&self) -> Vec<Part> {
         let transport = match self.transport {
             Transport::Container { .. } => Some(Part::Container),
-            Transport::Project { .. } => Some(Part::Project),
-            Transport::Stdio { .. } | Transport::Http { .. } => None,
+            Transport::Stdio { .. } | Transport::Http { .. } | Transport::Project { .. } => None,
         };
         let approval = (self.approve == Approval::Manual).then_some(Part::ManualApproval);
         transport.into_iter().chain(approval).collect()
@@ -115,6 +114,8 @@ pub enum Transport {
     Project {
         /// The folder.
         dir: PathBuf,
+        /// Variables that are set for it, such as `MCPBASH_TOOL_ALLOWLIST`.
+        env: Vec<(String, String)>,
     },
 }
 
@@ -138,7 +139,9 @@ impl fmt::Debug for Transport {
                 .field("env", &Redacted(env))
                 .field("args", args)
                 .finish(),
-            Self::Project { dir } => f.debug_struct("Project").field("dir", dir).finish(),
+            Self::Project { dir, env } => {
+                f.debug_struct("Project").field("dir", dir).field("env", &Redacted(env)).finish()
+            }
         }
     }
 }
