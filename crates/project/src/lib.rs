@@ -17,6 +17,7 @@ mod metadata;
 mod problem;
 mod register;
 mod registry;
+pub mod run;
 mod scaffold;
 mod sdk;
 mod server;

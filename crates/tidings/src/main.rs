@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             return ExitCode::from(127);
         }
         Some("__watchdog") => {
-            tidings_upstream::watchdog_helper();
+            tidings_upstream::watchdog_helper(args);
             return ExitCode::SUCCESS;
         }
         // Scripts start it often: it needs no runtime, and its options are those of jq.

@@ -1,5 +1,6 @@
 //! A server as a child process, one message per line.
 
+pub mod census;
 mod lines;
 mod outbox;
 pub(crate) mod process;
