@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::run::Kit;
+
 /// The helpers, by their path inside the folder.
 const FILES: &[(&str, &str)] = &[
     ("tool-sdk.sh", include_str!("../sdk/tool-sdk.sh")),
@@ -45,6 +47,11 @@ impl Sdk {
         }
         place(&folder.join(JQ), &wrapper, 0o555)?;
         Ok(Self { folder })
+    }
+
+    /// What a runner gives to scripts.
+    pub fn kit(&self) -> Kit {
+        Kit { sdk: Some(self.folder.clone()), json: Some(self.jq()) }
     }
 
     /// For `MCP_SDK`.

@@ -21,7 +21,7 @@ use tidings_wire::{Frame, RawId, request};
 use crate::cli::Cli;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
-use crate::{settings, wiring};
+use crate::{demo, settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
@@ -39,8 +39,9 @@ impl Backend {
         {
             return Ok(Self::Running(running));
         }
-        let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let prepared = wiring::prepare(loaded.config)?;
+        let mut config = settings::load_to_run(cli.config.as_deref())?.config;
+        demo::add_where_nothing_is(&mut config, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
+        let prepared = wiring::prepare(config)?;
         let index = prepared.index();
         Ok(Self::Own(prepared.start(None, None), index))
     }

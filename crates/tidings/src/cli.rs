@@ -51,6 +51,20 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TOOL")]
         allow: Vec<String>,
     },
+    /// Begin a tool, a prompt, a resource or a completion in a folder of scripts. Nothing is overwritten.
+    #[command(
+        after_help = "Examples:\n  tidings scaffold tool hello\n  tidings scaffold prompt review --project ./my-scripts"
+    )]
+    Scaffold {
+        /// What to begin.
+        #[arg(value_enum)]
+        kind: ScaffoldKind,
+        /// Its name: letters, digits, _ and -.
+        name: String,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
     /// Say what is wrong with a folder of scripts, where, and what to do. Nothing of it is run.
     #[command(after_help = "Example:\n  tidings validate ./my-scripts --json")]
     Validate {
@@ -94,7 +108,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Read a resource.
-    #[command(after_help = "Example:\n  tidings read demo://welcome")]
+    #[command(after_help = "Example:\n  tidings read watch://notes/todo.md")]
     Read {
         /// The resource's URI.
         uri: String,
@@ -161,4 +175,17 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,
+}
+
+/// What can be begun.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum ScaffoldKind {
+    /// A program that clients call.
+    Tool,
+    /// A text with gaps that clients fill in.
+    Prompt,
+    /// Something to read.
+    Resource,
+    /// Suggestions for the arguments of a prompt or a resource.
+    Completion,
 }

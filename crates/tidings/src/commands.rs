@@ -4,6 +4,7 @@ mod changes;
 mod check;
 mod overview;
 mod project;
+mod scaffold;
 mod serve;
 mod show;
 mod stdio;
@@ -21,6 +22,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
         Some(Command::Stdio { project }) => stdio::run(&cli, project.as_deref()).await,
         Some(Command::Project { dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
+        Some(Command::Scaffold { kind, name, project }) => scaffold::run(*kind, name, project.as_deref()),
         Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
         Some(Command::Servers { json }) => show::servers(&cli, *json).await,
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,

@@ -4,6 +4,7 @@ mod backend;
 mod cli;
 mod commands;
 mod data;
+mod demo;
 mod failure;
 mod feed;
 mod logging;

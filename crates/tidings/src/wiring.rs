@@ -11,8 +11,8 @@ use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPla
 
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
+use tidings_sources::SearchTools;
 use tidings_sources::watch::Hooks;
-use tidings_sources::{Demo, SearchTools};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::failure::Failure;
@@ -58,14 +58,11 @@ impl Prepared {
         self.bound_pages = Some(LONGEST_PAGE);
     }
 
-    /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
-    /// the one client there will be. `journal` is told of every change.
+    /// Starts the engine. `only_client`: the capabilities and era of the one client there will be. `journal` is told of
+    /// every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let mut plans: Vec<ServerPlan> =
             self.config.enabled_servers().filter_map(|server| plan(server, &self.projects)).collect();
-        if shows_demo(&self.config) {
-            plans.push(built_in("demo", Source::Local(Arc::new(Demo))));
-        }
         if let Some(server) = self.watches.server {
             plans.push(built_in("watch", Source::Local(Arc::new(server))));
         }
@@ -89,11 +86,6 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
 /// Whether all projects can be opened.
 pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
     projects::prepare(config).map(drop)
-}
-
-/// Whether there is nothing else to show.
-pub(crate) fn shows_demo(config: &Config) -> bool {
-    config.servers.is_empty() && config.watches.is_empty()
 }
 
 fn settings(config: &Config) -> Settings {

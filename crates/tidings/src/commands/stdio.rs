@@ -11,7 +11,7 @@ use super::serve::ring_on_signal;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::{feed, settings, wiring};
+use crate::{demo, feed, settings, wiring};
 
 pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure> {
     let mut config = settings::load_to_run(cli.config.as_deref())?.config;
@@ -26,6 +26,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure
         }
         config.servers.push(server);
     }
+    demo::add_where_nothing_is(&mut config, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     serve(cli, config, false).await
 }
 
