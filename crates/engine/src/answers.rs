@@ -26,10 +26,15 @@ impl Gateway {
         principal: &str,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, Answer), Refusal> {
-        let wanted = frame
-            .param_str(&["protocolVersion"])
-            .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?;
-        let revision = Revision::negotiate(&wanted);
+        let revision = match frame.param(&["protocolVersion"]) {
+            // Scripts that speak to a server by hand leave it out.
+            None => Revision::LATEST_LEGACY,
+            Some(_) => Revision::negotiate(
+                &frame
+                    .param_str(&["protocolVersion"])
+                    .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?,
+            ),
+        };
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
         let session = Arc::new(Session {
             key: self.0.new_client(),

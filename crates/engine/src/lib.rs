@@ -43,7 +43,7 @@ pub use plan::{Isolation, LocalServer, Names, Origin, Patience, ServerPlan, Sett
 pub use session::{Caller, ClientSink, ModernCaller, Session};
 pub use status::{Catalogue, FailedList, ServerState, ServerStatus};
 pub use subscriptions::{FollowedResource, Follower, Receipt};
-pub use surroundings::{CallerView, Surroundings};
+pub use surroundings::{CallerView, CallingClient, Surroundings};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::subscriptions::{Pace, Phase};
 pub use tidings_proto::outcome::Answer;

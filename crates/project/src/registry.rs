@@ -240,7 +240,7 @@ fn report(previous: Option<&Survey>, survey: &Survey) {
         }
         match problem.fault.severity() {
             Severity::Error => tracing::warn!(target: "tidings::project", "{problem}"),
-            Severity::Warning => tracing::info!(target: "tidings::project", "{problem}"),
+            Severity::Warning => tracing::debug!(target: "tidings::project", "{problem}"),
         }
     }
 }

@@ -120,6 +120,26 @@ impl Runner {
         })
     }
 
+    /// A runner of the same project that is closed by itself. All of them share the workers.
+    pub fn another(&self) -> Arc<Self> {
+        let tasks = TaskTracker::new();
+        Arc::new(Self {
+            home: Arc::clone(&self.home),
+            launcher: Arc::clone(&self.launcher),
+            tool_variables: self.tool_variables.clone(),
+            provider_variables: self.provider_variables.clone(),
+            workers: Arc::clone(&self.workers),
+            folders: Folders::new(self.folders.parent()),
+            guard: Guard::new(self.launcher.mark(), self.guard.limit(), tasks.clone()),
+            asks: Arc::default(),
+            level: Mutex::default(),
+            reticent: Mutex::default(),
+            web: providers::Web::default(),
+            tasks,
+            stop: CancellationToken::new(),
+        })
+    }
+
     /// Runs a tool. `params` are those of `tools/call`.
     pub fn call_tool(self: &Arc<Self>, id: u64, tool: Arc<Tool>, params: Value, caller: Caller) -> CallStream {
         self.begin(id, caller, Task::Tool(tool, params))
@@ -154,6 +174,11 @@ impl Runner {
     /// The least that clients want to hear of. Until one says so, `MCPBASH_LOG_LEVEL` holds.
     pub fn set_level(&self, level: LogLevel) {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// Whether the project's policy lets a tool run.
+    pub fn permits(&self, tool: &str) -> bool {
+        self.home.settings.tools.permits(tool)
     }
 
     /// The variables that a tool is started with, but for those of the single call.

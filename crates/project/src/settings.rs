@@ -97,6 +97,16 @@ pub enum ToolPolicy {
     Only(BTreeSet<String>),
 }
 
+impl ToolPolicy {
+    /// Whether a tool may run.
+    pub fn permits(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(name),
+        }
+    }
+}
+
 /// The longest output when nothing is said, in bytes.
 const OUTPUT: usize = 10 << 20;
 /// How long a time may be set to; more than a day is a slip of the pen.

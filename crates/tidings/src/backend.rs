@@ -41,7 +41,7 @@ impl Backend {
         }
         let mut config = settings::load_to_run(cli.config.as_deref())?.config;
         demo::add_where_nothing_is(&mut config, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
-        let prepared = wiring::prepare(config)?;
+        let prepared = wiring::prepare(cli, config)?;
         let index = prepared.index();
         Ok(Self::Own(prepared.start(None, None), index))
     }

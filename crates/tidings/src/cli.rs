@@ -74,6 +74,32 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run one tool of a folder of scripts, as a client would have it run.
+    #[command(
+        after_help = "Examples:\n  tidings run-tool hello --args '{\"name\": \"Ann\"}'\n  tidings run-tool hello --args @arguments.json --project ./my-scripts --json\n  tidings run-tool hello --dry-run --print-env"
+    )]
+    RunTool {
+        /// The tool's name.
+        name: String,
+        /// Its arguments: a JSON object, or @FILE.
+        #[arg(long, value_name = "JSON")]
+        args: Option<String>,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+        /// Say what would be run, and do not.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print the environment it would have, and do not run it.
+        #[arg(long)]
+        print_env: bool,
+        /// How many seconds it may run [default: as the tool or the project say, else 30].
+        #[arg(long, value_name = "S")]
+        timeout: Option<f64>,
+        /// Print the whole result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the servers and how they are.
     #[command(after_help = "Example:\n  tidings servers --json")]
     Servers {

@@ -4,6 +4,7 @@ mod changes;
 mod check;
 mod overview;
 mod project;
+mod run_tool;
 mod scaffold;
 mod serve;
 mod show;
@@ -24,6 +25,18 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Project { dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
         Some(Command::Scaffold { kind, name, project }) => scaffold::run(*kind, name, project.as_deref()),
         Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
+        Some(Command::RunTool { name, args, project, dry_run, print_env, timeout, json }) => {
+            let wish = run_tool::Wish {
+                name,
+                arguments: args.as_deref(),
+                project: project.as_deref(),
+                dry_run: *dry_run,
+                print_env: *print_env,
+                timeout: *timeout,
+                json: *json,
+            };
+            run_tool::run(&cli, wish).await
+        }
         Some(Command::Servers { json }) => show::servers(&cli, *json).await,
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,

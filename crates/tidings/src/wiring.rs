@@ -15,9 +15,10 @@ use tidings_sources::SearchTools;
 use tidings_sources::watch::Hooks;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
+use crate::cli::Cli;
 use crate::failure::Failure;
 use projects::Projects;
-pub(crate) use projects::open as open_project;
+pub(crate) use projects::{kit, open as open_project};
 use watches::Watches;
 
 /// The most that clients of a project may ask for at once.
@@ -34,11 +35,12 @@ pub(crate) struct Prepared {
 }
 
 /// Gets ready to start.
-pub(crate) fn prepare(config: Config) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(cli: &Cli, config: Config) -> Result<Prepared, Failure> {
     let helper = std::env::current_exe().ok();
-    let connector = Connector::new(Launcher::new(helper)).map_err(Failure::failed)?;
+    let launcher = Launcher::new(helper);
+    let connector = Connector::new(Arc::clone(&launcher)).map_err(Failure::failed)?;
     let watches = watches::prepare(&config)?;
-    let projects = projects::prepare(&config)?;
+    let projects = projects::prepare(cli, &config, &launcher)?;
     Ok(Prepared { config, connector, index: Arc::default(), watches, projects, bound_pages: None })
 }
 
@@ -85,7 +87,7 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
 
 /// Whether all projects can be opened.
 pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
-    projects::prepare(config).map(drop)
+    projects::homes(config).map(drop)
 }
 
 fn settings(config: &Config) -> Settings {

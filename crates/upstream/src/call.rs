@@ -60,6 +60,12 @@ impl CallStream {
         Self::new(futures_util::stream::iter([CallEvent::Failed(error)]))
     }
 
+    /// A call that begins with something else: what it gives is the rest.
+    pub fn after(first: impl Future<Output = Self> + Send + 'static) -> Self {
+        use futures_util::FutureExt as _;
+        Self::new(first.map(|rest| rest.0).flatten_stream())
+    }
+
     /// The same stream, which keeps something until it is dropped.
     pub fn keeping(self, kept: impl Send + Unpin + 'static) -> Self {
         Self(Box::pin(Keeping { events: self.0, _kept: kept }))

@@ -23,6 +23,11 @@ impl Folders {
         Self { parent, own: OnceLock::new(), next: AtomicU64::new(1) }
     }
 
+    /// Where they are.
+    pub(crate) fn parent(&self) -> PathBuf {
+        self.parent.clone()
+    }
+
     /// A new folder that only this user can enter.
     pub(crate) fn make(&self) -> io::Result<Folder> {
         let own = match self.own.get() {

@@ -6,20 +6,25 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
+use tidings_engine::Surroundings;
 use tidings_proto::{ListKind, Method, code};
 use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
-use tidings_wire::{Frame, Limits, RawId, error_response, notification, response};
+use tidings_wire::{Frame, Kind, Limits, RawId, error_response, notification, response};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::calls;
 use super::told::Told;
 use crate::registry::{Registry, State};
+use crate::run::Runner;
 
-const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
+pub(super) const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
 /// A link to a project.
 pub(super) struct ProjectLink {
     registry: Arc<Registry>,
+    runner: Arc<Runner>,
+    surroundings: Surroundings,
     told: Arc<Told>,
     stop: CancellationToken,
     _stop_at_the_end: DropGuard,
@@ -28,17 +33,22 @@ pub(super) struct ProjectLink {
 }
 
 impl ProjectLink {
-    pub(super) fn new(registry: Arc<Registry>, sink: Arc<dyn Sink>) -> Self {
+    pub(super) fn new(
+        registry: Arc<Registry>,
+        runner: Arc<Runner>,
+        sink: Arc<dyn Sink>,
+        surroundings: Surroundings,
+    ) -> Self {
         let told = Arc::new(Told::default());
         let stop = CancellationToken::new();
         tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
         let guard = stop.clone().drop_guard();
-        Self { registry, told, stop, _stop_at_the_end: guard, sink: Mutex::new(Some(sink)) }
+        Self { registry, runner, surroundings, told, stop, _stop_at_the_end: guard, sink: Mutex::new(Some(sink)) }
     }
 }
 
 /// What is answered in the place of a result.
-type Refused = (i64, String);
+pub(super) type Refused = (i64, String);
 
 impl Link for ProjectLink {
     fn call(&self, request: Outgoing) -> CallStream {
@@ -48,12 +58,16 @@ impl Link for ProjectLink {
                 let (registry, told) = (Arc::clone(&self.registry), Arc::clone(&self.told));
                 CallStream::new(stream::once(async move { answered(&id, list(&registry, &told, kind).await) }))
             }
-            Method::Ping | Method::SetLevel => {
-                CallStream::new(stream::once(std::future::ready(answered(&id, Ok(json!({}))))))
-            }
-            other => {
-                let refused = (code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()));
-                CallStream::new(stream::once(std::future::ready(answered(&id, Err(refused)))))
+            Method::Ping => CallStream::new(stream::once(std::future::ready(answered(&id, Ok(json!({})))))),
+            _ => {
+                let (registry, runner) = (Arc::clone(&self.registry), Arc::clone(&self.runner));
+                let caller = calls::caller(&self.surroundings, request.id);
+                CallStream::after(async move {
+                    match calls::begin(&registry, &runner, &request, caller).await {
+                        Ok(running) => running,
+                        Err(refused) => CallStream::new(stream::once(std::future::ready(answered(&id, Err(refused))))),
+                    }
+                })
             }
         }
     }
@@ -62,12 +76,19 @@ impl Link for ProjectLink {
         // The stream is dropped, and what it does with it.
     }
 
-    fn send(&self, _message: Bytes) {}
+    fn send(&self, message: Bytes) {
+        if let Ok(frame) = Frame::parse(message, &LIMITS)
+            && matches!(frame.kind(), Kind::Response | Kind::Error)
+        {
+            self.runner.answer(&frame);
+        }
+    }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.stop.cancel();
         drop(self.sink.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Box::pin(std::future::ready(()))
+        let runner = Arc::clone(&self.runner);
+        Box::pin(async move { runner.close().await })
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let demo = demo::add_where_nothing_is(&mut config, Some(&data))?;
-    let prepared = wiring::prepare(config)?;
+    let prepared = wiring::prepare(cli, config)?;
     let index = prepared.index();
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::open(Some(data.clone()));

@@ -34,7 +34,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure
 pub(super) async fn serve(cli: &Cli, config: Config, bound_pages: bool) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
-    let mut prepared = wiring::prepare(config)?;
+    let mut prepared = wiring::prepare(cli, config)?;
     if bound_pages {
         prepared.bind_pages();
     }

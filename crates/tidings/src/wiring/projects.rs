@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use tidings_config::{Config, Transport};
 use tidings_engine::LocalServer;
-use tidings_project::{Environment, Home, HomeFault, ProjectServer};
+use tidings_project::run::Kit;
+use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
+use tidings_upstream::Launcher;
 
+use crate::cli::Cli;
+use crate::data::DataDir;
 use crate::failure::Failure;
 
 /// The projects, by the names of their servers.
@@ -21,8 +25,22 @@ impl Projects {
 }
 
 /// Opens the projects. Nothing is read of them yet.
-pub(super) fn prepare(config: &Config) -> Result<Projects, Failure> {
-    let mut projects = Projects::default();
+pub(super) fn prepare(cli: &Cli, config: &Config, launcher: &Arc<Launcher>) -> Result<Projects, Failure> {
+    let homes = homes(config)?;
+    if homes.is_empty() {
+        return Ok(Projects::default());
+    }
+    let kit = kit(cli);
+    let servers = homes.into_iter().map(|(name, home)| {
+        let server = ProjectServer::new(home, Arc::clone(launcher), &kit);
+        (name, Arc::new(server))
+    });
+    Ok(Projects(servers.collect()))
+}
+
+/// Where they are, by the names of their servers.
+pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> {
+    let mut homes = BTreeMap::new();
     for server in config.enabled_servers() {
         let Transport::Project { dir, env } = &server.transport else { continue };
         let home = open(dir, env).map_err(|fault| {
@@ -32,9 +50,25 @@ pub(super) fn prepare(config: &Config) -> Result<Projects, Failure> {
                 None => Failure::failed(fault),
             }
         })?;
-        projects.0.insert(server.name.clone(), Arc::new(ProjectServer::new(home)));
+        homes.insert(server.name.clone(), home);
     }
-    Ok(projects)
+    Ok(homes)
+}
+
+/// What scripts find besides their project: helpers, and a `jq`, in the data directory. Scripts that need neither run
+/// without.
+pub(crate) fn kit(cli: &Cli) -> Kit {
+    let unpacked = DataDir::find(cli.data.as_deref()).map_err(|failure| failure.to_string()).and_then(|data| {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        Sdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
+    });
+    match unpacked {
+        Ok(sdk) => sdk.kit(),
+        Err(problem) => {
+            tracing::warn!("scripts can not use MCP_SDK: {problem}; name a data directory with --data DIR");
+            Kit::default()
+        }
+    }
 }
 
 /// A project with the environment of this process and some more.
