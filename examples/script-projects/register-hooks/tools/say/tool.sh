@@ -1,4 +1,5 @@
 #!/bin/sh
+# @describe Says what its name says.
 # One script, many tools: it is told under which name it was called.
 case "${MCP_TOOL_NAME:-}" in
 say-hello) echo "Hello." ;;
