@@ -44,12 +44,19 @@ pub(crate) struct Walk {
     pub(crate) files: Vec<Found>,
     pub(crate) folders: BTreeSet<PathBuf>,
     paths: BTreeSet<PathBuf>,
+    /// Paths without their last extension.
+    stems: BTreeSet<PathBuf>,
 }
 
 impl Walk {
     /// Whether this file was found.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.paths.contains(path)
+    }
+
+    /// Whether a file other than metadata is called so, with or without an extension.
+    pub(crate) fn has_named(&self, path: &Path) -> bool {
+        self.paths.contains(path) || self.stems.contains(path)
     }
 
     /// Hidden files are none of it, and links are not followed. A folder that is not there is empty.
@@ -61,6 +68,8 @@ impl Walk {
         }
         walk.enter(folder, folder, root, 0, problems);
         walk.paths = walk.files.iter().map(|found| found.path.clone()).collect();
+        let plain = walk.files.iter().filter(|found| !found.file_name().ends_with(".meta.json"));
+        walk.stems = plain.map(|found| found.path.with_file_name(found.stem())).collect();
         walk
     }
 

@@ -88,7 +88,7 @@ fn instructions(home: &Home, problems: &mut Vec<Problem>) -> Option<String> {
 pub(crate) fn capabilities() -> Value {
     json!({
         "tools": { "listChanged": true },
-        "resources": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
         "prompts": { "listChanged": true },
         "completions": {},
         "logging": {},

@@ -14,6 +14,7 @@ mod home;
 mod identity;
 mod make;
 mod metadata;
+mod policy;
 mod problem;
 mod register;
 mod registry;
@@ -22,6 +23,7 @@ mod scaffold;
 mod sdk;
 mod server;
 mod settings;
+mod shell;
 mod survey;
 mod validate;
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub(crate) use hook::{Hook, hook_of};
+pub(crate) use ownership::check as check_ownership;
 
 use crate::document::Document;
 use crate::folder::{problem, read, relative};

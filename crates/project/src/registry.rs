@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidings_upstream::Launcher;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -32,6 +33,7 @@ pub(crate) struct State {
 /// Holds the state; dropping it ends the watching.
 pub(crate) struct Registry {
     state: watch::Receiver<Option<Arc<State>>>,
+    looks: watch::Receiver<u64>,
     task: JoinHandle<()>,
 }
 
@@ -43,11 +45,12 @@ impl Drop for Registry {
 
 impl Registry {
     /// Begins to look. Must be called inside a runtime.
-    pub(crate) fn start(home: Arc<Home>) -> Arc<Self> {
+    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<Launcher>>) -> Arc<Self> {
         let (sender, state) = watch::channel(None);
-        let keeper = Keeper { home, sender, survey: None, hook: HookState::default(), events: None };
+        let (looked, looks) = watch::channel(0);
+        let keeper = Keeper { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
         let task = tokio::spawn(keeper.run());
-        Arc::new(Self { state, task })
+        Arc::new(Self { state, looks, task })
     }
 
     /// The state, once there is one.
@@ -60,6 +63,11 @@ impl Registry {
     /// The state there is now.
     pub(crate) fn now(&self) -> Option<Arc<State>> {
         self.state.borrow().clone()
+    }
+
+    /// To wait for something that happened in the folder, whether or not it changed what is listed.
+    pub(crate) fn looks(&self) -> watch::Receiver<u64> {
+        self.looks.clone()
     }
 
     /// To wait for the next.
@@ -81,7 +89,10 @@ struct HookState {
 /// The task behind the registry.
 struct Keeper {
     home: Arc<Home>,
+    launcher: Option<Arc<Launcher>>,
     sender: watch::Sender<Option<Arc<State>>>,
+    /// Counts the looks at the folder.
+    looked: watch::Sender<u64>,
     survey: Option<Survey>,
     hook: HookState,
     events: Option<Events>,
@@ -131,7 +142,7 @@ impl Keeper {
     }
 
     async fn register(&mut self, hook: &Hook) {
-        let outcome = hook.run(&self.home).await;
+        let outcome = hook.run(&self.home, self.launcher.as_ref()).await;
         self.hook.signature = Some(hook.signature);
         self.hook.due = Some(Instant::now() + self.home.settings.register_ttl);
         match outcome {
@@ -160,6 +171,7 @@ impl Keeper {
         self.publish(&survey);
         survey.keep(previous);
         self.survey = Some(survey);
+        self.looked.send_modify(|count| *count += 1);
         true
     }
 

@@ -176,9 +176,25 @@ impl Runner {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// Whether the project's policy lets a tool run.
-    pub fn permits(&self, tool: &str) -> bool {
-        self.home.settings.tools.permits(tool)
+    /// The project's own provider of a URI, by its scheme.
+    pub(crate) fn own_provider(&self, uri: &str) -> Option<String> {
+        let scheme = uri.split_once(':').map(|(scheme, _)| scheme)?;
+        crate::make::Provided(&self.home).has_own(scheme).then(|| scheme.to_owned())
+    }
+
+    /// How often a followed resource is read.
+    pub(crate) fn resource_poll(&self) -> Option<std::time::Duration> {
+        self.home.settings.resource_poll
+    }
+
+    /// How long a followed resource may take to be read.
+    pub(crate) fn subscribe_timeout(&self) -> std::time::Duration {
+        self.home.settings.subscribe_timeout
+    }
+
+    /// Fails, with a code and words for the caller, where the project's policy does not let a tool run.
+    pub async fn permit(&self, tool: &Tool) -> Result<(), (i64, String)> {
+        crate::policy::check(&self.home, &self.launcher, tool).await
     }
 
     /// The variables that a tool is started with, but for those of the single call.

@@ -1,6 +1,7 @@
 //! A project as a server in the process.
 
 mod calls;
+mod following;
 mod link;
 mod told;
 
@@ -21,6 +22,7 @@ pub struct ProjectServer {
     home: Arc<Home>,
     /// Each link has its own, with the workers of this one.
     runner: Arc<Runner>,
+    launcher: Arc<Launcher>,
     registry: Mutex<Weak<Registry>>,
 }
 
@@ -29,8 +31,8 @@ impl ProjectServer {
     /// find the `kit`.
     pub fn new(home: Home, launcher: Arc<Launcher>, kit: &Kit) -> Self {
         let home = Arc::new(home);
-        let runner = Runner::new(Arc::clone(&home), launcher, kit);
-        Self { home, runner, registry: Mutex::default() }
+        let runner = Runner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
+        Self { home, runner, launcher, registry: Mutex::default() }
     }
 
     fn registry(&self) -> Arc<Registry> {
@@ -38,7 +40,7 @@ impl ProjectServer {
         if let Some(registry) = shared.upgrade() {
             return registry;
         }
-        let registry = Registry::start(Arc::clone(&self.home));
+        let registry = Registry::start(Arc::clone(&self.home), Some(Arc::clone(&self.launcher)));
         *shared = Arc::downgrade(&registry);
         registry
     }

@@ -20,7 +20,7 @@ const BUILT_IN: [&str; 4] = ["file", "git", "https", "echo"];
 pub(crate) struct Provided<'a>(pub(crate) &'a Home);
 
 impl Provided<'_> {
-    fn has_own(&self, name: &str) -> bool {
+    pub(crate) fn has_own(&self, name: &str) -> bool {
         let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
         plain && self.0.folders.providers.join(format!("{name}.sh")).is_file()
     }

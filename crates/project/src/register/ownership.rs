@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::problem::Fault;
 
 /// Only we may change it, its folder and the project.
-pub(super) fn check(file: &Path, root: &Path) -> Result<(), Fault> {
+pub(crate) fn check(file: &Path, root: &Path) -> Result<(), Fault> {
     let folder = file.parent().unwrap_or(root);
     for path in [file, folder, root] {
         let fault = |reason| Fault::Unsafe { path: path.display().to_string(), reason };

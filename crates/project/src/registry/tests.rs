@@ -21,10 +21,8 @@ fn start(project: &Project, variables: &[(&str, &str)]) -> Arc<Registry> {
     let mut variables = variables.to_vec();
     variables.push(("PATH", &path));
     // Whoever runs the tests may let others write by default.
-    for name in ["", "server.d"] {
-        let _ = std::fs::set_permissions(project.path(name), std::fs::Permissions::from_mode(0o755));
-    }
-    Registry::start(Arc::new(project.home(&variables)))
+    project.safe();
+    Registry::start(Arc::new(project.home(&variables)), None)
 }
 
 const HOOKS: (&str, &str) = ("MCPBASH_ALLOW_PROJECT_HOOKS", "true");
@@ -129,7 +127,7 @@ async fn a_failing_hook_leaves_what_it_registered_before_and_names_its_line() {
         ("mcp_register_tool '{'\n", "server.d/register.sh: register.sh registered in tools what is not JSON"),
     ] {
         project.script("server.d/register.sh", script);
-        let problem = hook_of(&home).unwrap().unwrap().run(&home).await.unwrap_err().to_string();
+        let problem = hook_of(&home).unwrap().unwrap().run(&home, None).await.unwrap_err().to_string();
         assert!(problem.starts_with(expected), "{problem}");
     }
     assert!(registry.now().unwrap().contents.tool("one").is_some(), "the last good registration");

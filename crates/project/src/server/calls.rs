@@ -8,6 +8,7 @@ use tidings_proto::{LogLevel, Method, code};
 use tidings_upstream::{CallEvent, CallStream, Outgoing};
 use tidings_wire::{Frame, RawId, response};
 
+use super::following::Following;
 use super::link::{LIMITS, Refused};
 use crate::entry::Contents;
 use crate::registry::Registry;
@@ -27,6 +28,7 @@ pub(super) fn caller(surroundings: &Surroundings, call: u64) -> Caller {
 pub(super) async fn begin(
     registry: &Registry,
     runner: &Arc<Runner>,
+    following: &Following,
     request: &Outgoing,
     caller: Caller,
 ) -> Result<CallStream, Refused> {
@@ -46,11 +48,7 @@ pub(super) async fn begin(
         Method::ToolsCall => {
             let name = text(&params, "name")?;
             let tool = contents.tool(name).ok_or_else(|| invalid(&format!("Tool '{name}' not found")))?;
-            if !runner.permits(name) {
-                return Err(invalid(&format!(
-                    "Tool '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
-                )));
-            }
+            runner.permit(tool).await?;
             let tool = Arc::clone(tool);
             Ok(runner.call_tool(id, tool, params, caller))
         }
@@ -60,7 +58,18 @@ pub(super) async fn begin(
             let prompt = Arc::clone(prompt);
             Ok(runner.get_prompt(id, prompt, params, caller))
         }
-        Method::ResourcesRead => Ok(runner.read_resource(id, reading(contents, text(&params, "uri")?), caller)),
+        Method::ResourcesRead => {
+            let reading = reading(contents, runner, text(&params, "uri")?);
+            Ok(runner.read_resource(id, reading, caller))
+        }
+        Method::ResourcesSubscribe => {
+            following.add(registry, runner, text(&params, "uri")?).await?;
+            Ok(at_once(id, &json!({})))
+        }
+        Method::ResourcesUnsubscribe => {
+            following.remove(text(&params, "uri")?);
+            Ok(at_once(id, &json!({})))
+        }
         Method::Complete => {
             text(&params["argument"], "name")?;
             let name = completed(contents, &params["ref"])?;
@@ -74,14 +83,18 @@ pub(super) async fn begin(
     }
 }
 
-fn reading(contents: &Contents, uri: &str) -> Reading {
+pub(super) fn reading(contents: &Contents, runner: &Runner, uri: &str) -> Reading {
     if let Some(resource) = contents.resource(uri) {
         return Reading::listed(resource);
     }
     match contents.templates.iter().find(|template| fits(&template.uri_template, uri)) {
-        Some(template) => Reading::described(uri, template),
+        Some(template) => {
+            let described = Reading::described(uri, template);
+            let provider = described.provider.clone().or_else(|| runner.own_provider(uri));
+            Reading { provider, ..described }
+        }
         // The scheme decides; what the provider may read is bounded all the same.
-        None => Reading { uri: uri.to_owned(), ..Reading::default() },
+        None => Reading { uri: uri.to_owned(), provider: runner.own_provider(uri), ..Reading::default() },
     }
 }
 

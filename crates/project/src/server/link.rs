@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::calls;
+use super::following::{Following, keep_up};
 use super::told::Told;
 use crate::registry::{Registry, State};
 use crate::run::Runner;
@@ -26,6 +27,7 @@ pub(super) struct ProjectLink {
     runner: Arc<Runner>,
     surroundings: Surroundings,
     told: Arc<Told>,
+    following: Arc<Following>,
     stop: CancellationToken,
     _stop_at_the_end: DropGuard,
     /// Held until the link is closed: whoever waits for its end takes the sink's for it.
@@ -42,8 +44,26 @@ impl ProjectLink {
         let told = Arc::new(Told::default());
         let stop = CancellationToken::new();
         tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
+        let following = Arc::new(Following::default());
+        tokio::spawn(keep_up(
+            Arc::clone(&following),
+            Arc::downgrade(&registry),
+            registry.looks(),
+            Arc::clone(&runner),
+            Arc::clone(&sink),
+            stop.clone(),
+        ));
         let guard = stop.clone().drop_guard();
-        Self { registry, runner, surroundings, told, stop, _stop_at_the_end: guard, sink: Mutex::new(Some(sink)) }
+        Self {
+            registry,
+            runner,
+            surroundings,
+            told,
+            following,
+            stop,
+            _stop_at_the_end: guard,
+            sink: Mutex::new(Some(sink)),
+        }
     }
 }
 
@@ -61,9 +81,10 @@ impl Link for ProjectLink {
             Method::Ping => CallStream::new(stream::once(std::future::ready(answered(&id, Ok(json!({})))))),
             _ => {
                 let (registry, runner) = (Arc::clone(&self.registry), Arc::clone(&self.runner));
+                let following = Arc::clone(&self.following);
                 let caller = calls::caller(&self.surroundings, request.id);
                 CallStream::after(async move {
-                    match calls::begin(&registry, &runner, &request, caller).await {
+                    match calls::begin(&registry, &runner, &following, &request, caller).await {
                         Ok(running) => running,
                         Err(refused) => CallStream::new(stream::once(std::future::ready(answered(&id, Err(refused))))),
                     }

@@ -187,10 +187,5 @@ fn own_name(found: &Found) -> String {
 /// Whether a file beside the metadata is what it describes.
 fn has_companion(found: &Found, walk: &Walk) -> bool {
     let name = found.file_name();
-    let described = name.trim_end_matches(SUFFIX);
-    walk.files.iter().any(|other| {
-        other.path.parent() == found.path.parent()
-            && !is_metadata(other)
-            && (other.file_name() == described || other.stem() == described)
-    })
+    walk.has_named(&found.path.with_file_name(name.trim_end_matches(SUFFIX)))
 }

@@ -20,6 +20,7 @@ async fn a_project_introduces_itself_and_keeps_its_names() {
     for kind in ["tools", "resources", "prompts"] {
         assert_eq!(hello["capabilities"][kind]["listChanged"], true, "{hello}");
     }
+    assert_eq!(hello["capabilities"]["resources"]["subscribe"], true);
     let tools = client.list("tools").await;
     let expected =
         json!([{"name": "hello", "description": "Does hello", "inputSchema": {"type": "object", "properties": {}}}]);

@@ -3,6 +3,7 @@
 
 mod announced;
 mod listed;
+mod run;
 mod seed;
 mod validated;
 
@@ -38,7 +39,8 @@ impl Project {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let beside = self.0.join("being-written");
         std::fs::write(&beside, text).unwrap();
-        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).unwrap();
         std::fs::rename(beside, path).unwrap();
         self
     }
