@@ -104,7 +104,7 @@ async fn what_a_tool_prints_and_how_it_ends_is_its_result() {
         .write("tools/data/tool.sh", "#!/bin/sh\necho '{\"a\":[1]}'; echo note >&2\n")
         .write("tools/plain/tool.sh", "#!/bin/sh\necho 'just text'\n")
         .write("tools/bad/tool.sh", "#!/bin/sh\necho 'out of cheese' >&2; exit 7\n")
-        .tool("refuses", "mcp_fail -32042 'no luck' '{\"luck\":0}'")
+        .tool("refuses", "mcp_fail -32050 'no luck' '{\"luck\":0}'")
         .write("tools/slow/tool.sh", "#!/bin/sh\nsleep 60\n")
         .about("slow", r#"{"name": "slow", "description": "d", "timeoutSecs": 1, "timeoutHint": "be quick"}"#);
     let client = project.client().await;
@@ -123,7 +123,7 @@ async fn what_a_tool_prints_and_how_it_ends_is_its_result() {
     let refused = client.call_tool("refuses", json!({})).await.error();
     assert_eq!(
         (&refused["code"], &refused["message"], &refused["data"]["luck"]),
-        (&json!(-32042), &json!("no luck"), &json!(0))
+        (&json!(-32050), &json!("no luck"), &json!(0))
     );
     let late = client.call_tool("slow", json!({})).await.result();
     let error = &late["structuredContent"]["error"];
@@ -241,17 +241,18 @@ async fn completions_are_registered_and_bounded() {
 #[tokio::test]
 async fn nothing_runs_unless_it_is_allowed() {
     let project = Project::new();
-    project.tool("one", "mcp_emit_text one").tool("two", "mcp_emit_text two").write(
-        "server.d/policy.sh",
-        "mcp_tools_policy_check() {\n\t[ \"$1\" != one ] || [ \"${ALLOW_ONE:-}\" = yes ] || { mcp_tools_error -32602 'one is off today'; return 1; }\n}\n",
-    );
+    project.tool("one", "mcp_emit_text one").tool("two", "mcp_emit_text two");
     let denied = project.stdio().env("MCPBASH_TOOL_ALLOWLIST", "").connect().await;
     assert_eq!(denied.call_tool("two", json!({})).await.error_code(), -32602);
     let some = project.stdio().env("MCPBASH_TOOL_ALLOWLIST", "two,three").connect().await;
     assert_eq!(some.call_tool("two", json!({})).await.text(), "two");
     assert_eq!(some.call_tool("one", json!({})).await.error_code(), -32602);
-    let all = project.client().await;
-    let off = all.call_tool("one", json!({})).await;
+    // The project's own rule.
+    let rule = "mcp_tools_policy_check() {\n\t[ \"$1\" != one ] || { mcp_tools_error -32602 'one is off today'; return 1; }\n}\n";
+    project.write("server.d/policy.sh", rule);
+    let ruled = project.client().await;
+    assert_eq!(ruled.call_tool("two", json!({})).await.text(), "two");
+    let off = ruled.call_tool("one", json!({})).await;
     assert!(off.error()["message"].to_string().contains("one is off today"), "{}", off.error());
 }
 
