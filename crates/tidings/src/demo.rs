@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tidings_config::{ServerConfig, Transport, WatchConfig, WatchSource};
+use tidings_config::{Config, ServerConfig, Transport, WatchConfig, WatchSource};
 
 use crate::data::DataDir;
 use crate::failure::Failure;
@@ -35,19 +35,28 @@ pub(crate) struct Demo {
 /// Adds the demo where there is nothing to show. Without a data directory there is none.
 pub(crate) fn add_where_nothing_is(ground: &mut Ground, data: Option<&DataDir>) -> Result<Option<Demo>, Failure> {
     let Some(data) = data.filter(|_| ground.is_empty()) else { return Ok(None) };
-    let config = &mut ground.config;
     let folder = data.path().join("demo");
     let demo = Demo { project: folder.join("project"), notes: folder.join("notes") };
     if !folder.exists() {
         make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
     }
+    let (project, notes) = (demo.project.clone(), demo.notes.clone());
+    // A file that is filled while the gateway runs takes the demo's place.
+    ground.amend(move |config| {
+        if config.servers.is_empty() && config.watches.is_empty() {
+            add(config, &project, &notes);
+        }
+    });
+    Ok(Some(demo))
+}
+
+fn add(config: &mut Config, project: &Path, notes: &Path) {
     // Its tools are ours, or the user's own by now.
     let allowed = vec![("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())];
-    let transport = Transport::Project { dir: demo.project.clone(), env: allowed };
-    config.servers.push(ServerConfig::new("demo", transport));
+    config.servers.push(ServerConfig::new("demo", Transport::Project { dir: project.to_owned(), env: allowed }));
     config.watches.push(WatchConfig {
         id: "notes".into(),
-        source: WatchSource::File { path: demo.notes.clone() },
+        source: WatchSource::File { path: notes.to_owned() },
         uri: None,
         name: None,
         description: Some("Notes to play with.".into()),
@@ -55,7 +64,6 @@ pub(crate) fn add_where_nothing_is(ground: &mut Ground, data: Option<&DataDir>) 
         quiet: None,
         max_wait: None,
     });
-    Ok(Some(demo))
 }
 
 /// All or nothing: made beside its place and put there at once.

@@ -36,6 +36,19 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
+    /// Changes the configuration, also whenever its file is read again.
+    pub(crate) fn amend(&mut self, change: impl Fn(&mut Config) + Send + Sync + 'static) {
+        change(&mut self.config);
+        self.file = self.file.take().map(|(path, load)| {
+            let again: Loader = Arc::new(move || {
+                let mut config = load()?;
+                change(&mut config);
+                Ok(config)
+            });
+            (path, again)
+        });
+    }
+
     /// Whether there is nothing to show.
     pub(crate) fn is_empty(&self) -> bool {
         let nothing = self.config.servers.is_empty() && self.config.watches.is_empty();

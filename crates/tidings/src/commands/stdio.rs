@@ -1,12 +1,10 @@
 //! `tidings stdio`: the gateway for one client on standard input and output.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::stdio;
-use tidings_registry::Loader;
 use tidings_store::{ServerTable, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -45,16 +43,8 @@ fn add(ground: &mut Ground, server: &ServerConfig) -> Result<(), Failure> {
         let text = format!("--project: the configuration has a server {name:?} already; rename one of them");
         return Err(Failure::Usage(text));
     }
-    ground.config.servers.push(server.clone());
-    ground.file = ground.file.take().map(|(path, load)| {
-        let server = server.clone();
-        let both: Loader = Arc::new(move || {
-            let mut config = load()?;
-            config.servers.push(server.clone());
-            Ok(config)
-        });
-        (path, both)
-    });
+    let server = server.clone();
+    ground.amend(move |config| config.servers.push(server.clone()));
     Ok(())
 }
 
