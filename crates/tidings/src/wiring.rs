@@ -5,6 +5,7 @@ mod watches;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
@@ -34,6 +35,9 @@ pub(crate) struct Ground {
     /// Servers that were added at run time.
     pub(crate) table: ServerTable,
 }
+
+/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
+const SCRIPTS: Duration = Duration::from_secs(60 * 60);
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
@@ -194,6 +198,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projec
         Transport::Container { .. } => return Err(Part::Container.to_string()),
         Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
     };
+    let is_project = matches!(server.transport, Transport::Project { .. });
     let filter = server.tools.clone();
     Ok(ServerPlan {
         source,
@@ -206,7 +211,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projec
             tidings_config::Isolation::Auto => Isolation::Auto,
             tidings_config::Isolation::Session => Isolation::Session,
         },
-        timeout: server.timeout,
+        timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
         listed: expose != Expose::Search,
