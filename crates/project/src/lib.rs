@@ -19,6 +19,8 @@ mod problem;
 mod register;
 mod registry;
 pub mod run;
+mod scaffold;
+mod sdk;
 mod server;
 mod settings;
 mod shell;
@@ -29,6 +31,8 @@ pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Tem
 pub use home::{Folders, Home, HomeFault};
 pub use identity::Identity;
 pub use problem::{Fault, Problem, Severity};
+pub use scaffold::{Kind, ScaffoldFault, scaffold};
+pub use sdk::Sdk;
 pub use server::ProjectServer;
 pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};
 pub use survey::Survey;

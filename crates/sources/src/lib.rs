@@ -1,10 +1,8 @@
 //! Servers that live in the process, behind the same link as any other: the router does not know the difference.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-mod demo;
 mod local;
 mod search_tools;
 pub mod watch;
 
-pub use demo::Demo;
 pub use search_tools::SearchTools;

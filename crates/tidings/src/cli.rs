@@ -51,6 +51,20 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TOOL")]
         allow: Vec<String>,
     },
+    /// Begin a tool, a prompt, a resource or a completion in a folder of scripts. Nothing is overwritten.
+    #[command(
+        after_help = "Examples:\n  tidings scaffold tool hello\n  tidings scaffold prompt review --project ./my-scripts"
+    )]
+    Scaffold {
+        /// What to begin.
+        #[arg(value_enum)]
+        kind: ScaffoldKind,
+        /// Its name: letters, digits, _ and -.
+        name: String,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
     /// Say what is wrong with a folder of scripts, where, and what to do. Nothing of it is run.
     #[command(after_help = "Example:\n  tidings validate ./my-scripts --json")]
     Validate {
@@ -184,7 +198,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Read a resource.
-    #[command(after_help = "Example:\n  tidings read demo://welcome")]
+    #[command(after_help = "Example:\n  tidings read watch://notes/todo.md")]
     Read {
         /// The resource's URI.
         uri: String,
@@ -238,6 +252,16 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Read JSON and apply a filter: jq for machines that have none.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  echo '{\"name\": \"Ada\"}' | tidings json -r '\"Hello, \\(.name)!\"'"
+    )]
+    Json {
+        /// Options and filter, as for jq; `tidings json --help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,
@@ -274,4 +298,17 @@ fn pair(text: &str) -> Result<(String, String), String> {
         return Err("the name before `=` is empty".to_owned());
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// What can be begun.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum ScaffoldKind {
+    /// A program that clients call.
+    Tool,
+    /// A text with gaps that clients fill in.
+    Prompt,
+    /// Something to read.
+    Resource,
+    /// Suggestions for the arguments of a prompt or a resource.
+    Completion,
 }

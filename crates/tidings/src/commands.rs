@@ -7,6 +7,7 @@ mod offers;
 mod overview;
 mod project;
 mod run_tool;
+mod scaffold;
 mod serve;
 mod sessions;
 mod show;
@@ -28,6 +29,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
         Some(Command::Stdio { project }) => stdio::run(&cli, project.as_deref()).await,
         Some(Command::Project { dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
+        Some(Command::Scaffold { kind, name, project }) => scaffold::run(*kind, name, project.as_deref()),
         Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
         Some(Command::RunTool { name, args, project, dry_run, print_env, timeout, json }) => {
             let wish = run_tool::Wish {
@@ -61,9 +63,24 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
                 .await
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        // Reached only when other options come first; see main.
+        Some(Command::Json { arguments }) => json(arguments),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())
         }
+    }
+}
+
+fn json(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    let streams = tidings_json::Streams {
+        input: &mut std::io::stdin().lock(),
+        output: &mut output,
+        errors: &mut std::io::stderr(),
+    };
+    match tidings_json::run(arguments.iter().cloned(), streams) {
+        0 => Ok(()),
+        code => std::process::exit(code.into()),
     }
 }

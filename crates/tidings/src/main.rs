@@ -4,6 +4,7 @@ mod backend;
 mod cli;
 mod commands;
 mod data;
+mod demo;
 mod failure;
 mod feed;
 mod logging;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
             tidings_upstream::watchdog_helper(args);
             return ExitCode::SUCCESS;
         }
+        // Scripts start it often: it needs no runtime, and its options are those of jq.
+        Some("json") => return tidings_json::main(args),
         _ => {}
     }
     let cli = Cli::parse();

@@ -14,8 +14,8 @@ use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPla
 use tidings_proto::{Era, Revision, View};
 use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
+use tidings_sources::SearchTools;
 use tidings_sources::watch::{Hooks, WatchServer};
-use tidings_sources::{Demo, SearchTools};
 use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
@@ -24,6 +24,8 @@ use crate::failure::Failure;
 use projects::Projects;
 pub(crate) use projects::{kit, open as open_project};
 
+/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
+const SCRIPTS: Duration = Duration::from_secs(60 * 60);
 /// The most that clients of a project may ask for at once.
 const LONGEST_PAGE: usize = 200;
 
@@ -36,8 +38,13 @@ pub(crate) struct Ground {
     pub(crate) table: ServerTable,
 }
 
-/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
-const SCRIPTS: Duration = Duration::from_secs(60 * 60);
+impl Ground {
+    /// Whether there is nothing to show.
+    pub(crate) fn is_empty(&self) -> bool {
+        let nothing = self.config.servers.is_empty() && self.config.watches.is_empty();
+        nothing && self.table.read().is_ok_and(|kept| kept.servers.is_empty())
+    }
+}
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
@@ -84,24 +91,16 @@ impl Prepared {
         self.registry.clone()
     }
 
-    /// Whether there is nothing else to show than the demo.
-    pub(crate) fn shows_demo(&self) -> bool {
-        shows_demo(&self.config) && self.registry.state().servers.is_empty()
-    }
-
     /// Cursors belong to one state of their list, and clients may ask for longer pages.
     pub(crate) fn bind_pages(&mut self) {
         self.bound_pages = Some(LONGEST_PAGE);
     }
 
-    /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
-    /// the one client there will be. `journal` is told of every change.
+    /// Starts the engine. `only_client`: the capabilities and era of the one client there will be. `journal` is told of
+    /// every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
-        if self.shows_demo() {
-            plans.push(built_in("demo", Source::Local(Arc::new(Demo)), expose));
-        }
         if let Some(server) = self.watches.server {
             plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
         }
@@ -147,11 +146,6 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
 /// Whether all projects can be opened.
 pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
     projects::homes(config).map(drop)
-}
-
-/// Whether there is nothing else to show.
-pub(crate) fn shows_demo(config: &Config) -> bool {
-    config.servers.is_empty() && config.watches.is_empty()
 }
 
 fn settings(config: &Config) -> Settings {

@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use tidings_config::{Config, Transport};
 use tidings_engine::LocalServer;
 use tidings_project::run::Kit;
-use tidings_project::{Environment, Home, HomeFault, ProjectServer};
+use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
 use tidings_upstream::Launcher;
 
 use crate::cli::Cli;
+use crate::data::DataDir;
 use crate::failure::Failure;
 
 /// Makes servers of projects. What scripts find besides their project is unpacked for the first of them.
@@ -56,8 +57,18 @@ pub(crate) fn kit(cli: &Cli) -> Kit {
 }
 
 /// Helpers, and a `jq`, in the data directory. Scripts that need neither run without.
-fn unpacked(_data: Option<&Path>) -> Kit {
-    Kit::default()
+fn unpacked(data: Option<&Path>) -> Kit {
+    let unpacked = DataDir::find(data).map_err(|failure| failure.to_string()).and_then(|data| {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        Sdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
+    });
+    match unpacked {
+        Ok(sdk) => sdk.kit(),
+        Err(problem) => {
+            tracing::warn!("scripts can not use MCP_SDK: {problem}; name a data directory with --data DIR");
+            Kit::default()
+        }
+    }
 }
 
 /// A project with the environment of this process and some more.
