@@ -102,19 +102,20 @@ impl Runner {
         let json = JsonTool::find(&home.environment, kit);
         let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/tmp".as_ref());
         let processes = home.environment.get("TIDINGS_TOOL_PROCESSES").and_then(|text| text.trim().parse().ok());
-        let tasks = TaskTracker::new();
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let processes = processes.unwrap_or(guard::PROCESSES).max(1);
         Arc::new(Self {
             tool_variables: environment::base(&home, &home.settings.tool_environment, kit, &json),
             provider_variables: environment::for_providers(&home, kit, &json),
             workers: Workers::new(home.settings.workers),
             folders: Folders::new(temporary.into()),
-            guard: Guard::new(launcher.mark(), processes.unwrap_or(guard::PROCESSES).max(1), tasks.clone()),
+            guard: Guard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
             asks: Arc::default(),
             level: Mutex::default(),
             reticent: Mutex::default(),
             web: providers::Web::default(),
             tasks,
-            stop: CancellationToken::new(),
+            stop,
             home,
             launcher,
         })
@@ -122,7 +123,7 @@ impl Runner {
 
     /// A runner of the same project that is closed by itself. All of them share the workers.
     pub fn another(&self) -> Arc<Self> {
-        let tasks = TaskTracker::new();
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         Arc::new(Self {
             home: Arc::clone(&self.home),
             launcher: Arc::clone(&self.launcher),
@@ -130,13 +131,13 @@ impl Runner {
             provider_variables: self.provider_variables.clone(),
             workers: Arc::clone(&self.workers),
             folders: Folders::new(self.folders.parent()),
-            guard: Guard::new(self.launcher.mark(), self.guard.limit(), tasks.clone()),
+            guard: Guard::new(self.launcher.mark(), self.guard.limit(), tasks.clone(), stop.clone()),
             asks: Arc::default(),
             level: Mutex::default(),
             reticent: Mutex::default(),
             web: providers::Web::default(),
             tasks,
-            stop: CancellationToken::new(),
+            stop,
         })
     }
 
@@ -223,7 +224,10 @@ impl Runner {
             let answer = runner.perform(task, &mut call).await;
             let spent = call.spent;
             queue.finish(event(id, answer));
-            drop(spent);
+            if !spent.is_empty() {
+                drop(spent);
+                runner.folders.prepare();
+            }
         });
         stream.keeping(abandoned)
     }

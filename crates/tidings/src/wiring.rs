@@ -5,6 +5,7 @@ mod watches;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
@@ -23,6 +24,8 @@ use crate::failure::Failure;
 use projects::Projects;
 pub(crate) use projects::{kit, open as open_project};
 
+/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
+const SCRIPTS: Duration = Duration::from_secs(60 * 60);
 /// The most that clients of a project may ask for at once.
 const LONGEST_PAGE: usize = 200;
 
@@ -202,6 +205,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projec
         Transport::Container { .. } => return Err(Part::Container.to_string()),
         Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
     };
+    let is_project = matches!(server.transport, Transport::Project { .. });
     let filter = server.tools.clone();
     Ok(ServerPlan {
         source,
@@ -214,7 +218,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projec
             tidings_config::Isolation::Auto => Isolation::Auto,
             tidings_config::Isolation::Session => Isolation::Session,
         },
-        timeout: server.timeout,
+        timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
         listed: expose != Expose::Search,

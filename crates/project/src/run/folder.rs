@@ -4,10 +4,12 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
+
+use super::voice::Voice;
 
 const STEM: &str = "tidings-run-";
 
@@ -16,16 +18,61 @@ pub(crate) struct Folders {
     parent: PathBuf,
     own: OnceLock<PathBuf>,
     next: AtomicU64,
+    /// Made before it is needed: a short script is not made to wait for it.
+    spare: Mutex<Option<Desk>>,
 }
+
+/// A folder with what every tool finds in it.
+pub(crate) struct Desk {
+    pub(crate) folder: Folder,
+    pub(crate) voice: Voice,
+}
+
+/// What a tool says while it runs.
+pub(crate) const STREAM: &str = "stream";
+/// What it says of its failure.
+pub(crate) const ERROR: &str = "error";
+/// The files that it wants in its result.
+pub(crate) const RESOURCES: &str = "resources";
 
 impl Folders {
     pub(crate) fn new(parent: PathBuf) -> Self {
-        Self { parent, own: OnceLock::new(), next: AtomicU64::new(1) }
+        Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Mutex::default() }
     }
 
     /// Where they are.
     pub(crate) fn parent(&self) -> PathBuf {
         self.parent.clone()
+    }
+
+    /// A folder for a tool.
+    pub(crate) fn desk(&self) -> io::Result<Desk> {
+        match self.spare().take() {
+            Some(desk) => Ok(desk),
+            None => self.make_desk(),
+        }
+    }
+
+    /// Makes the next folder for a tool.
+    pub(crate) fn prepare(&self) {
+        if self.spare().is_none() {
+            // What fails now fails again when it is needed, and is told then.
+            let made = self.make_desk().ok();
+            let unused = std::mem::replace(&mut *self.spare(), made);
+            drop(unused);
+        }
+    }
+
+    fn make_desk(&self) -> io::Result<Desk> {
+        let folder = self.make()?;
+        let voice = Voice::open(&folder.pipe(STREAM)?)?;
+        folder.write(ERROR, b"")?;
+        folder.write(RESOURCES, b"")?;
+        Ok(Desk { folder, voice })
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Option<Desk>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new folder that only this user can enter.
@@ -49,6 +96,7 @@ impl Folders {
 
 impl Drop for Folders {
     fn drop(&mut self) {
+        drop(self.spare().take());
         if let Some(own) = self.own.get() {
             let _ = std::fs::remove_dir_all(own);
         }

@@ -30,6 +30,7 @@ pub(crate) struct Guard {
     next: AtomicU64,
     state: Mutex<State>,
     tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 #[derive(Default)]
@@ -48,11 +49,12 @@ pub(crate) struct Watched {
 }
 
 impl Guard {
-    pub(crate) fn new(mark: &str, processes: usize, tasks: TaskTracker) -> Arc<Self> {
+    /// Its tasks are tracked by `tasks` and end with `stop`.
+    pub(crate) fn new(mark: &str, processes: usize, tasks: TaskTracker, stop: CancellationToken) -> Arc<Self> {
         // Several projects share a launcher.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mark = format!("{mark}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Self { mark, processes, next: AtomicU64::new(1), state: Mutex::default(), tasks })
+        Arc::new(Self { mark, processes, next: AtomicU64::new(1), state: Mutex::default(), tasks, stop })
     }
 
     /// How many processes a call may have.
@@ -83,7 +85,11 @@ impl Guard {
         if !std::mem::replace(&mut state.sweeping, true) {
             let guard = Arc::clone(self);
             self.tasks.spawn(async move {
-                tokio::time::sleep(GATHER).await;
+                tokio::select! {
+                    () = tokio::time::sleep(GATHER) => {}
+                    // Whoever stops sweeps everything.
+                    () = guard.stop.cancelled() => return,
+                }
                 let ended = {
                     let mut state = guard.lock();
                     state.sweeping = false;
@@ -108,7 +114,10 @@ impl Guard {
     async fn look(self: Arc<Self>) {
         let mut usual = tasks_of_machine();
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = self.stop.cancelled() => return,
+            }
             if self.is_idle() {
                 return;
             }

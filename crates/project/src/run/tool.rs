@@ -14,7 +14,7 @@ use super::asks::Question;
 use super::clock::{Bounds, Clock};
 use super::elicit::{self, Letterbox, Wish};
 use super::environment::Variables;
-use super::folder::Folder;
+use super::folder::{Desk, ERROR, Folder, RESOURCES, STREAM};
 use super::outcome::{self, End, Fault, Finished};
 use super::process::{self, Event, Job, Running};
 use super::roots::{self, Root};
@@ -36,8 +36,6 @@ const LEFT: u64 = 1 << 20;
 /// How much of standard error is shown, unless `MCPBASH_TOOL_STDERR_TAIL_LIMIT` says otherwise.
 const TAIL: usize = 4 << 10;
 
-const ERROR: &str = "error";
-const RESOURCES: &str = "resources";
 const CANCEL: &str = "cancelled";
 
 impl Runner {
@@ -50,8 +48,7 @@ impl Runner {
             bounds.allowed = bounds.allowed.min(bounds.most);
         }
         let roots = self.roots(call).await;
-        let folder = self.folders.make().map_err(|error| no_folder(&error))?;
-        let mut voice = folder.pipe("stream").and_then(|path| Voice::open(&path)).map_err(|error| no_folder(&error))?;
+        let Desk { folder, mut voice } = self.folders.desk().map_err(|error| no_folder(&error))?;
         let asks = call.caller.form || call.caller.url;
         let letterbox = asks.then(|| Letterbox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
         let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
@@ -176,12 +173,12 @@ impl Runner {
             }
             set(&format!("MCP_TOOL_{stem}_JSON"), if in_file { OsString::new() } else { text.into() });
         }
-        let stream = folder.join("stream");
+        let stream = folder.join(STREAM);
         set("MCP_PROGRESS_STREAM", stream.clone().into());
         set("MCP_LOG_STREAM", stream.into());
         set("MCP_PROGRESS_TOKEN", token(params).as_ref().map(plain).unwrap_or_default().into());
-        set("MCP_TOOL_ERROR_FILE", folder.write(ERROR, b"")?.into());
-        set("MCP_TOOL_RESOURCES_FILE", folder.write(RESOURCES, b"")?.into());
+        set("MCP_TOOL_ERROR_FILE", folder.join(ERROR).into());
+        set("MCP_TOOL_RESOURCES_FILE", folder.join(RESOURCES).into());
         set("MCP_CANCEL_FILE", folder.join(CANCEL).into());
         for (name, value) in roots::variables(roots) {
             // Roots by the thousand fit into no environment.

@@ -148,3 +148,35 @@ async fn a_completion_that_takes_too_long_is_ended() {
     assert!(late["error"]["message"].as_str().unwrap().contains("slow.sh: no answer within 0.2 s"), "{late}");
     world.assert_clean().await;
 }
+
+#[tokio::test]
+async fn a_file_in_a_repository_is_fetched_without_checking_anything_out() {
+    // S0.9
+    let bin = tidings_testkit::TempDir::new();
+    let notes = bin.join("notes");
+    let fake = format!(
+        "#!/bin/sh\necho \"$GIT_ALLOW_PROTOCOL $*\" >> {}\ncase \"$*\" in *absent*) exit 128;; *cat-file*) printf content;; esac\n",
+        notes.display()
+    );
+    let git = bin.write("git", fake);
+    std::fs::set_permissions(&git, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let world = World::with(&[
+        ("PATH", &path),
+        ("MCPBASH_ENABLE_GIT_PROVIDER", "true"),
+        ("MCPBASH_GIT_ALLOW_HOSTS", "8.8.8.8"),
+    ]);
+    let found = read(&world, "git+https://8.8.8.8/r.git#main:docs/a.md").await;
+    assert_eq!(found["result"]["contents"][0]["text"], "content", "{found}");
+    assert_eq!(read(&world, "git+https://8.8.8.8/r.git#main:absent").await["error"]["code"], -32002);
+    assert_eq!(read(&world, "git+https://8.8.4.4/r.git#main:a").await["error"]["code"], -32602);
+    let said = std::fs::read_to_string(notes).unwrap();
+    assert!(
+        said.contains(
+            "https -c http.followRedirects=false fetch --quiet --depth=1 --no-tags -- https://8.8.8.8/r.git main\n"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("https cat-file blob FETCH_HEAD:docs/a.md\n"), "{said}");
+    world.assert_clean().await;
+}

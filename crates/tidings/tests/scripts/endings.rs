@@ -48,17 +48,6 @@ async fn a_killed_gateway_leaves_no_script_behind() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_ends_in_good_order_leaves_no_script_behind() {
-    let project = stubborn();
-    let gateway = project.serve().await;
-    let client = gateway.client().connect().await;
-    let _running = client.start("tools/call", json!({"name": STAY, "arguments": {}}));
-    wait_scripts(gateway.pid(), 4).await;
-    gateway.terminate().await;
-    wait_no_scripts(gateway.pid()).await;
-}
-
-#[tokio::test]
 async fn at_the_end_of_input_running_tools_are_finished() {
     let project = Project::new();
     project.tool("work", json!({}), "sleep 0.5; echo finished");

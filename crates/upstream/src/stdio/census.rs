@@ -27,8 +27,10 @@ pub fn marked(wanted: impl Fn(&str) -> bool) -> Vec<Marked> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // Most environments fit, and are read at once.
+    let mut text = Vec::with_capacity(64 << 10);
     pids.filter(|pid| *pid != own)
-        .filter_map(|pid| mark_of(pid).filter(|mark| wanted(mark)).map(|mark| Marked { pid, mark }))
+        .filter_map(|pid| mark_of(pid, &mut text).filter(|mark| wanted(mark)).map(|mark| Marked { pid, mark }))
         .collect()
 }
 
@@ -63,9 +65,9 @@ pub fn kill_marked(wanted: impl Fn(&str) -> bool) -> usize {
 }
 
 /// The dead have an empty environment, and that of others can not be read.
-fn mark_of(pid: i32) -> Option<String> {
-    let mut text = Vec::new();
-    std::fs::File::open(format!("/proc/{pid}/environ")).ok()?.take(LONGEST).read_to_end(&mut text).ok()?;
+fn mark_of(pid: i32, text: &mut Vec<u8>) -> Option<String> {
+    text.clear();
+    std::fs::File::open(format!("/proc/{pid}/environ")).ok()?.take(LONGEST).read_to_end(text).ok()?;
     text.split(|byte| *byte == 0).find_map(|variable| {
         let value = variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=")?;
         std::str::from_utf8(value).ok().map(str::to_owned)
