@@ -13,11 +13,8 @@ use crate::problem;
 /// How long a body may take to arrive.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Routes for webhooks; none when there are none.
+/// Routes for webhooks, also for those that are configured later.
 pub fn hooks(hooks: Hooks) -> Router {
-    if hooks.is_empty() {
-        return Router::new();
-    }
     Router::new().route("/hooks/{name}", post(deliver)).with_state(hooks)
 }
 

@@ -1,15 +1,20 @@
 //! What people and monitors ask the gateway about itself: health, metrics, and the HTTP API under `/api/v1`.
 //!
-//! Reads snapshots; holds no state of its own.
+//! Reads snapshots and passes commands on; holds no state of its own.
 
 mod changes;
 mod hooks;
+mod manage;
 mod metrics;
+mod offers;
+mod openapi;
 mod servers;
+mod sessions;
 mod subscriptions;
 mod tools;
 
 pub use hooks::hooks;
+pub use offers::offers;
 pub use servers::describe;
 pub use tools::tools;
 
@@ -17,12 +22,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::same;
 use tidings_engine::Gateway;
+use tidings_registry::Registry;
 use tidings_search::ToolIndex;
 use tidings_store::ChangeLog;
 
@@ -30,22 +36,57 @@ use tidings_store::ChangeLog;
 #[derive(Clone)]
 struct Admin {
     gateway: Gateway,
+    registry: Registry,
     index: Arc<ToolIndex>,
     changes: ChangeLog,
     token: Arc<str>,
 }
 
-/// Routes for everything but the MCP endpoint. `index` is searched; `token` opens the API, and the metrics unless only
-/// this machine can ask for them.
-pub fn router(gateway: Gateway, index: Arc<ToolIndex>, changes: ChangeLog, token: &str, loopback: bool) -> Router {
-    let admin = Admin { gateway, index, changes, token: token.into() };
-    let api = Router::new()
-        .route("/changes", get(changes::list))
-        .route("/changes/stream", get(changes::stream))
-        .route("/servers", get(servers::list))
-        .route("/status", get(servers::status))
-        .route("/subscriptions", get(subscriptions::list))
-        .route("/tools", get(tools::list))
+/// The routes of the API. `openapi.json` describes each of them, and no other.
+fn api() -> Vec<(Method, &'static str, MethodRouter<Admin>)> {
+    vec![
+        (Method::POST, "/batch", post(manage::batch)),
+        (Method::GET, "/changes", get(changes::list)),
+        (Method::GET, "/changes/stream", get(changes::stream)),
+        (Method::GET, "/openapi.json", get(openapi::show)),
+        (Method::GET, "/prompts", get(offers::prompts)),
+        (Method::POST, "/reload", post(manage::reload)),
+        (Method::GET, "/resources", get(offers::resources)),
+        (Method::GET, "/servers", get(servers::list)),
+        (Method::PUT, "/servers/{name}", put(manage::put)),
+        (Method::DELETE, "/servers/{name}", delete(manage::delete)),
+        (Method::POST, "/servers/{name}/disable", post(manage::disable)),
+        (Method::POST, "/servers/{name}/enable", post(manage::enable)),
+        (Method::POST, "/servers/{name}/restart", post(manage::restart)),
+        (Method::GET, "/sessions", get(sessions::list)),
+        (Method::GET, "/status", get(servers::status)),
+        (Method::GET, "/subscriptions", get(subscriptions::list)),
+        (Method::GET, "/tools", get(tools::list)),
+    ]
+}
+
+/// What the API shows and changes.
+pub struct Parts {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// What decides which servers it has.
+    pub registry: Registry,
+    /// The searchable catalogue of its tools.
+    pub index: Arc<ToolIndex>,
+    /// What changed.
+    pub changes: ChangeLog,
+}
+
+/// Routes for everything but the MCP endpoint. `token` opens the API, and the metrics unless only this machine can ask for
+/// them.
+pub fn router(parts: Parts, token: &str, loopback: bool) -> Router {
+    let Parts { gateway, registry, index, changes } = parts;
+    let admin = Admin { gateway, registry, index, changes, token: token.into() };
+    let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
+    let api = routes
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "GET /api/v1/openapi.json says which methods there are")
+        })
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));
     if !loopback {
@@ -60,7 +101,6 @@ pub fn router(gateway: Gateway, index: Arc<ToolIndex>, changes: ChangeLog, token
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page; the MCP endpoint is /mcp") })
         .with_state(admin)
 }
-
 async fn front() -> &'static str {
     "Tidings is running. The MCP endpoint is /mcp; `tidings servers` shows what is behind it.\n"
 }

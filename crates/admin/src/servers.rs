@@ -1,30 +1,61 @@
 //! `GET /servers` and `GET /status`.
 
 use std::sync::Arc;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
-use tidings_engine::{Catalogue, FailedList, Gateway, ServerStatus};
+use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
 use tidings_proto::ListKind;
+use tidings_registry::{Entry, State as Configured};
 
 use crate::Admin;
 
 /// Every server with its state.
 pub(crate) async fn list(State(admin): State<Admin>) -> Json<Value> {
-    Json(describe(&admin.gateway))
+    Json(describe(&admin.gateway, &admin.registry.state()))
+}
+
+/// One server that has just been put.
+pub(crate) fn describe_one(admin: &Admin, name: &str) -> Value {
+    let mut all = describe(&admin.gateway, &admin.registry.state());
+    let servers = all["servers"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    // It may be gone again already, by somebody else's hand.
+    servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| json!({ "name": name }))
 }
 
 /// The gateway as a whole.
 pub(crate) async fn status(State(admin): State<Admin>) -> Json<Value> {
+    let state = admin.registry.state();
+    let catalogue = admin.gateway.catalogue().borrow().clone();
+    let external = || catalogue.servers.iter().filter(|server| server.origin != Origin::BuiltIn);
+    let count = |state: ServerState| external().filter(|server| server.state == state).count();
+    let reload = state.reload.as_ref();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
+        "started": seconds(admin.gateway.started()),
         "ready": admin.gateway.is_ready(),
+        "config": state.file,
+        "config_read": reload.map(|report| seconds(report.at)),
+        "config_error": reload.and_then(|report| report.outcome.as_ref().err()),
+        "needs_restart": state.needs_restart,
+        "keeps_servers": state.kept,
+        "servers": {
+            "ready": count(ServerState::Ready),
+            "connecting": count(ServerState::Connecting),
+            "failing": count(ServerState::Failing),
+            "disabled": state.servers.iter().filter(|entry| !entry.enabled).count(),
+        },
+        "sessions": admin.gateway.connected().len(),
         "requests_in_flight": admin.gateway.in_flight(),
         "hidden_tools": hidden(&admin.gateway),
     }))
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// Built-in tools that are hidden because a server offers one of the same name.
@@ -40,11 +71,36 @@ fn hidden(gateway: &Gateway) -> Vec<Value> {
     out
 }
 
-/// The servers of an engine, as the API and the command line show them.
-pub fn describe(gateway: &Gateway) -> Value {
+/// The servers, as the API and the command line show them: those that run, then those that are configured and do not.
+pub fn describe(gateway: &Gateway, state: &Configured) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
-    let servers: Vec<Value> = catalogue.servers.iter().map(|server| one(&catalogue, server)).collect();
+    let runs = |entry: &Entry| {
+        catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
+    };
+    let running = catalogue.servers.iter().map(|server| one(&catalogue, server));
+    let idle = state.servers.iter().filter(|entry| !runs(entry)).map(not_running);
+    let servers: Vec<Value> = running.chain(idle).collect();
     json!({ "servers": servers })
+}
+
+/// A server that is configured, but off or of no use.
+fn not_running(entry: &Entry) -> Value {
+    json!({
+        "name": entry.name,
+        "state": if entry.enabled { "failing" } else { "disabled" },
+        "source": entry.origin.as_str(),
+        "era": null,
+        "revision": null,
+        "tools": 0,
+        "resources": 0,
+        "resource_templates": 0,
+        "prompts": 0,
+        "since": null,
+        "connects": 0,
+        "error": entry.problem,
+        "failed_lists": [],
+        "hidden_tools": [],
+    })
 }
 
 fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
@@ -62,7 +118,7 @@ fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
         "resources": count(ListKind::Resources),
         "resource_templates": count(ListKind::Templates),
         "prompts": count(ListKind::Prompts),
-        "since": server.since.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        "since": seconds(server.since),
         "connects": server.connects,
         "error": server.error,
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),

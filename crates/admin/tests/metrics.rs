@@ -7,15 +7,19 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
-use tidings_engine::{Gateway, Names, Settings};
+use tidings_admin::Parts;
+use tidings_config::{Config, ServerConfig};
+use tidings_engine::{Gateway, Names, Origin, ServerPlan, Settings};
 use tidings_proto::View;
-use tidings_store::{ChangeLog, Limits, Store};
+use tidings_registry::{Planner, Registry, Setup, Watches};
+use tidings_store::{ChangeLog, Limits, ServerTable, Store};
 use tidings_upstream::{Connector, Launcher};
 use tower::ServiceExt as _;
 
 fn gateway() -> Gateway {
     let settings = Settings {
         start_wait: Duration::ZERO,
+        start_timeout: Duration::from_secs(60),
         timeout: Duration::from_secs(1),
         max_timeout: Duration::from_secs(1),
         page_size: 10,
@@ -32,6 +36,33 @@ fn gateway() -> Gateway {
         version: "0",
     };
     Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None, None)
+}
+
+/// A registry of nothing.
+struct Nothing;
+
+impl Planner for Nothing {
+    fn plan(&self, _: &ServerConfig, _: Origin) -> Result<ServerPlan, String> {
+        Err("no servers here".to_owned())
+    }
+
+    fn watches(&self, _: &Config) -> Result<Watches, String> {
+        Err("no watches here".to_owned())
+    }
+}
+
+fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
+    let table = ServerTable::new(&Store::in_memory());
+    let setup = Setup {
+        config: Config::default(),
+        file: None,
+        load: None,
+        base: "/".into(),
+        planner: Arc::new(Nothing),
+        table,
+    };
+    let registry = Registry::new(setup);
+    Parts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
 }
 
 /// The status and content type of the metrics, asked for with this token.
@@ -52,9 +83,9 @@ async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
     let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
     let problem = "application/problem+json".to_owned();
     let log = ChangeLog::start(Store::in_memory, Limits::default());
-    let open = tidings_admin::router(gateway.clone(), Arc::default(), log.clone(), "secret", true);
+    let open = tidings_admin::router(parts(&gateway, &log), "secret", true);
     assert_eq!(ask(&open, None).await, (200, text.clone()));
-    let closed = tidings_admin::router(gateway.clone(), Arc::default(), log.clone(), "secret", false);
+    let closed = tidings_admin::router(parts(&gateway, &log), "secret", false);
     assert_eq!(ask(&closed, None).await, (401, problem.clone()));
     assert_eq!(ask(&closed, Some("other")).await, (401, problem));
     assert_eq!(ask(&closed, Some("secret")).await, (200, text));

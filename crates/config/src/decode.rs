@@ -65,7 +65,7 @@ pub(crate) fn single_server(
     }
 }
 
-fn is_json(text: &str, path: &Path) -> bool {
+pub(crate) fn is_json(text: &str, path: &Path) -> bool {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json" | "jsonc") => true,
         Some("toml") => false,

@@ -41,12 +41,21 @@ pub fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, c
         return Some(Found { path: cwd.join(path), origin: Origin::Environment });
     }
     let here = ["tidings.toml", ".mcp.json"].map(|name| Found { path: cwd.join(name), origin: Origin::CurrentFolder });
+    let user = user_files(env).map(|path| Found { path, origin: Origin::User });
+    here.into_iter().chain(user).find(|found| found.path.is_file())
+}
+
+/// The file of the user's config directory, whether it exists or not.
+pub fn user_file(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    user_files(env).next()
+}
+
+fn user_files(env: &dyn Fn(&str) -> Option<String>) -> impl Iterator<Item = PathBuf> {
+    let variable = |name: &str| env(name).filter(|value| !value.is_empty());
     // The XDG specification tells programs to ignore relative values.
     let xdg = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = variable("HOME").map(|home| Path::new(&home).join(".config"));
-    let user = [xdg, home].into_iter().flatten();
-    let user = user.map(|folder| Found { path: folder.join("tidings").join("tidings.toml"), origin: Origin::User });
-    here.into_iter().chain(user).find(|found| found.path.is_file())
+    [xdg, home].into_iter().flatten().map(|folder| folder.join("tidings").join("tidings.toml"))
 }
 
 #[cfg(test)]

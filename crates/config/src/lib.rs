@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod decode;
+mod edit;
 mod error;
 mod expand;
 mod find;
@@ -20,9 +21,10 @@ mod tree;
 
 use std::path::Path;
 
+pub use edit::{Edit, EditError, edit};
 pub use error::{Caution, ConfigError, Errors, Fault, Notice, Part, Place, Position, PrefixKind, Warning};
 pub use expand::Surroundings;
-pub use find::{Found, Origin, discover};
+pub use find::{Found, Origin, discover, user_file};
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, Token};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{

@@ -91,6 +91,9 @@ struct Gateway {
     /// How long the first lists wait for servers to settle.
     #[schemars(extend("default" = "5s"))]
     start_wait: Option<Span>,
+    /// How long a server that is added at run time may take to start and to list what it has.
+    #[schemars(extend("default" = "60s"))]
+    start_timeout: Option<Span>,
     /// How long a call may go without progress.
     #[schemars(extend("default" = "5m"))]
     timeout: Option<Span>,

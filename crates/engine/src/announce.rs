@@ -13,6 +13,7 @@ use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
+use crate::clients::Listed;
 use crate::gateway::{Gateway, Inner};
 use crate::session::Session;
 use crate::status::Catalogue;
@@ -69,6 +70,8 @@ pub(crate) struct Listening {
     /// The acknowledgement that is on its way, if this follows resources.
     pub(crate) receipt: Option<Receipt>,
     pub(crate) follows: bool,
+    /// Its entry among those that are shown to people.
+    pub(crate) listed: Option<Listed>,
 }
 
 impl Inner {
@@ -84,7 +87,7 @@ impl Inner {
         if summary::asked(capabilities) {
             announcements.told.follow(follower, Revision::MODERN, true);
         }
-        Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false }
+        Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.

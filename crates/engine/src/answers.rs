@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, m
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::gateway::{Gateway, Inner};
-use crate::plan::Origin;
 use crate::session::{Caller, ClientSink, Session};
 use crate::status::{Catalogue, ServerStatus};
 
@@ -40,6 +40,7 @@ impl Gateway {
             key: self.0.new_client(),
             revision,
             principal: principal.to_owned(),
+            since: SystemTime::now(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
             level: Mutex::default(),
@@ -74,13 +75,10 @@ impl Inner {
         let catalogue = self.current();
         let silent = self.settings.silent.contains(&revision);
         let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
-            Some(hello) => {
-                let shown = |server: &&ServerStatus| {
-                    server.origin == Origin::BuiltIn
-                        || server.hello.as_ref().is_some_and(|other| Arc::ptr_eq(other, hello))
-                };
-                let servers = catalogue.servers.iter().filter(shown);
-                capabilities::for_client(servers.filter_map(|server| self.offered(server)), revision, silent)
+            // It was alone at the start; others may have come since.
+            Some(_) => {
+                let offered = catalogue.servers.iter().filter_map(|server| self.offered(server));
+                capabilities::for_client(offered, revision, silent)
             }
             None => capabilities::frozen(revision, silent),
         };
@@ -131,12 +129,13 @@ impl Inner {
         if let Some(server) = self.alone(catalogue) {
             return server.hello.as_ref().and_then(|hello| hello.instructions.clone());
         }
+        let servers = self.servers();
         let parts: Vec<(&str, &str, &str)> = catalogue
             .servers
             .iter()
             .filter_map(|status| {
                 let text = status.hello.as_ref()?.instructions.as_deref()?;
-                let server = self.server(status.id)?;
+                let server = servers.get(status.id)?;
                 Some((&*server.plan.name, &*server.plan.name_prefix, text))
             })
             .collect();

@@ -232,6 +232,14 @@ impl Core {
         Gone { calls: ended, unanswered: state.asks.client_gone(client) }
     }
 
+    /// Wakes whoever waits for a call on a link: it is over.
+    pub(crate) fn ring_calls(&self, link: LinkKey) {
+        let state = self.lock();
+        for waiter in state.calls.on(link).filter_map(|id| state.waiting.get(&id)) {
+            waiter.bell.notify_one();
+        }
+    }
+
     pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, Ask)> {
         self.lock().asks.link_gone(link)
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
 use tidings_proto::outbound::{self, Destination, Requester};
 use tidings_proto::outcome::Answer;
@@ -300,7 +301,14 @@ impl Exchange {
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
                 let gone = self.gateway.core.lock().calls.get(calling.call).is_none();
-                return Ok(gone.then_some(Reply::Cancelled));
+                if gone || self.gateway.has_link(calling.live.key) {
+                    return Ok(gone.then_some(Reply::Cancelled));
+                }
+                // The link was given up. What it brought before comes first, and its own word for its end.
+                match calling.events.next().now_or_never() {
+                    Some(event) => event,
+                    None => return self.failed(&LinkError::Stopped),
+                }
             }
             event = calling.events.next() => event,
             () = self.gateway.pulse.beat() => {
@@ -355,7 +363,12 @@ impl Exchange {
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
-        Err(Refusal::ServerDown { server: calling.routed.server.plan.name.clone(), reason: error.to_string() })
+        let server = &calling.routed.server;
+        let reason = match server.parting().filter(|_| *error == LinkError::Stopped) {
+            Some(parting) => format!("{} during the call; whether it took effect is not known", parting.as_str()),
+            None => error.to_string(),
+        };
+        Err(Refusal::ServerDown { server: server.plan.name.clone(), reason })
     }
 
     fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {

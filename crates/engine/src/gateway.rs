@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+use arc_swap::ArcSwap;
 use serde_json::Value;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_hub::ledger::{FollowerId, Occasion};
@@ -18,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::announce::Announcements;
+use crate::change::Ids;
+use crate::clients::Listens;
 use crate::core::{Cancelled, Core, Ended};
 use crate::exchange::Exchange;
 use crate::journal::{self, Journal};
@@ -26,8 +29,9 @@ use crate::plan::{Names, Origin, ServerPlan, Settings};
 use crate::pulse::Pulse;
 use crate::seal::Sealer;
 use crate::server::{LiveLink, Server};
+use crate::servers::Servers;
 use crate::session::{Caller, ModernCaller, Session};
-use crate::status::{Catalogue, ServerState, ServerStatus};
+use crate::status::{Catalogue, ServerStatus};
 use crate::subscriptions::Following;
 
 /// A running engine. Clones are handles to the same one.
@@ -39,7 +43,9 @@ pub(crate) struct Inner {
     pub(crate) connector: Connector,
     pub(crate) core: Core,
     pub(crate) sealer: Sealer,
-    pub(crate) servers: Vec<Arc<Server>>,
+    servers: ArcSwap<Servers>,
+    /// One change of the set of servers at a time.
+    pub(crate) changing: tokio::sync::Mutex<Ids>,
     pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
     pub(crate) passthrough: Option<ServerId>,
     pub(crate) stop: CancellationToken,
@@ -47,16 +53,18 @@ pub(crate) struct Inner {
     pub(crate) pulse: Pulse,
     pub(crate) meters: Meters,
     only_client: Option<(Value, Era)>,
-    journal: Option<Arc<dyn Journal>>,
-    links: Mutex<HashMap<LinkKey, SharedLink>>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    links: Mutex<HashMap<LinkKey, (Weak<Server>, SharedLink)>>,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
     pub(crate) level: Mutex<Option<LogLevel>>,
     announcements: Mutex<Announcements>,
     pub(crate) following: Following,
+    pub(crate) listens: Listens,
     pub(crate) tasks: TaskTracker,
     next_link: AtomicU64,
     next_client: AtomicU64,
     started: Instant,
+    started_at: SystemTime,
 }
 
 impl Gateway {
@@ -83,15 +91,18 @@ impl Gateway {
         let passthrough = external.filter(|_| alone).map(|server| server.id);
         let catalogue = Catalogue {
             snapshot: Arc::new(Snapshot::new(Vec::new(), settings.view)),
-            servers: servers.iter().map(|server| first_status(server)).collect(),
+            servers: servers.iter().map(|server| ServerStatus::first(server)).collect(),
         };
-        let following = Following::new(settings.resource_pace, servers.len());
+        servers.iter().for_each(|server| server.admit());
+        let following = Following::new(settings.resource_pace);
+        let ids = Ids::new(&servers);
         let inner = Arc::new(Inner {
             core: Core::new(settings.limits),
             settings,
             connector,
             sealer: Sealer::new(),
-            servers,
+            servers: ArcSwap::from_pointee(Servers::new(servers)),
+            changing: tokio::sync::Mutex::new(ids),
             catalogue: watch::Sender::new(Arc::new(catalogue)),
             passthrough,
             stop: CancellationToken::new(),
@@ -105,10 +116,12 @@ impl Gateway {
             level: Mutex::default(),
             announcements: Mutex::default(),
             following,
+            listens: Listens::default(),
             tasks: TaskTracker::new(),
             next_link: AtomicU64::new(1),
             next_client: AtomicU64::new(1),
             started: Instant::now(),
+            started_at: SystemTime::now(),
         });
         let pulse = Arc::clone(&inner);
         inner.tasks.spawn(async move {
@@ -118,8 +131,8 @@ impl Gateway {
             }
         });
         inner.tasks.spawn(Arc::clone(&inner).keep_time());
-        for server in &inner.servers {
-            inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner)));
+        for server in inner.servers().iter() {
+            inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner), None));
         }
         Self(inner)
     }
@@ -178,6 +191,11 @@ impl Gateway {
     /// As [`Self::cancel`], for a session.
     pub fn cancel_for(&self, session: &Session, id: &RawId, reason: Option<&str>) {
         self.cancel(session.key, id, reason);
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> SystemTime {
+        self.0.started_at
     }
 
     /// How many requests are in flight.
@@ -243,21 +261,6 @@ impl Gateway {
     }
 }
 
-fn first_status(server: &Server) -> ServerStatus {
-    ServerStatus {
-        id: server.id,
-        name: server.plan.name.as_str().into(),
-        origin: server.plan.origin,
-        state: ServerState::Connecting,
-        since: SystemTime::now(),
-        error: None,
-        failed_lists: Vec::new(),
-        hello: None,
-        connects: 0,
-        settled: false,
-    }
-}
-
 impl Inner {
     pub(crate) fn new_client(&self) -> ClientKey {
         ClientKey(self.next_client.fetch_add(1, Ordering::Relaxed))
@@ -271,16 +274,27 @@ impl Inner {
         Arc::clone(&self.catalogue.borrow())
     }
 
-    pub(crate) fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
-        self.servers.get(id.0 as usize)
+    /// The servers at this moment.
+    pub(crate) fn servers(&self) -> Arc<Servers> {
+        self.servers.load_full()
+    }
+
+    /// Others are there now.
+    pub(crate) fn set_servers(&self, servers: Servers) {
+        self.servers.store(Arc::new(servers));
+    }
+
+    pub(crate) fn server(&self, id: ServerId) -> Option<Arc<Server>> {
+        self.servers.load().get(id).cloned()
     }
 
     /// How a server is told who we are; `own` is the session that the connection is made for.
-    pub(crate) fn introduction(&self, own: Option<&Session>) -> Introduction {
+    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> Introduction {
         let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
         Introduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
             only_client: own.or_else(|| self.only_client.clone()),
+            deadline,
         }
     }
 
@@ -319,12 +333,29 @@ impl Inner {
 
     // Links
 
-    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, SharedLink>> {
+    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, (Weak<Server>, SharedLink)>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add_link(&self, live: &LiveLink) {
-        self.links().insert(live.key, Arc::clone(&live.link));
+    pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink) {
+        self.links().insert(live.key, (Arc::downgrade(server), Arc::clone(&live.link)));
+    }
+
+    /// Gives up every link of a server, also those of single sessions: calls on them end at once. What is left is to close
+    /// them.
+    pub(crate) fn sever(self: &Arc<Self>, server: &Arc<Server>) -> Vec<SharedLink> {
+        server.set_live(None);
+        let of_it = |(owner, _): &(Weak<Server>, SharedLink)| std::ptr::eq(owner.as_ptr(), Arc::as_ptr(server));
+        let severed: Vec<(LinkKey, SharedLink)> = {
+            let links = self.links();
+            let found = links.iter().filter(|(_, link)| of_it(link));
+            found.map(|(key, (_, link))| (*key, Arc::clone(link))).collect()
+        };
+        for (key, _) in &severed {
+            self.link_closed(*key);
+            self.core.ring_calls(*key);
+        }
+        severed.into_iter().map(|(_, link)| link).collect()
     }
 
     pub(crate) fn remove_link(self: &Arc<Self>, key: LinkKey) {
@@ -338,7 +369,7 @@ impl Inner {
     }
 
     pub(crate) fn link(&self, key: LinkKey) -> Option<SharedLink> {
-        self.links().get(&key).cloned()
+        self.links().get(&key).map(|(_, link)| Arc::clone(link))
     }
 
     /// The link broke by itself: whoever was asked something by it need not answer.
@@ -386,51 +417,34 @@ impl Inner {
         self.catalogue.send_modify(|current| change(Arc::make_mut(current)));
     }
 
-    pub(crate) fn set_state(&self, id: ServerId, state: ServerState, error: Option<String>) {
-        self.update(|catalogue| {
-            if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
-                server.settled |= state != ServerState::Connecting;
-                server.state = state;
-                server.since = SystemTime::now();
-                server.error = error.or(server.error.take());
-                server.failed_lists.clear();
-            }
-        });
-    }
-
     /// A server has listed: first the new state can be read, then it counts as ready.
-    pub(crate) fn publish(self: &Arc<Self>, offer: ServerOffer, hello: Arc<Hello>, occasion: &Occasion) {
+    pub(crate) fn publish(
+        self: &Arc<Self>,
+        server: &Server,
+        offer: ServerOffer,
+        hello: Arc<Hello>,
+        occasion: &Occasion,
+    ) {
         let id = offer.server;
         let before = self.current().snapshot.offer(id).cloned();
         // What is there at the start is no change.
         let is_change = before.is_some() || !self.starting();
+        let mut is_shown = false;
         self.commit(occasion, |catalogue| {
+            // Behind the lock of the catalogue: another may have taken its place.
+            is_shown = server.is_current();
+            if !is_shown {
+                return;
+            }
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
-            if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
-                if server.state != ServerState::Ready {
-                    server.connects += 1;
-                    server.since = SystemTime::now();
-                }
-                server.state = ServerState::Ready;
-                server.error = None;
-                server.hello = Some(hello);
-                server.settled = true;
+            if let Some(status) = catalogue.servers.iter_mut().find(|status| status.id == id) {
+                status.ready(hello);
             }
         });
-        if let Some(journal) = self.journal.as_ref().filter(|_| is_change)
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_change && is_shown)
             && let Some(after) = self.current().snapshot.offer(id)
         {
-            journal::changes(before.as_deref(), after).into_iter().for_each(|change| journal.record(change));
+            journal::changes(before.as_deref(), Some(after)).into_iter().for_each(|change| journal.record(change));
         }
-    }
-
-    /// A server is down: its last lists are served on, but not as current.
-    pub(crate) fn mark_stale(&self, id: ServerId) {
-        self.update(|catalogue| {
-            if let Some(offer) = catalogue.snapshot.offer(id).filter(|offer| offer.current) {
-                let stale = ServerOffer { current: false, ..(**offer).clone() };
-                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
-            }
-        });
     }
 }

@@ -50,12 +50,14 @@ pub struct ChangedField {
     pub after: Option<Bytes>,
 }
 
-/// The changes between two states of one server. A server that was not there before has added everything.
-pub(crate) fn changes(before: Option<&ServerOffer>, after: &ServerOffer) -> Vec<Change> {
+/// The changes between two states of one server. One that was not there before has added everything, one that is gone has
+/// removed everything.
+pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Vec<Change> {
+    let Some(name) = after.or(before).map(|offer| &offer.name) else { return Vec::new() };
     let time = SystemTime::now();
     let empty = Default::default();
     let of = |kind| {
-        let (old, new) = (before.map_or(&empty, |before| before.list(kind)), after.list(kind));
+        let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
         let difference = Difference::between(old, new);
         let definition = |key: &str, fields: &[String]| {
             let (old, new) = (old.get(key), new.get(key));
@@ -68,7 +70,7 @@ pub(crate) fn changes(before: Option<&ServerOffer>, after: &ServerOffer) -> Vec<
         };
         (!difference.is_empty()).then(|| Change {
             time,
-            server: after.name.clone(),
+            server: name.clone(),
             kind,
             changed: difference.changed.iter().map(|item| definition(&item.key, &item.fields)).collect(),
             added: difference.added,

@@ -31,7 +31,7 @@ impl Inner {
             }
             *current = level;
         }
-        for server in &self.servers {
+        for server in self.servers().iter() {
             if let Some(live) = server.live() {
                 self.apply_level(&live);
             }

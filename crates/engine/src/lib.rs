@@ -7,6 +7,8 @@
 
 mod announce;
 mod answers;
+mod change;
+mod clients;
 mod core;
 mod dirty;
 mod discovery;
@@ -27,6 +29,7 @@ mod routing;
 mod schedule;
 mod seal;
 mod server;
+mod servers;
 mod session;
 mod signals;
 mod status;
@@ -34,6 +37,8 @@ mod subscriptions;
 mod summary;
 mod surroundings;
 
+pub use change::{ChangeError, Operation, Prefix, Start};
+pub use clients::Connected;
 pub use dirty::Reason;
 pub use exchange::{Exchange, Reply};
 pub use gateway::Gateway;

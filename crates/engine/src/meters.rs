@@ -201,7 +201,8 @@ impl Gateway {
     pub fn measures(&self) -> Measures {
         let (catalogue, meters) = (self.0.current(), &self.0.meters);
         let servers = catalogue.servers.iter().filter_map(|status| {
-            let counted = &self.0.server(status.id)?.meters;
+            let server = self.0.server(status.id)?;
+            let counted = &server.meters;
             let mut discoveries = Vec::new();
             for kind in ListKind::ALL {
                 for reason in Reason::ALL {

@@ -49,7 +49,9 @@ impl Inner {
         }
         let before = view.as_ref();
         let mut offers = before.map(|view| view.offers.clone()).unwrap_or_default();
-        for server in self.servers.iter().filter(|server| server.plan.isolation == Isolation::Session) {
+        let servers = self.servers();
+        offers.retain(|own| servers.get(own.server).is_some_and(|server| server.plan.isolation == Isolation::Session));
+        for server in servers.iter().filter(|server| server.plan.isolation == Isolation::Session) {
             // What a server says on the shared link may hold for this one, too.
             let same = before.is_some_and(|before| same_offer(server, &before.shared, &shared));
             if stale || !same {

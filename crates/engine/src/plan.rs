@@ -16,6 +16,8 @@ use crate::surroundings::Surroundings;
 pub struct Settings {
     /// How long first lists wait for servers to settle.
     pub start_wait: Duration,
+    /// How long a server that is added may take to start and to list what it has.
+    pub start_timeout: Duration,
     /// How long a call may be silent.
     pub timeout: Duration,
     /// How long a call may run.
@@ -91,6 +93,8 @@ pub struct ServerPlan {
 pub enum Origin {
     /// The configuration file.
     File,
+    /// Added while the gateway runs, and kept in the store.
+    Runtime,
     /// Part of the program; does not count as external.
     BuiltIn,
 }
@@ -100,6 +104,7 @@ impl Origin {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
+            Self::Runtime => "runtime",
             Self::BuiltIn => "built-in",
         }
     }

@@ -66,7 +66,7 @@ impl Inner {
     /// Links that belong to this client alone: its own, or all of them when it is the only one.
     fn forward_to_own_links(&self, session: &Session, message: &Bytes) {
         if self.has_only_client() {
-            for server in &self.servers {
+            for server in self.servers().iter() {
                 if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
                     live.link.send(message.clone());
                 }
@@ -90,6 +90,12 @@ impl Inner {
     ) {
         let method = frame.method().into_owned();
         let owner = own.or_else(|| self.only_session());
+        let about_lists =
+            !ListKind::announced_by(&method).is_empty() || method == "notifications/subscriptions/acknowledged";
+        if !server.is_admitted() && frame.kind() != Kind::Request && !about_lists {
+            // Nobody knows of it yet, and perhaps nobody ever will.
+            return;
+        }
         if frame.kind() == Kind::Request {
             // Some servers ask on their standalone stream what they need for a call.
             let Some(frame) = (if method == "ping" { Some(frame) } else { self.core.give_to_sole(key, frame) }) else {
@@ -180,7 +186,7 @@ impl Inner {
             tracing::warn!(server = %server.plan.name, %method, "question refused: nobody is known who could answer it");
             return link.send(refusal(&id, &method));
         };
-        let named = self.passthrough.is_none().then_some(server.plan.name.as_str());
+        let named = (self.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
         let shown = self.core.mint();
         let Some(bytes) = question(frame, shown, session.revision, named) else {
             return link.send(refusal(&id, &method));

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Route, Snapshot};
 use tidings_proto::outbound::Target;
 use tidings_proto::refusal::Refusal;
@@ -89,7 +88,8 @@ impl Inner {
 
     /// The destination of a tool call that names the server, and the tool as that server does.
     pub(crate) fn route_to(&self, server: &str, local: &str) -> Result<Routed, Refusal> {
-        let server = self.servers.iter().find(|known| known.plan.name == server);
+        let servers = self.servers();
+        let server = servers.iter().find(|known| known.plan.name == server);
         let server = server.filter(|server| (server.plan.permits)(local));
         let server = server.ok_or_else(|| Refusal::UnknownTool(local.to_owned()))?;
         Ok(Routed {
@@ -142,7 +142,7 @@ impl Inner {
             return None;
         }
         Some(Routed {
-            server: Arc::clone(server),
+            server,
             target: Target { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
             exposed: wanted.name.clone(),
         })
@@ -150,14 +150,15 @@ impl Inner {
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, uri: &str) -> Option<Route> {
-        let prefixed = self.servers.iter().filter(|server| !server.uris.is_transparent());
+        let servers = self.servers();
+        let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
         let mut found = prefixed.filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
         found.next().map(|(server, local)| Route { server, local: local.into() })
     }
 
     /// Whether some servers are connected once per session.
     pub(crate) fn has_isolated(&self) -> bool {
-        self.servers.iter().any(|server| server.plan.isolation == Isolation::Session)
+        self.servers().has_isolated()
     }
 
     /// The link that carries a client's call to a server.
@@ -187,18 +188,22 @@ impl Inner {
             let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
             let _ = tokio::time::timeout_at(self.start_deadline().into(), up).await;
         }
-        server.live().ok_or_else(|| self.down(server.id, &server.plan.name))
+        server.live().ok_or_else(|| self.down(server))
     }
 
-    fn down(&self, id: ServerId, name: &str) -> Refusal {
+    fn down(&self, server: &Server) -> Refusal {
+        let name = &server.plan.name;
+        if let Some(parting) = server.parting().filter(|_| server.gone.is_cancelled()) {
+            return Refusal::ServerDown { server: name.clone(), reason: parting.as_str().to_owned() };
+        }
         let catalogue = self.current();
-        let status = catalogue.server(id);
+        let status = catalogue.server(server.id);
         let reason = match status.and_then(|s| s.error.clone()) {
             Some(error) => error,
             None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
             None => "is not connected".into(),
         };
-        Refusal::ServerDown { server: name.to_owned(), reason }
+        Refusal::ServerDown { server: name.clone(), reason }
     }
 
     /// The connection of one session alone, opened when it is first needed.
@@ -213,7 +218,7 @@ impl Inner {
         }
         own.retain(|(id, _)| *id != server.id);
         let known = self.current().server(server.id).and_then(|status| status.era());
-        match server.connect(self, known, Some(session)).await {
+        match server.connect(self, known, Some(session), None).await {
             // A session that ended meanwhile has closed its connections already, and would never close this one.
             Ok((live, _end)) if !self.sessions().contains_key(&session.key) => {
                 self.retire(live);

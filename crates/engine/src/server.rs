@@ -1,6 +1,8 @@
 //! One server: connected, listed, listened to, and connected again when it breaks.
 
+mod debut;
 mod look;
+mod parting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -11,6 +13,7 @@ use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
 use tokio::sync::{Notify, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::dirty::{Dirty, Reason};
 use crate::gateway::Inner;
@@ -22,6 +25,10 @@ use crate::session::Session;
 use crate::signals::{Signals, promised};
 use crate::status::ServerState;
 use crate::surroundings::Surroundings;
+pub(crate) use debut::Ready;
+use debut::{Debut, Opened};
+pub(crate) use parting::Parting;
+use parting::Presence;
 
 /// The first pause before a broken server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -70,6 +77,9 @@ pub(crate) struct Server {
     signal: Notify,
     /// The number of the last listing that is done.
     listed: watch::Sender<u64>,
+    presence: Presence,
+    /// Rings when it is removed or replaced.
+    pub(crate) gone: CancellationToken,
 }
 
 impl Server {
@@ -95,6 +105,8 @@ impl Server {
             listen: AtomicU64::new(0),
             signal: Notify::new(),
             listed: watch::Sender::new(0),
+            presence: Presence::default(),
+            gone: CancellationToken::new(),
         }
     }
 
@@ -103,7 +115,7 @@ impl Server {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_live(&self, link: Option<LiveLink>) {
+    pub(crate) fn set_live(&self, link: Option<LiveLink>) {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
@@ -160,12 +172,13 @@ impl Server {
         let _ = self.listed.subscribe().wait_for(|done| *done >= listing).await;
     }
 
-    /// Makes a link; `own` is the session that alone uses it.
+    /// Makes a link; `own` is the session that alone uses it, `deadline` when the introduction must be over at the latest.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
         known: Option<Era>,
         own: Option<&Arc<Session>>,
+        deadline: Option<Instant>,
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
         let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
         let make_sink = || -> Arc<dyn Sink> {
@@ -175,7 +188,7 @@ impl Server {
         };
         let Connected { link, hello } = match &self.plan.source {
             Source::Remote(spec) => {
-                let introduction = gateway.introduction(own.map(Arc::as_ref));
+                let introduction = gateway.introduction(own.map(Arc::as_ref), deadline);
                 gateway.connector.connect(spec, known, &introduction, &make_sink).await?
             }
             Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
@@ -183,7 +196,12 @@ impl Server {
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(Arc::clone(&link));
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
-        gateway.add_link(&live);
+        gateway.add_link(self, &live);
+        if self.gone.is_cancelled() {
+            // It left meanwhile: whoever ended its links did not know this one.
+            self.end_links(gateway).await;
+            return Err(LinkError::Stopped);
+        }
         Ok((live, end))
     }
 
@@ -202,7 +220,7 @@ impl Server {
                 return None;
             }
         }
-        match self.connect(gateway, Some(Era::Legacy), None).await {
+        match self.connect(gateway, Some(Era::Legacy), None, None).await {
             Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
                 tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
                 *companion = Companion::Live(live.clone());
@@ -213,8 +231,8 @@ impl Server {
                 *companion = Companion::Impossible;
                 None
             }
-            Err(LinkError::Refused(reason)) => {
-                tracing::debug!(server = %self.plan.name, %reason, "speaks only the modern era");
+            Err(error) if matches!(error.cause(), LinkError::Refused(_)) => {
+                tracing::debug!(server = %self.plan.name, reason = %error, "speaks only the modern era");
                 *companion = Companion::Impossible;
                 None
             }
@@ -225,51 +243,73 @@ impl Server {
         }
     }
 
-    /// The task of this server.
-    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>) {
+    /// The task of this server. `debut`: what came of its first connection, if that was made before.
+    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>, mut debut: Option<Result<Debut, LinkError>>) {
         let mut pause = FIRST_PAUSE;
         let mut era = None;
         loop {
-            gateway.set_state(self.id, ServerState::Connecting, None);
+            if debut.is_none() {
+                gateway.set_state(&self, ServerState::Connecting, None);
+            }
             let started = Instant::now();
             let error = tokio::select! {
-                error = self.live_once(&gateway, &mut era) => error,
+                error = self.live_once(&gateway, &mut era, debut.take()) => error,
+                () = self.restart_asked() => {
+                    self.begin_restart(&gateway).await;
+                    continue;
+                }
+                () = self.gone.cancelled() => break,
                 () = gateway.stop.cancelled() => break,
             };
             tracing::warn!(server = %self.plan.name, %error, "server failed");
-            gateway.set_state(self.id, ServerState::Failing, Some(error.to_string()));
-            gateway.mark_stale(self.id);
+            gateway.set_state(&self, ServerState::Failing, Some(error.to_string()));
+            gateway.mark_stale(&self);
+            self.settle_restart(Err(&error));
             pause = if started.elapsed() > STABLE { FIRST_PAUSE } else { pause };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                () = self.restart_asked() => {
+                    self.begin_restart(&gateway).await;
+                    pause = FIRST_PAUSE;
+                    continue;
+                }
+                () = self.gone.cancelled() => break,
                 () = gateway.stop.cancelled() => break,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        if let Some(live) = self.live() {
-            self.set_live(None);
-            live.link.close().await;
-        }
-        if let Companion::Live(live) = std::mem::take(&mut *self.companion.lock().await) {
-            live.link.close().await;
-        }
+        self.end_links(&gateway).await;
     }
 
     /// From connecting to the end of the link.
-    async fn live_once(self: &Arc<Self>, gateway: &Arc<Inner>, era: &mut Option<Era>) -> LinkError {
-        let (live, mut end) = match self.connect(gateway, *era, None).await {
-            Ok(connected) => connected,
-            Err(error) => {
-                // The assumption may be what failed.
-                *era = None;
-                return error;
+    async fn live_once(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        era: &mut Option<Era>,
+        debut: Option<Result<Debut, LinkError>>,
+    ) -> LinkError {
+        let (live, mut end, opened) = match debut {
+            Some(Err(error)) => return error,
+            Some(Ok(debut)) => {
+                if !debut.published {
+                    self.show_debut(gateway, &debut);
+                }
+                (debut.live, debut.end, Some(debut.opened))
             }
+            None => match self.connect(gateway, *era, None, None).await {
+                Ok((live, end)) => (live, end, None),
+                Err(error) => {
+                    // The assumption may be what failed.
+                    *era = None;
+                    return error;
+                }
+            },
         };
         *era = Some(live.hello.revision.era());
         let revision = live.hello.revision;
         tracing::info!(server = %self.plan.name, %revision, "connected");
         let outcome = tokio::select! {
-            outcome = self.serve(gateway, &live) => outcome,
+            outcome = self.serve(gateway, &live, opened) => outcome,
             error = &mut end => error.unwrap_or(LinkError::Stopped),
         };
         self.set_live(None);
@@ -277,33 +317,33 @@ impl Server {
         outcome
     }
 
-    async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> LinkError {
-        self.cover(Topics::default());
-        *self.unexpected.lock().unwrap_or_else(PoisonError::into_inner) = Topics::default();
-        // A list that can not be had now stays what it was before the link broke.
-        let mut lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
-        // Calls need no list: a client may know the name already.
-        self.set_live(Some(live.clone()));
-        gateway.apply_level(live);
-        gateway.can_follow(self, live);
-        let mut signals = Signals::open(gateway, self, live);
-        if signals.is_open() {
-            // First listen, then list: what changes in between would not be heard.
-            let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
-        }
-        let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
-        let mut schedule = Schedule::new(poll, tokio::time::Instant::now());
-        let mut first = true;
+    async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink, opened: Option<Opened>) -> LinkError {
+        let mut is_listed = opened.is_some();
+        let mut first = !is_listed;
+        let Opened { mut signals, mut lists, mut schedule } = match opened {
+            Some(opened) => opened,
+            None => {
+                self.begin(live);
+                // A list that can not be had now stays what it was before the link broke.
+                let lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
+                gateway.apply_level(live);
+                gateway.can_follow(self, live);
+                Opened { signals: self.open_signals(gateway, live).await, lists, schedule: self.new_schedule(gateway) }
+            }
+        };
         loop {
-            let (listing, mut marks) = self.dirty().take();
-            if first {
-                ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+            if !std::mem::take(&mut is_listed) {
+                let (listing, mut marks) = self.dirty().take();
+                if first {
+                    ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+                }
+                if let Err(error) = self.look(gateway, live, &marks, &mut lists, &mut schedule, first).await {
+                    return error;
+                }
+                first = false;
+                self.listed.send_replace(listing);
             }
-            if let Err(error) = self.look(gateway, live, &marks, &mut lists, &mut schedule, first).await {
-                return error;
-            }
-            first = false;
-            self.listed.send_replace(listing);
+            self.settle_restart(Ok(()));
             let unheard = self.unheard(live);
             tokio::select! {
                 () = gather(gateway, &self.signal) => {}
@@ -317,6 +357,20 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Begins to listen. First listen, then list: what changes in between would not be heard.
+    async fn open_signals(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> Signals {
+        let mut signals = Signals::open(gateway, self, live);
+        if signals.is_open() {
+            let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
+        }
+        signals
+    }
+
+    fn new_schedule(&self, gateway: &Inner) -> Schedule {
+        let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
+        Schedule::new(poll, tokio::time::Instant::now())
     }
 
     /// Waits until a listen is acknowledged, or refused.

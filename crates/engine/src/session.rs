@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub struct Session {
     pub(crate) key: ClientKey,
     pub(crate) revision: Revision,
     pub(crate) principal: String,
+    pub(crate) since: SystemTime,
     pub(crate) info: Option<Bytes>,
     pub(crate) capabilities: Value,
     pub(crate) level: Mutex<Option<LogLevel>>,

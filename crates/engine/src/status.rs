@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_proto::{Era, ListKind, Revision};
 use tidings_upstream::Hello;
 
 use crate::gateway::Inner;
+use crate::server::Server;
 
 /// How a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,14 +109,71 @@ impl Catalogue {
 
 impl Inner {
     /// Which lists a connected server fails to give.
-    pub(crate) fn set_failed_lists(&self, id: ServerId, failed: Vec<FailedList>) {
-        let known = |server: &ServerStatus| server.id == id && server.failed_lists == failed;
+    pub(crate) fn set_failed_lists(&self, server: &Server, failed: Vec<FailedList>) {
+        let known = |status: &ServerStatus| status.id == server.id && status.failed_lists == failed;
         if !self.catalogue.borrow().servers.iter().any(known) {
-            self.update(|catalogue| {
-                if let Some(server) = catalogue.servers.iter_mut().find(|server| server.id == id) {
-                    server.failed_lists = failed;
-                }
-            });
+            self.update_status(server, |status| status.failed_lists = failed);
         }
+    }
+
+    /// A server is in another state. One that is not there, or no longer, has none.
+    pub(crate) fn set_state(&self, server: &Server, state: ServerState, error: Option<String>) {
+        self.update_status(server, |status| {
+            status.settled |= state != ServerState::Connecting;
+            status.state = state;
+            status.since = SystemTime::now();
+            status.error = error.or(status.error.take());
+            status.failed_lists.clear();
+        });
+    }
+
+    fn update_status(&self, server: &Server, change: impl FnOnce(&mut ServerStatus)) {
+        self.update(|catalogue| {
+            let status = catalogue.servers.iter_mut().find(|status| status.id == server.id);
+            if let Some(status) = status.filter(|_| server.is_current()) {
+                change(status);
+            }
+        });
+    }
+
+    /// A server is down: its last lists are served on, but not as current.
+    pub(crate) fn mark_stale(&self, server: &Server) {
+        self.update(|catalogue| {
+            let offer = catalogue.snapshot.offer(server.id).filter(|offer| offer.current && server.is_current());
+            if let Some(offer) = offer {
+                let stale = ServerOffer { current: false, ..(**offer).clone() };
+                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
+            }
+        });
+    }
+}
+
+impl ServerStatus {
+    /// A server of which nothing is known yet.
+    pub(crate) fn first(server: &Server) -> Self {
+        Self {
+            id: server.id,
+            name: server.plan.name.as_str().into(),
+            origin: server.plan.origin,
+            state: ServerState::Connecting,
+            since: SystemTime::now(),
+            error: None,
+            failed_lists: Vec::new(),
+            hello: None,
+            connects: 0,
+            settled: false,
+        }
+    }
+
+    /// It has connected and listed.
+    pub(crate) fn ready(&mut self, hello: Arc<Hello>) {
+        if self.state != ServerState::Ready {
+            self.connects += 1;
+            self.since = SystemTime::now();
+        }
+        self.state = ServerState::Ready;
+        self.error = None;
+        self.hello = Some(hello);
+        self.settled = true;
     }
 }

@@ -24,12 +24,16 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Inner;
+use crate::server::Server;
 pub use clients::Receipt;
 use clients::Who;
 pub(crate) use clients::{Decision, Named};
 use listens::OpenListen;
 use places::Place;
 pub use show::{FollowedResource, Follower};
+
+/// Places of single sessions are numbered from here; below are the servers themselves.
+const FIRST_OWN: u32 = 1 << 31;
 
 /// The table of subscriptions, and the bell for its clock.
 pub(crate) struct Following {
@@ -51,6 +55,9 @@ pub(crate) struct Table {
     /// Sessions with links of their own, as far as they follow something over them.
     own: HashMap<(ClientKey, ServerId), ServerId>,
     next_own: u32,
+    /// Servers that were removed while somebody followed their resources: it is told in its own words, and may go on when
+    /// one of the same name is added.
+    departed: HashMap<ServerId, Arc<Server>>,
     listens: HashMap<Ticket, OpenListen>,
     polls: HashMap<Address, CancellationToken>,
     /// Who follows, and where their spelling of a URI is not the usual one.
@@ -58,8 +65,7 @@ pub(crate) struct Table {
 }
 
 impl Following {
-    /// For so many servers.
-    pub(crate) fn new(pace: Pace, servers: usize) -> Self {
+    pub(crate) fn new(pace: Pace) -> Self {
         let table = Table {
             machine: Subscriptions::new(Settings { pace, ..Settings::default() }),
             armed: None,
@@ -68,7 +74,8 @@ impl Following {
             places: HashMap::new(),
             by_link: HashMap::new(),
             own: HashMap::new(),
-            next_own: u32::try_from(servers).unwrap_or(u32::MAX),
+            next_own: FIRST_OWN,
+            departed: HashMap::new(),
             listens: HashMap::new(),
             polls: HashMap::new(),
             who: HashMap::new(),

@@ -178,6 +178,11 @@ impl Calls {
         ids.into_iter().filter_map(|id| Some((id, self.finish(id)?))).collect()
     }
 
+    /// How many calls a client has in flight.
+    pub fn count_of(&self, client: ClientKey) -> usize {
+        self.per_client.get(&client).copied().unwrap_or(0)
+    }
+
     /// A call in flight.
     pub fn get(&self, id: CallId) -> Option<&Call> {
         self.calls.get(&id)
@@ -199,6 +204,11 @@ impl Calls {
     pub fn sole_on(&self, link: LinkKey) -> Option<CallId> {
         let ids = self.by_link.get(&link)?;
         if ids.len() == 1 { ids.first().copied() } else { None }
+    }
+
+    /// Everything in flight on a link.
+    pub fn on(&self, link: LinkKey) -> impl Iterator<Item = CallId> {
+        self.by_link.get(&link).into_iter().flatten().copied()
     }
 
     /// How many calls are in flight.

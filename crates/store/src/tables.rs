@@ -1,3 +1,4 @@
 //! One file per table.
 
 pub(crate) mod changes;
+pub(crate) mod servers;

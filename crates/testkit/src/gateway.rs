@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio as Pipe};
+use std::process::{ExitStatus, Output, Stdio as Pipe};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -239,26 +239,49 @@ impl Gateway {
 
     /// The status and the body of a plain `GET`.
     pub async fn get(&self, path: &str) -> (u16, String) {
-        self.get_with(path, "").await
+        self.send("GET", path, "", "").await
     }
 
     /// The same, with the token of the API.
     pub async fn get_as_admin(&self, path: &str) -> (u16, String) {
-        let token = std::fs::read_to_string(self.data().join("admin.token")).expect("serve wrote its token");
-        self.get_with(path, &format!("authorization: Bearer {}\r\n", token.trim())).await
+        self.send("GET", path, &self.admin_header(), "").await
     }
 
-    async fn get_with(&self, path: &str, headers: &str) -> (u16, String) {
+    /// One request to the API, by its path below `/api/v1`, with its token: the status and the answer.
+    pub async fn api(&self, verb: &str, path: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, answer) = self.send(verb, &format!("/api/v1{path}"), &self.admin_header(), &body).await;
+        (status, serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{verb} {path}: {e}: {answer:?}")))
+    }
+
+    /// Runs a command of the command line against this gateway.
+    pub async fn command(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(crate::tidings());
+        command.arg("--data").arg(self.data()).args(args).env("TZ", "UTC");
+        command.current_dir(self.recipe.files.directory.path()).stdin(Pipe::null()).kill_on_drop(true);
+        within(&format!("tidings {}", args.join(" ")), command.output()).await.expect("the command runs")
+    }
+
+    fn admin_header(&self) -> String {
+        let token = std::fs::read_to_string(self.data().join("admin.token")).expect("serve wrote its token");
+        format!("authorization: Bearer {}\r\n", token.trim())
+    }
+
+    async fn send(&self, verb: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let address = self.base_url().trim_start_matches("http://").to_owned();
         let ask = async {
             let mut stream = TcpStream::connect(&address).await?;
-            let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{headers}connection: close\r\n\r\n");
+            let length = body.len();
+            let head = format!(
+                "{verb} {path} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n"
+            );
             stream.write_all(head.as_bytes()).await?;
+            stream.write_all(body.as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
             std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
         };
-        let answer = within(&format!("GET {path}"), ask).await.unwrap_or_default();
+        let answer = within(&format!("{verb} {path}"), ask).await.unwrap_or_default();
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
     }

@@ -105,6 +105,17 @@ impl Server {
         }
     }
 
+    /// The same keys as JSON, as the API wants them.
+    pub fn keys(&self) -> Value {
+        match &self.address {
+            Address::Http(_) => json!({ "url": self.url() }),
+            Address::Stdio { .. } => {
+                let (program, args) = self.command();
+                json!({ "command": program, "args": args })
+            }
+        }
+    }
+
     /// Everything received so far: messages, other HTTP requests, lost clients.
     pub fn received(&self) -> Vec<Received> {
         self.core.received.all()

@@ -13,22 +13,31 @@ use tidings_downstream::LIMITS;
 use tidings_downstream::auth::LOCAL;
 use tidings_engine::{Caller, Gateway, Reply};
 use tidings_proto::meta::{self, ModernMeta};
-use tidings_proto::{Method, Revision, headers};
+use tidings_proto::{ListKind, Method, Revision, headers};
+use tidings_registry::Registry;
 use tidings_search::ToolIndex;
+use tidings_store::{ServerTable, Store};
 use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
 use crate::cli::Cli;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
-use crate::{demo, settings, wiring};
+use crate::{settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) enum Backend {
     Running(Running),
-    Own(Gateway, Arc<ToolIndex>),
+    Own(Own),
+}
+
+/// A gateway for the occasion.
+pub(crate) struct Own {
+    gateway: Gateway,
+    index: Arc<ToolIndex>,
+    registry: Registry,
 }
 
 impl Backend {
@@ -39,15 +48,14 @@ impl Backend {
         {
             return Ok(Self::Running(running));
         }
-        let mut config = settings::load_to_run(cli.config.as_deref())?.config;
-        demo::add_where_nothing_is(&mut config, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
-        let prepared = wiring::prepare(cli, config)?;
-        let index = prepared.index();
-        Ok(Self::Own(prepared.start(None, None), index))
+        let loaded = settings::load_to_run(cli.config.as_deref())?;
+        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()))?;
+        let (index, registry) = (prepared.index(), prepared.registry());
+        Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
     }
 
     pub(crate) async fn close(self) {
-        if let Self::Own(gateway, _) = self {
+        if let Self::Own(Own { gateway, .. }) = self {
             gateway.shutdown().await;
         }
     }
@@ -55,9 +63,9 @@ impl Backend {
     /// The servers, as the API describes them.
     pub(crate) async fn servers(&self) -> Result<Value, Failure> {
         match self {
-            Self::Own(gateway, _) => {
+            Self::Own(Own { gateway, registry, .. }) => {
                 gateway.settled().await;
-                Ok(tidings_admin::describe(gateway))
+                Ok(tidings_admin::describe(gateway, &registry.state()))
             }
             Self::Running(running) => api(running, "servers").await,
         }
@@ -66,7 +74,7 @@ impl Backend {
     /// The tools, as the API describes them: all, or those that fit a query, best first.
     pub(crate) async fn tools(&self, query: Option<String>) -> Result<Value, Failure> {
         match self {
-            Self::Own(gateway, index) => {
+            Self::Own(Own { gateway, index, .. }) => {
                 gateway.settled().await;
                 let text = tidings_admin::tools(gateway, index, query, None).await;
                 serde_json::from_str(&text).map_err(Failure::failed)
@@ -75,6 +83,17 @@ impl Backend {
                 let path = query.map_or_else(|| "tools".to_owned(), |query| format!("tools?q={}", encode(&query)));
                 api(running, &path).await
             }
+        }
+    }
+
+    /// The resources or the prompts, as the API describes them.
+    pub(crate) async fn offers(&self, kind: ListKind) -> Result<Value, Failure> {
+        match self {
+            Self::Own(Own { gateway, .. }) => {
+                gateway.settled().await;
+                serde_json::from_str(&tidings_admin::offers(gateway, kind)).map_err(Failure::failed)
+            }
+            Self::Running(running) => api(running, kind.member()).await,
         }
     }
 
@@ -88,7 +107,7 @@ impl Backend {
                 let name = method.name_param().and_then(|param| params[param].as_str()).unwrap_or_default();
                 self.post(running, method, name, body.to_vec()).await?
             }
-            Self::Own(gateway, _) => {
+            Self::Own(Own { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
                 let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
@@ -136,6 +155,15 @@ impl Backend {
     }
 }
 
+/// The servers that were added at run time, unless another process has them.
+fn kept(cli: &Cli) -> ServerTable {
+    let kept = DataDir::find(cli.data.as_deref()).ok().and_then(|data| {
+        let store = Store::existing(data.path()).ok().flatten()?;
+        ServerTable::new(&store).read().ok()
+    });
+    ServerTable::in_memory(kept.unwrap_or_default())
+}
+
 /// How the command line introduces itself in each request.
 fn own_meta() -> Value {
     json!({
@@ -147,19 +175,52 @@ fn own_meta() -> Value {
 
 /// What the API of a running gateway says.
 pub(crate) async fn api(running: &Running, path: &str) -> Result<Value, Failure> {
-    let request = Request::get(format!("{}/api/v1/{path}", running.url))
-        .header("authorization", format!("Bearer {}", running.token));
-    let answer = fetch(running, request, Vec::new()).await?;
-    let ok = answer.status().is_success();
-    let value: Value = serde_json::from_slice(&answer.into_body()).map_err(Failure::failed)?;
-    if ok {
-        return Ok(value);
+    match ask(running, http::Method::GET, path, None).await? {
+        Said::Done(value) => Ok(value),
+        Said::Refused { detail, .. } => {
+            Err(Failure::Failed(format!("the gateway at {} refused: {detail}", running.url)))
+        }
     }
-    Err(Failure::Failed(format!("the gateway at {} refused: {}", running.url, value["detail"])))
 }
 
-/// A value for a query string.
-fn encode(text: &str) -> String {
+/// What the API of a running gateway answers.
+pub(crate) enum Said {
+    /// It is done.
+    Done(Value),
+    /// It is not, and nothing has changed.
+    Refused {
+        /// The kind of reason.
+        status: http::StatusCode,
+        /// The reason.
+        detail: String,
+    },
+}
+
+/// Asks the API of a running gateway for something.
+pub(crate) async fn ask(
+    running: &Running,
+    method: http::Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Said, Failure> {
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("{}/api/v1/{path}", running.url))
+        .header("authorization", format!("Bearer {}", running.token))
+        .header("content-type", "application/json");
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    let answer = fetch(running, request, body).await?;
+    let status = answer.status();
+    let value: Value = serde_json::from_slice(&answer.into_body()).map_err(Failure::failed)?;
+    if status.is_success() {
+        return Ok(Said::Done(value));
+    }
+    let detail = value["detail"].as_str().unwrap_or("it gives no reason").to_owned();
+    Ok(Said::Refused { status, detail })
+}
+
+/// A value for a query string, or a part of a path.
+pub(crate) fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }

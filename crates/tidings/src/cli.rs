@@ -74,6 +74,49 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Add a server: to the running gateway, which keeps it, else to the configuration.
+    ///
+    /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not
+    /// be started; then nothing has changed.
+    #[command(
+        group = clap::ArgGroup::new("what").required(true).args(["command", "url", "container", "project"]),
+        after_help = "Examples:\n  tidings add memory -- npx -y @modelcontextprotocol/server-memory\n  \
+                      tidings add search --url https://example.com/mcp --header 'Authorization=Bearer ${env:TOKEN}'\n  \
+                      tidings add clock --container localhost/clock:1\n  \
+                      tidings add scripts --project ./my-scripts"
+    )]
+    Add(AddServer),
+    /// Remove a server: from the running gateway, else from the configuration.
+    #[command(after_help = "Example:\n  tidings remove memory")]
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Switch a server on again.
+    #[command(after_help = "Example:\n  tidings enable memory")]
+    Enable {
+        /// Its name.
+        name: String,
+    },
+    /// Switch a server off; it stays off until it is enabled.
+    #[command(after_help = "Example:\n  tidings disable memory")]
+    Disable {
+        /// Its name.
+        name: String,
+    },
+    /// End a server of the running gateway and start it again.
+    #[command(after_help = "Example:\n  tidings restart memory")]
+    Restart {
+        /// Its name.
+        name: String,
+    },
+    /// Show the running gateway as a whole.
+    #[command(after_help = "Example:\n  tidings status --json")]
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run one tool of a folder of scripts, as a client would have it run.
     #[command(
         after_help = "Examples:\n  tidings run-tool hello --args '{\"name\": \"Ann\"}'\n  tidings run-tool hello --args @arguments.json --project ./my-scripts --json\n  tidings run-tool hello --dry-run --print-env"
@@ -100,6 +143,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show who is connected to the running gateway.
+    #[command(after_help = "Example:\n  tidings sessions --json")]
+    Sessions {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the servers and how they are.
     #[command(after_help = "Example:\n  tidings servers --json")]
     Servers {
@@ -117,6 +167,20 @@ pub(crate) enum Command {
     Tools {
         /// What the tool should do, or its name.
         query: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the resources and resource templates.
+    #[command(after_help = "Example:\n  tidings resources --json")]
+    Resources {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the prompts.
+    #[command(after_help = "Example:\n  tidings prompts --json")]
+    Prompts {
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -201,6 +265,39 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,
+}
+
+/// A server to add.
+#[derive(clap::Args, Debug)]
+pub(crate) struct AddServer {
+    /// What it is to be called; also the prefix of its tools.
+    pub(crate) name: String,
+    /// A URL that speaks Streamable HTTP.
+    #[arg(long)]
+    pub(crate) url: Option<String>,
+    /// A container image whose command speaks MCP on its standard input and output.
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) container: Option<String>,
+    /// A folder of scripts.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// A variable of its environment; may be repeated. ${env:NAME} is resolved where the server is started.
+    #[arg(long, value_name = "K=V", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// A header to send with each request; may be repeated.
+    #[arg(long, value_name = "K=V", value_parser = pair)]
+    pub(crate) header: Vec<(String, String)>,
+    /// A command that speaks MCP on its standard input and output.
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    if key.is_empty() {
+        return Err("the name before `=` is empty".to_owned());
+    }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// What can be begun.

@@ -2,17 +2,23 @@
 
 mod changes;
 mod check;
+mod manage;
+mod offers;
 mod overview;
 mod project;
 mod run_tool;
 mod scaffold;
 mod serve;
+mod sessions;
 mod show;
+mod status;
 mod stdio;
 mod subscriptions;
 mod tools;
 mod validate;
 mod watch;
+
+use tidings_proto::ListKind;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -37,6 +43,15 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
             };
             run_tool::run(&cli, wish).await
         }
+        Some(Command::Add(wish)) => manage::add(&cli, wish).await,
+        Some(Command::Remove { name }) => manage::remove(&cli, name).await,
+        Some(Command::Enable { name }) => manage::set_enabled(&cli, name, true).await,
+        Some(Command::Disable { name }) => manage::set_enabled(&cli, name, false).await,
+        Some(Command::Restart { name }) => manage::restart(&cli, name).await,
+        Some(Command::Status { json }) => status::run(&cli, *json).await,
+        Some(Command::Sessions { json }) => sessions::run(&cli, *json).await,
+        Some(Command::Resources { json }) => offers::run(&cli, ListKind::Resources, *json).await,
+        Some(Command::Prompts { json }) => offers::run(&cli, ListKind::Prompts, *json).await,
         Some(Command::Servers { json }) => show::servers(&cli, *json).await,
         Some(Command::Tools { query, json }) => tools::run(&cli, query, *json).await,
         Some(Command::Call { tool, arguments, json }) => show::call(&cli, tool, arguments.as_deref(), *json).await,

@@ -89,6 +89,13 @@ impl DataDir {
     }
 }
 
+impl DataDir {
+    /// The running gateway, or what to do about its absence.
+    pub(crate) fn running_now(&self) -> Result<Running, Failure> {
+        self.running().ok_or_else(|| Failure::Failed("no gateway is running; start one: tidings serve".into()))
+    }
+}
+
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

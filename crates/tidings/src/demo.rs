@@ -4,8 +4,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tidings_config::{Config, ServerConfig, Transport, WatchConfig, WatchSource};
+use tidings_config::{WatchConfig, WatchSource};
 
+use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 
@@ -24,6 +25,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Where the demo is.
+#[derive(Clone)]
 pub(crate) struct Demo {
     /// The folder of scripts.
     pub(crate) project: PathBuf,
@@ -31,29 +33,35 @@ pub(crate) struct Demo {
     pub(crate) notes: PathBuf,
 }
 
-/// Adds the demo to a configuration that has nothing to show. Without a data directory there is none.
-pub(crate) fn add_where_nothing_is(config: &mut Config, data: Option<&DataDir>) -> Result<Option<Demo>, Failure> {
-    let Some(data) = data.filter(|_| config.servers.is_empty() && config.watches.is_empty()) else { return Ok(None) };
-    let folder = data.path().join("demo");
-    let demo = Demo { project: folder.join("project"), notes: folder.join("notes") };
-    if !folder.exists() {
-        make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+impl Demo {
+    /// The one in the data directory, made if need be. Without a data directory there is none.
+    pub(crate) fn in_data_directory(cli: &Cli) -> Result<Option<Self>, Failure> {
+        let Ok(data) = DataDir::find(cli.data.as_deref()) else { return Ok(None) };
+        let folder = data.path().join("demo");
+        if !folder.exists() {
+            make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+        }
+        Ok(Some(Self { project: folder.join("project"), notes: folder.join("notes") }))
     }
-    // Its tools are ours, or the user's own by now.
-    let allowed = vec![("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())];
-    let transport = Transport::Project { dir: demo.project.clone(), env: allowed };
-    config.servers.push(ServerConfig::new("demo", transport));
-    config.watches.push(WatchConfig {
-        id: "notes".into(),
-        source: WatchSource::File { path: demo.notes.clone() },
-        uri: None,
-        name: None,
-        description: Some("Notes to play with.".into()),
-        mime_type: None,
-        quiet: None,
-        max_wait: None,
-    });
-    Ok(Some(demo))
+
+    /// Its tools are ours, or the user's own by now: they may run.
+    pub(crate) fn environment(&self) -> [(String, String); 1] {
+        [("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())]
+    }
+
+    /// The notes, as something to watch.
+    pub(crate) fn watch(&self) -> WatchConfig {
+        WatchConfig {
+            id: "notes".into(),
+            source: WatchSource::File { path: self.notes.clone() },
+            uri: None,
+            name: None,
+            description: Some("Notes to play with.".into()),
+            mime_type: None,
+            quiet: None,
+            max_wait: None,
+        }
+    }
 }
 
 /// All or nothing: made beside its place and put there at once.

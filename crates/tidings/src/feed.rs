@@ -12,8 +12,6 @@ use tidings_wire::one_line;
 
 use crate::data::DataDir;
 
-/// How long a process that is about to leave may hold the store.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How many names each list of a record may hold.
 const NAMES: usize = 10_000;
 /// How large a value may be, before or after, to be kept for the diff.
@@ -21,17 +19,22 @@ const VALUE: usize = 16 << 10;
 /// How large the values of one record may be together.
 const VALUES: usize = 256 << 10;
 
-/// The change log of a data directory, or of none. The store is opened beside everything else.
-pub(crate) fn open(data: Option<DataDir>) -> ChangeLog {
+/// The store of a data directory, or of none. `patience` is for a process that is about to leave.
+pub(crate) async fn open(data: Option<DataDir>, patience: Duration) -> Store {
     let open = move || {
         let Some(data) = data else { return Store::in_memory() };
         if let Err(error) = data.create() {
             tracing::error!(%error, "no data directory; changes are kept in memory");
             return Store::in_memory();
         }
-        Store::open(data.path(), PATIENCE)
+        Store::open(data.path(), patience)
     };
-    ChangeLog::start(open, Limits::default())
+    tokio::task::spawn_blocking(open).await.unwrap_or_else(|_| Store::in_memory())
+}
+
+/// The change log in a store.
+pub(crate) fn log(store: Store) -> ChangeLog {
+    ChangeLog::start(move || store, Limits::default())
 }
 
 /// The engine's way to the log.

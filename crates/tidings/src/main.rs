@@ -8,6 +8,7 @@ mod demo;
 mod failure;
 mod feed;
 mod logging;
+mod reload;
 mod settings;
 mod wiring;
 

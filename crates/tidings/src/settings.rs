@@ -1,11 +1,15 @@
 //! Finding the configuration, and asking before a folder's own file may start commands.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidings_config::{Config, Found, Notice};
+use tidings_registry::Loader;
+use tidings_store::ServerTable;
 
 use crate::failure::Failure;
+use crate::wiring::Ground;
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -17,6 +21,40 @@ pub(crate) struct Loaded {
     pub(crate) found: Option<Found>,
 }
 
+impl Loaded {
+    /// What a gateway is made from; `also` refuses what it can not run in this way.
+    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<Notice>) -> Ground {
+        let agreed = commands(&self.config);
+        let file = self.found.map(|found| {
+            let (path, asks) = (found.path.clone(), found.origin.needs_consent());
+            let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
+            (found.path, load)
+        });
+        Ground { config: self.config, file, table }
+    }
+}
+
+/// Reads the file of a running gateway again. `agreed`: the commands that somebody said yes to, where that was asked.
+fn read_again(path: &Path, agreed: Option<&[String]>, also: fn(&Config) -> Vec<Notice>) -> Result<Config, String> {
+    let config = tidings_config::load(path, &env).map_err(|errors| errors.to_string())?;
+    let refused = [config.unsupported(), also(&config)].concat();
+    if !refused.is_empty() {
+        return Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+    }
+    let new = agreed.and_then(|agreed| commands(&config).into_iter().find(|command| !agreed.contains(command)));
+    if let Some(command) = new {
+        return Err(format!(
+            "{} lies in the folder that the gateway was started in, and now starts another command:\n{command}\nStart \
+             the gateway again to be asked, or name the file with --config if you trust it",
+            path.display()
+        ));
+    }
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(config)
+}
+
 /// Finds and reads the configuration; an empty one when there is none.
 pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     let cwd = std::env::current_dir().map_err(Failure::failed)?;
@@ -25,6 +63,16 @@ pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     };
     let config = tidings_config::load(&found.path, &env).map_err(Failure::Config)?;
     Ok(Loaded { config, found: Some(found) })
+}
+
+/// The file in which a server is added or removed: the one that would be read, else a new one of the user's.
+pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
+    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+    if let Some(found) = tidings_config::discover(explicit, &env, &cwd) {
+        return Ok(found.path);
+    }
+    tidings_config::user_file(&env)
+        .ok_or_else(|| Failure::Usage("no configuration directory: set HOME, or name a file with --config FILE".into()))
 }
 
 /// The same, for commands that start servers: warnings are shown, parts that can not be run are refused, and a file
@@ -50,16 +98,22 @@ pub(crate) fn refuse(notices: &[Notice]) -> Result<(), Failure> {
     Err(Failure::Failed(lines.join("\n")))
 }
 
+/// The commands that a configuration starts, one per line.
+fn commands(config: &Config) -> Vec<String> {
+    let line = |server: &tidings_config::ServerConfig| match &server.transport {
+        tidings_config::Transport::Stdio { command, args, .. } => {
+            Some(format!("  {}: {command} {}", server.name, args.join(" ")))
+        }
+        tidings_config::Transport::Project { dir, .. } => {
+            Some(format!("  {}: the scripts in {}", server.name, dir.display()))
+        }
+        _ => None,
+    };
+    config.enabled_servers().filter_map(line).collect()
+}
+
 fn consent(path: &Path, config: &Config) -> Result<(), Failure> {
-    let commands: Vec<String> = config
-        .enabled_servers()
-        .filter_map(|server| match &server.transport {
-            tidings_config::Transport::Stdio { command, args, .. } => {
-                Some(format!("  {}: {command} {}", server.name, args.join(" ")))
-            }
-            _ => None,
-        })
-        .collect();
+    let commands = commands(config);
     if commands.is_empty() {
         return Ok(());
     }

@@ -3,45 +3,79 @@
 mod projects;
 mod watches;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidings_config::{Config, Expose, Transport};
+use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
 use tidings_proto::{Era, Revision, View};
+use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
 use tidings_sources::SearchTools;
-use tidings_sources::watch::Hooks;
+use tidings_sources::watch::{Hooks, WatchServer};
+use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::cli::Cli;
+use crate::demo::Demo;
 use crate::failure::Failure;
 use projects::Projects;
 pub(crate) use projects::{kit, open as open_project};
-use watches::Watches;
 
 /// The most that clients of a project may ask for at once.
 const LONGEST_PAGE: usize = 200;
+
+/// What a gateway is made from.
+pub(crate) struct Ground {
+    pub(crate) config: Config,
+    /// The file that it was read from, and how to read it again.
+    pub(crate) file: Option<(PathBuf, Loader)>,
+    /// Servers that were added at run time.
+    pub(crate) table: ServerTable,
+}
 
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
     config: Config,
     connector: Connector,
     index: Arc<ToolIndex>,
-    watches: Watches,
-    projects: Projects,
+    watches: watches::Watches,
+    registry: Registry,
     bound_pages: Option<usize>,
+    /// What is shown where there is nothing else.
+    demo: Option<(Demo, ServerPlan)>,
 }
 
 /// Gets ready to start.
-pub(crate) fn prepare(cli: &Cli, config: Config) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(cli: &Cli, ground: Ground) -> Result<Prepared, Failure> {
+    let Ground { config, file, table } = ground;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
     let connector = Connector::new(Arc::clone(&launcher)).map_err(Failure::failed)?;
-    let watches = watches::prepare(&config)?;
-    let projects = projects::prepare(cli, &config, &launcher)?;
-    Ok(Prepared { config, connector, index: Arc::default(), watches, projects, bound_pages: None })
+    projects::homes(&config)?;
+    let projects = Projects::new(cli, launcher);
+    let mut watches = watches::prepare(&config)?;
+    let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
+        Some(folder) => folder,
+        None => std::env::current_dir().map_err(Failure::failed)?,
+    };
+    let expose = config.gateway.expose;
+    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects });
+    let (file, load) = file.unzip();
+    let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
+    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner: plans, table });
+    let mut demo = None;
+    let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
+    if let Some(made) = nothing.then(|| Demo::in_data_directory(cli)).transpose()?.flatten() {
+        let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
+        let mut shown = config.clone();
+        shown.watches.push(made.watch());
+        watches = watches::prepare(&shown)?;
+        demo = Some((made, built_in("demo", Source::Local(server), expose)));
+    }
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -55,28 +89,61 @@ impl Prepared {
         self.watches.hooks.clone()
     }
 
+    /// The way to change the set of servers.
+    pub(crate) fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
+    /// The demo, where there is nothing else to show.
+    pub(crate) fn demo(&self) -> Option<Demo> {
+        self.demo.as_ref().map(|(demo, _)| demo.clone())
+    }
+
     /// Cursors belong to one state of their list, and clients may ask for longer pages.
     pub(crate) fn bind_pages(&mut self) {
         self.bound_pages = Some(LONGEST_PAGE);
     }
 
-    /// Starts the engine. `only_client`: the capabilities and era of the one client there will be. `journal` is told of
-    /// every change.
+    /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
+    /// the one client there will be. `journal` is told of every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
-        let mut plans: Vec<ServerPlan> =
-            self.config.enabled_servers().filter_map(|server| plan(server, &self.projects)).collect();
-        if let Some(server) = self.watches.server {
-            plans.push(built_in("watch", Source::Local(Arc::new(server))));
-        }
         let expose = self.config.gateway.expose;
-        if expose == Expose::Search {
-            plans.iter_mut().for_each(|plan| plan.listed = false);
+        let mut plans = self.registry.plans();
+        plans.extend(self.demo.map(|(_, plan)| plan));
+        if let Some(server) = self.watches.server {
+            plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
         }
         if expose != Expose::All {
-            plans.push(built_in("tidings", Source::Local(Arc::new(SearchTools::new(self.index)))));
+            let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
+            plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
         let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
-        Gateway::start(settings, plans, self.connector, only_client, journal)
+        let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
+        self.registry.attach(gateway.clone());
+        gateway
+    }
+}
+
+/// Makes the engine's plans.
+struct Plans {
+    expose: Expose,
+    hooks: Hooks,
+    projects: Projects,
+}
+
+impl Planner for Plans {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        plan(server, origin, self.expose, &self.projects)
+    }
+
+    fn watches(&self, config: &Config) -> Result<Watches, String> {
+        let made = watches::prepare(config).map_err(|failure| failure.to_string())?;
+        let server = made.server.unwrap_or_else(|| WatchServer::new(Vec::new()));
+        let (hooks, new) = (self.hooks.clone(), made.hooks);
+        Ok(Watches {
+            plan: built_in("watch", Source::Local(Arc::new(server)), self.expose),
+            committed: Box::new(move || hooks.replace(&new)),
+        })
     }
 }
 
@@ -94,6 +161,7 @@ fn settings(config: &Config) -> Settings {
     let (gateway, notifications) = (&config.gateway, &config.notifications);
     Settings {
         start_wait: gateway.start_wait,
+        start_timeout: gateway.start_timeout,
         timeout: gateway.timeout,
         max_timeout: gateway.max_timeout,
         page_size: gateway.page_size,
@@ -118,8 +186,11 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// `None` for kinds of servers that are refused before this.
-fn plan(server: &tidings_config::ServerConfig, projects: &Projects) -> Option<ServerPlan> {
+/// What to run for a server, or why it can not be run.
+fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projects) -> Result<ServerPlan, String> {
+    if let Some(part) = server.unsupported().first() {
+        return Err(part.to_string());
+    }
     let remote = |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
     let source = match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {
@@ -127,13 +198,13 @@ fn plan(server: &tidings_config::ServerConfig, projects: &Projects) -> Option<Se
             remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
         }
         Transport::Http { url, headers } => remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })),
-        Transport::Project { .. } => Source::Local(projects.server(&server.name)?),
-        Transport::Container { .. } => return None,
+        Transport::Container { .. } => return Err(Part::Container.to_string()),
+        Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
     };
     let filter = server.tools.clone();
-    Some(ServerPlan {
+    Ok(ServerPlan {
         source,
-        origin: Origin::File,
+        origin,
         name: server.name.clone(),
         name_prefix: server.name_prefix(),
         uri_prefix: server.uri_prefix(),
@@ -145,7 +216,7 @@ fn plan(server: &tidings_config::ServerConfig, projects: &Projects) -> Option<Se
         timeout: server.timeout,
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
-        listed: true,
+        listed: expose != Expose::Search,
         permits: Arc::new(move |name| filter.permits(name)),
     })
 }
@@ -159,7 +230,7 @@ fn era(choice: tidings_config::EraChoice) -> EraChoice {
 }
 
 /// A part of the program that is a server like any other.
-fn built_in(name: &str, source: Source) -> ServerPlan {
+fn built_in(name: &str, source: Source, expose: Expose) -> ServerPlan {
     ServerPlan {
         source,
         origin: Origin::BuiltIn,
@@ -171,7 +242,7 @@ fn built_in(name: &str, source: Source) -> ServerPlan {
         timeout: None,
         max_timeout: None,
         poll_interval: None,
-        listed: true,
+        listed: expose != Expose::Search,
         permits: Arc::new(|_| true),
     }
 }

@@ -45,6 +45,8 @@ impl Connector {
     ) -> Result<Connected, LinkError> {
         let first = first_try(spec.era, known);
         let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
+        // Whoever asked may lose patience: then nothing must be left.
+        let abandoned = Abandoned(Some(open.link()));
         let outcome = match first {
             Some(Era::Modern) => introduce_modern(open.link(), introduction).await.map(Box::new),
             Some(Era::Legacy) => legacy(&open, introduction).await,
@@ -61,9 +63,11 @@ impl Connector {
         match outcome {
             Ok(hello) => {
                 open.settle(&hello).await;
+                abandoned.keep();
                 Ok(Connected { link: open.into_link(), hello: *hello })
             }
             Err(error) => {
+                let error = error.with_words(open.link().last_words());
                 open.link().close().await;
                 Err(error)
             }
@@ -85,6 +89,23 @@ impl Connector {
             Transport::Stdio(stdio) => Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, sink).await?),
             Transport::Http(http) => Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink)?),
         })
+    }
+}
+
+/// Gives a link up when it is dropped before it was kept.
+struct Abandoned<'a>(Option<&'a dyn crate::Link>);
+
+impl Abandoned<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.0 {
+            drop(link.close());
+        }
     }
 }
 

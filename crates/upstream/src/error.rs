@@ -54,6 +54,42 @@ pub enum LinkError {
     /// We closed it.
     #[error("was stopped")]
     Stopped,
+    /// Something failed while the process still ran, and what it had written to standard error by then.
+    #[error("{error}; its last words: {last_words}")]
+    WithWords {
+        /// What failed.
+        error: Box<LinkError>,
+        /// The end of its standard error.
+        last_words: String,
+    },
+}
+
+impl LinkError {
+    /// The error itself, without the words around it.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::WithWords { error, .. } => error.cause(),
+            other => other,
+        }
+    }
+
+    /// The end of what the server wrote to standard error, if it is known.
+    pub fn last_words(&self) -> Option<&str> {
+        match self {
+            Self::WithWords { last_words, .. } => Some(last_words),
+            Self::Exited { last_words, .. } => last_words.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The same with the server's last words, unless it has some or there are none.
+    #[must_use]
+    pub fn with_words(self, words: Option<String>) -> Self {
+        match words.filter(|words| !words.is_empty()) {
+            Some(last_words) if self.last_words().is_none() => Self::WithWords { error: Box::new(self), last_words },
+            _ => self,
+        }
+    }
 }
 
 fn fmt_status(status: &Option<String>) -> String {

@@ -1,6 +1,6 @@
 //! Finding out which era a server speaks, and introducing ourselves in it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -26,6 +26,19 @@ pub struct Introduction {
     pub client_info: Value,
     /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
     pub only_client: Option<(Value, Era)>,
+    /// When the whole introduction must be over, where that is sooner than usual.
+    pub deadline: Option<Instant>,
+}
+
+impl Introduction {
+    /// Waits for an answer for as long as there is patience.
+    async fn within<T>(&self, answer: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
+        let begun = Instant::now();
+        let usual = begun + INTRODUCTION;
+        let until = self.deadline.map_or(usual, |deadline| deadline.min(usual));
+        let late = || LinkError::HandshakeTimeout(begun.elapsed().as_secs_f64().round() as u64);
+        tokio::time::timeout_at(until.into(), answer).await.unwrap_or_else(|_| Err(late()))
+    }
 }
 
 /// What a server said of itself.
@@ -87,7 +100,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Resul
 /// The modern introduction, when the era is known.
 pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introduction) -> Result<Hello, LinkError> {
     for id in MODERN_IDS {
-        let frame = within_introduction(link.call(discover(id, introduction)).answer()).await?;
+        let frame = introduction.within(link.call(discover(id, introduction)).answer()).await?;
         match read_discover(&frame) {
             Discovered::Hello(hello) => return Ok(*hello),
             Discovered::TryAgain => {}
@@ -120,7 +133,7 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
     .to_string();
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
     let outgoing = Outgoing { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
-    let frame = within_introduction(link.call(outgoing).answer()).await?;
+    let frame = introduction.within(link.call(outgoing).answer()).await?;
     if frame.kind() == Kind::Error {
         let (code, message) = read_error(&frame);
         return if code::is_modern(code) {
@@ -140,11 +153,6 @@ pub(crate) fn first_try(choice: EraChoice, known: Option<Era>) -> Option<Era> {
         EraChoice::Modern => Some(Era::Modern),
         EraChoice::Legacy => Some(Era::Legacy),
     }
-}
-
-async fn within_introduction<T>(answer: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
-    let late = LinkError::HandshakeTimeout(INTRODUCTION.as_secs());
-    tokio::time::timeout(INTRODUCTION, answer).await.unwrap_or(Err(late))
 }
 
 enum Discovered {

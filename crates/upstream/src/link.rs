@@ -42,7 +42,12 @@ pub trait Link: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Ends the connection in good order.
+    /// The end of what the server said beside the protocol, such as on its standard error.
+    fn last_words(&self) -> Option<String> {
+        None
+    }
+
+    /// Ends the connection in good order. It is given up at once; the future waits until everything of it is gone.
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 

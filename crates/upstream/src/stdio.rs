@@ -21,7 +21,7 @@ use crate::link::{Link, Outgoing, Sink};
 use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 use outbox::Outbox;
-use process::{Launcher, Process};
+use process::{Launcher, Process, Words};
 
 /// How long the pipe of a process that has ended is read on.
 const LEFT_OVER: Duration = Duration::from_millis(200);
@@ -34,6 +34,7 @@ pub(crate) struct StdioLink {
     stop: CancellationToken,
     done: CancellationToken,
     sink: Arc<dyn Sink>,
+    words: Words,
 }
 
 #[derive(Default)]
@@ -57,6 +58,7 @@ impl StdioLink {
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
             sink,
+            words: process.words(),
         });
         let stdin = process.take_stdin();
         let stdout = process.take_stdout();
@@ -83,6 +85,8 @@ impl StdioLink {
         let error = match error {
             LinkError::Lost => process.end().await,
             other => {
+                // How it ends is no part of what is to be said.
+                self.fail(&other);
                 process.end().await;
                 other
             }
@@ -124,6 +128,7 @@ impl StdioLink {
             Err(error) => {
                 let text = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
                 tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+                self.words.add(format!("{text} (on standard output, where only protocol belongs)"));
             }
         }
     }
@@ -210,6 +215,10 @@ impl Link for StdioLink {
         if let Err(error) = self.outbox.push(&one_line(&message)) {
             tracing::warn!(server = %self.name, %error, "message dropped");
         }
+    }
+
+    fn last_words(&self) -> Option<String> {
+        self.words.last()
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

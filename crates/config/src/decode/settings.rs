@@ -19,6 +19,7 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     let expose = section.choice("expose", &[("all", Expose::All), ("search", Expose::Search), ("both", Expose::Both)]);
     let registry_tools = registry_tools(&mut section);
     let start_wait = section.duration("start_wait").unwrap_or(default.start_wait);
+    let start_timeout = section.positive_duration("start_timeout").unwrap_or(default.start_timeout);
     let timeout = section.positive_duration("timeout").unwrap_or(default.timeout);
     let max_timeout = section.positive_duration("max_timeout");
     section.not_below("max_timeout", max_timeout, "timeout", Some(timeout));
@@ -31,6 +32,7 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
         expose: expose.unwrap_or_default(),
         registry_tools: registry_tools.unwrap_or_default(),
         start_wait,
+        start_timeout,
         timeout,
         max_timeout: max_timeout.unwrap_or(default.max_timeout.max(timeout)),
         page_size: page_size.unwrap_or(default.page_size),

@@ -21,6 +21,8 @@ pub struct GatewaySettings {
     pub registry_tools: RegistryTools,
     /// How long the first lists wait for servers to settle.
     pub start_wait: Duration,
+    /// How long a server that is added at run time may take to start.
+    pub start_timeout: Duration,
     /// How long a call may go without progress.
     pub timeout: Duration,
     /// How long a call may take with progress; never less than `timeout`.
@@ -39,6 +41,7 @@ impl Default for GatewaySettings {
             expose: Expose::All,
             registry_tools: RegistryTools::Auto,
             start_wait: Duration::from_secs(5),
+            start_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5 * 60),
             max_timeout: Duration::from_secs(60 * 60),
             page_size: 1000,

@@ -33,10 +33,11 @@ impl Exchange {
         self.gateway.wait_settled().await;
         let topics = announce::wanted(&self.frame);
         let mut listening = self.gateway.listen(topics, &self.caller.capabilities(&self.frame));
+        let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+        listening.listed = Some(self.gateway.show_listen(listening.follower, name.as_deref(), self.caller.principal()));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
             let named = named(&self.gateway, uris).await;
-            let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
             // From here on it leaves everything when it is dropped.
             listening.follows = true;
             let mut asked = self.gateway.listen_to(listening.follower, name.as_deref(), &named);

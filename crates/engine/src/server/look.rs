@@ -26,6 +26,24 @@ impl Server {
         schedule: &mut Schedule,
         first: bool,
     ) -> Result<(), LinkError> {
+        let before = lists.clone();
+        let occasion = self.examine(gateway, live, marks, lists, schedule).await?;
+        gateway.set_failed_lists(self, schedule.failures());
+        if first || before.iter().zip(&*lists).any(|(old, new)| !old.says_the_same(new)) {
+            gateway.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
+        }
+        Ok(())
+    }
+
+    /// Lists what is marked, and counts it. What changed is not shown to anybody yet.
+    pub(super) async fn examine(
+        &self,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        marks: &Marks,
+        lists: &mut [OfferList; 4],
+        schedule: &mut Schedule,
+    ) -> Result<Occasion, LinkError> {
         // Templates are announced with the resources.
         for (kind, mark) in marks.iter().filter(|(kind, mark)| mark.signals > 1 && *kind != ListKind::Templates) {
             tracing::info!(server = %self.plan.name, list = kind.method(), signals = mark.signals, "asked once for all");
@@ -61,12 +79,8 @@ impl Server {
             self.count(live, kind, mark, outcome);
         }
         schedule.settle(marks.iter().any(|(_, mark)| mark.reason == Reason::Retry), !failed.is_empty(), now);
-        gateway.set_failed_lists(self.id, schedule.failures());
         self.set_fresh_until(schedule.fresh_until());
-        if first || before.iter().zip(&*lists).any(|(old, new)| !old.says_the_same(new)) {
-            gateway.publish(self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
-        }
-        Ok(())
+        Ok(occasion)
     }
 
     /// Counts a listing. What a server does not declare it is not asked for.
@@ -144,7 +158,7 @@ impl Server {
         Ok((self.offer(live, lists), failed.is_empty()))
     }
 
-    fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
+    pub(super) fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
         ServerOffer {
             server: self.id,
             name: self.plan.name.as_str().into(),

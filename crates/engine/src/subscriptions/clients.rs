@@ -188,9 +188,10 @@ impl Inner {
     pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<Address> {
         let follower = FollowerId(session.key.0);
         let table = self.following.lock();
-        let places = self.servers.iter().map(|server| (server.id, server));
+        let servers = self.servers();
+        let places = servers.iter().chain(table.departed.values()).map(|server| (server.id, Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
-        let own = own.filter_map(|((_, server), place)| Some((*place, self.server(*server)?)));
+        let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
         let mut addresses =
             places.chain(own).filter_map(|(id, at)| Some(Address { server: id, uri: at.uris.inward(uri)?.into() }));
         addresses.find(|address| table.machine.is_followed_by(address, follower))
@@ -203,7 +204,9 @@ impl Inner {
             if let Some(who) = table.who.get_mut(&follower) {
                 who.spelled.remove(address);
             }
-            table.machine.unsubscribe(follower, address, now)
+            let commands = table.machine.unsubscribe(follower, address, now);
+            table.forget_departed();
+            commands
         });
         let last = {
             // Whoever took something before is done when this is free.
@@ -219,7 +222,9 @@ impl Inner {
     pub(crate) fn follows_no_more(self: &Arc<Self>, follower: FollowerId) {
         self.follow(|table, now| {
             table.who.remove(&follower);
-            table.machine.gone(follower, now)
+            let commands = table.machine.gone(follower, now);
+            table.forget_departed();
+            commands
         });
     }
 

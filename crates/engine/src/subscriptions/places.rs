@@ -8,7 +8,7 @@ use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, capabilities};
 
-use super::Table;
+use super::{FIRST_OWN, Table};
 use crate::gateway::Inner;
 use crate::plan::Isolation;
 use crate::server::{LiveLink, Server};
@@ -53,6 +53,7 @@ impl Inner {
                 table.by_link.remove(&before.live.key);
             }
             table.by_link.insert(place.live.key, id);
+            table.departed.remove(&place.server.id);
             table.machine.connected(id, upstream, poll, now)
         });
     }
@@ -80,6 +81,8 @@ impl Inner {
             let again = async {
                 loop {
                     tokio::time::sleep(RETRY).await;
+                    // Another may have taken its place.
+                    let Some(server) = gateway.server(server.id) else { return };
                     let Some(session) = session.upgrade().filter(|s| gateway.sessions().contains_key(&s.key)) else {
                         return;
                     };
@@ -148,13 +151,41 @@ impl Inner {
         Ok(id)
     }
 
-    /// The server at a place, connected or not.
+    /// The server at a place, connected or not, or removed while it was followed.
     pub(super) fn server_at(&self, table: &Table, id: ServerId) -> Option<Arc<Server>> {
-        if let Some(server) = self.server(id) {
-            return Some(Arc::clone(server));
+        let known = |id: ServerId| self.server(id).or_else(|| table.departed.get(&id).cloned());
+        if id.0 < FIRST_OWN {
+            return known(id);
         }
         let (_, server) = table.own.iter().find(|(_, place)| **place == id)?.0;
-        self.server(*server).cloned()
+        known(*server)
+    }
+
+    /// A server is removed. Nobody can be unsubscribed by us: whoever follows its resources is told once, and finds out by
+    /// reading.
+    pub(crate) fn removed_for_followers(self: &Arc<Self>, server: &Arc<Server>) {
+        self.follow(|table, now| {
+            let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
+            let places: Vec<ServerId> = own.chain([server.id]).collect();
+            if places.iter().any(|place| table.machine.has_followers(*place)) {
+                table.departed.insert(server.id, Arc::clone(server));
+            }
+            places.into_iter().flat_map(|place| table.machine.removed(place, now)).collect()
+        });
+    }
+}
+
+impl Table {
+    /// Forgets servers that were removed and that nobody follows any more.
+    pub(super) fn forget_departed(&mut self) {
+        if self.departed.is_empty() {
+            return;
+        }
+        let Self { departed, own, machine, .. } = self;
+        departed.retain(|id, _| {
+            let places = own.iter().filter(|((_, of), _)| of == id).map(|(_, place)| place);
+            places.chain([id]).any(|place| machine.has_followers(*place))
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidings_hub::subscriptions::Phase;
 use tidings_proto::Era;
 
+use super::FIRST_OWN;
 use crate::gateway::Gateway;
 
 /// A resource that is followed.
@@ -49,7 +50,7 @@ impl Gateway {
                 uri: server.uris.outward(&followed.address.uri),
                 local: Arc::clone(&followed.address.uri),
                 phase: followed.phase,
-                own: gateway.server(followed.address.server).is_none(),
+                own: followed.address.server.0 >= FIRST_OWN,
                 followers: followed.followers,
             })
         });

@@ -3,7 +3,7 @@
 mod signature;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -219,24 +219,25 @@ impl Source for Webhook {
     }
 }
 
-/// All webhooks by name.
+/// All webhooks by name. Clones are handles to the same set, which may be replaced.
 #[derive(Clone, Default)]
-pub struct Hooks(Arc<HashMap<String, Arc<Webhook>>>);
+pub struct Hooks(Arc<RwLock<HashMap<String, Arc<Webhook>>>>);
 
 impl Hooks {
     /// These, each by the NAME of its path.
     pub fn new(hooks: impl IntoIterator<Item = (String, Arc<Webhook>)>) -> Self {
-        Self(Arc::new(hooks.into_iter().collect()))
+        Self(Arc::new(RwLock::new(hooks.into_iter().collect())))
     }
 
     /// The webhook of a name.
-    pub fn get(&self, name: &str) -> Option<&Webhook> {
-        self.0.get(name).map(|hook| &**hook)
+    pub fn get(&self, name: &str) -> Option<Arc<Webhook>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// From now on there are those of another set.
+    pub fn replace(&self, other: &Self) {
+        let hooks = other.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }
 }
 

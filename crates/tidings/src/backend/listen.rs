@@ -33,7 +33,8 @@ impl Backend {
         let id = RawId::from(1);
         let body = request(&id, Method::Listen.as_str(), Some(params.to_string().as_bytes()));
         match self {
-            Self::Own(gateway, _) => {
+            Self::Own(own) => {
+                let gateway = &own.gateway;
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
                 let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);

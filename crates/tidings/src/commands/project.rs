@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use tidings_config::{Config, ServerConfig, Transport};
+use tidings_store::{KeptServers, ServerTable};
 
 use super::stdio;
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::settings;
+use crate::wiring::Ground;
+use crate::{settings, wiring};
 
 /// Where the folder is when it is not named.
 const ROOT: &str = "MCPBASH_PROJECT_ROOT";
@@ -28,7 +30,12 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     config.gateway.expose = tidings_config::Expose::All;
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
-    stdio::serve(cli, config, true).await
+    // Nothing else is served: neither what was added at run time nor what a file says later.
+    let ground = Ground { config, file: None, table: ServerTable::in_memory(KeptServers::default()) };
+    let store = stdio::store(cli).await;
+    let mut prepared = wiring::prepare(cli, ground)?;
+    prepared.bind_pages();
+    stdio::serve(prepared, store).await
 }
 
 /// The folder that is meant.

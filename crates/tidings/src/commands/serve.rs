@@ -1,23 +1,30 @@
 //! `tidings serve`: the gateway over HTTP.
 
+use std::time::Duration;
+
+use tidings_admin::Parts;
 use tidings_config::{Config, Listen};
 use tidings_downstream::auth::{Token, Tokens};
 use tidings_downstream::http::{self, Options};
+use tidings_store::ServerTable;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::demo::{self, Demo};
+use crate::demo::Demo;
 use crate::failure::Failure;
-use crate::{feed, settings, wiring};
+use crate::{feed, reload, settings, wiring};
+
+/// How long a process that is about to leave may hold the store.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
-    let mut config = loaded.config;
+    let config = &loaded.config;
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
-    let tokens = tokens(&config)?;
+    let tokens = tokens(config)?;
     if !listen.is_loopback() && tokens.is_none() {
         return Err(Failure::Usage(format!(
             "{listen} can be reached from other machines; add [auth] tokens to the configuration, or listen on 127.0.0.1"
@@ -29,22 +36,24 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .await
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
-    let demo = demo::add_where_nothing_is(&mut config, Some(&data))?;
-    let prepared = wiring::prepare(cli, config)?;
-    let index = prepared.index();
+    let store = feed::open(Some(data.clone()), PATIENCE).await;
+    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()))?;
+    let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
-    let log = feed::open(Some(data.clone()));
+    let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{address}");
     let announcement = data.announce(&url)?;
     greet(&url, demo.as_ref());
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
+    let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
     let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
-    let others =
-        tidings_admin::router(gateway.clone(), index, log.clone(), &admin_token, listen.is_loopback()).merge(hooks);
+    let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
+    let others = tidings_admin::router(parts, &admin_token, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
+    let _ = reloading.await;
     gateway.shutdown().await;
     log.close().await;
     tracing::info!("stopped");

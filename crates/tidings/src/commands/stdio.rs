@@ -1,9 +1,13 @@
 //! `tidings stdio`: the gateway for one client on standard input and output.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tidings_config::Config;
+use tidings_config::{Config, ServerConfig};
 use tidings_downstream::stdio;
+use tidings_registry::Loader;
+use tidings_store::{ServerTable, Store};
 use tokio_util::sync::CancellationToken;
 
 use super::project;
@@ -11,40 +15,61 @@ use super::serve::ring_on_signal;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::{demo, feed, settings, wiring};
+use crate::wiring::{Ground, Prepared};
+use crate::{feed, reload, settings, wiring};
+
+/// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure> {
-    let mut config = settings::load_to_run(cli.config.as_deref())?.config;
-    settings::refuse(&config.unsuited_to_stdio())?;
+    let loaded = settings::load_to_run(cli.config.as_deref())?;
+    settings::refuse(&loaded.config.unsuited_to_stdio())?;
+    let store = store(cli).await;
+    let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
     if let Some(dir) = project {
-        let server = project::server(dir, Vec::new());
-        if config.servers.iter().any(|other| other.name == server.name) {
-            return Err(Failure::Usage(format!(
-                "--project: the configuration has a server {:?} already; rename one of them",
-                server.name
-            )));
-        }
-        config.servers.push(server);
+        add(&mut ground, &project::server(dir, Vec::new()))?;
     }
-    demo::add_where_nothing_is(&mut config, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
-    serve(cli, config, false).await
+    serve(wiring::prepare(cli, ground)?, store).await
 }
 
-/// Serves one client. `bound_pages`: lists are given as projects have always given them.
-pub(super) async fn serve(cli: &Cli, config: Config, bound_pages: bool) -> Result<(), Failure> {
+/// A client's process may have no home: then there is nothing to keep.
+pub(super) async fn store(cli: &Cli) -> Store {
+    feed::open(DataDir::find(cli.data.as_deref()).ok(), PATIENCE).await
+}
+
+/// Adds a server to those of the file, also when that is read again.
+fn add(ground: &mut Ground, server: &ServerConfig) -> Result<(), Failure> {
+    let name = &server.name;
+    if ground.config.servers.iter().any(|other| other.name == *name) {
+        let text = format!("--project: the configuration has a server {name:?} already; rename one of them");
+        return Err(Failure::Usage(text));
+    }
+    ground.config.servers.push(server.clone());
+    ground.file = ground.file.take().map(|(path, load)| {
+        let server = server.clone();
+        let both: Loader = Arc::new(move || {
+            let mut config = load()?;
+            config.servers.push(server.clone());
+            Ok(config)
+        });
+        (path, both)
+    });
+    Ok(())
+}
+
+/// Serves one client until it or we are asked to end.
+pub(super) async fn serve(prepared: Prepared, store: Store) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
-    let mut prepared = wiring::prepare(cli, config)?;
-    if bound_pages {
-        prepared.bind_pages();
-    }
-    // A client's process may have no home: then there is nothing to keep.
-    let log = feed::open(DataDir::find(cli.data.as_deref()).ok());
+    let log = feed::log(store);
+    let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);
-    stdio::serve(tokio::io::stdin(), tokio::io::stdout(), stop, |first| {
+    stdio::serve(tokio::io::stdin(), tokio::io::stdout(), stop.clone(), |first| {
         prepared.start(Some((first.capabilities, first.era)), Some(journal))
     })
     .await;
+    stop.cancel();
+    let _ = reloading.await;
     log.close().await;
     Ok(())
 }

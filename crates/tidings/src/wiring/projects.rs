@@ -1,8 +1,8 @@
 //! From `[servers.X] project` to servers in the process.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use tidings_config::{Config, Transport};
 use tidings_engine::LocalServer;
@@ -14,28 +14,24 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 
-/// The projects, by the names of their servers.
-#[derive(Default)]
-pub(super) struct Projects(BTreeMap<String, Arc<ProjectServer>>);
-
-impl Projects {
-    pub(super) fn server(&self, name: &str) -> Option<Arc<dyn LocalServer>> {
-        self.0.get(name).map(|server| Arc::clone(server) as Arc<dyn LocalServer>)
-    }
+/// Makes servers of projects. What scripts find besides their project is unpacked for the first of them.
+pub(super) struct Projects {
+    data: Option<PathBuf>,
+    launcher: Arc<Launcher>,
+    kit: OnceLock<Kit>,
 }
 
-/// Opens the projects. Nothing is read of them yet.
-pub(super) fn prepare(cli: &Cli, config: &Config, launcher: &Arc<Launcher>) -> Result<Projects, Failure> {
-    let homes = homes(config)?;
-    if homes.is_empty() {
-        return Ok(Projects::default());
+impl Projects {
+    pub(super) fn new(cli: &Cli, launcher: Arc<Launcher>) -> Self {
+        Self { data: cli.data.clone(), launcher, kit: OnceLock::new() }
     }
-    let kit = kit(cli);
-    let servers = homes.into_iter().map(|(name, home)| {
-        let server = ProjectServer::new(home, Arc::clone(launcher), &kit);
-        (name, Arc::new(server))
-    });
-    Ok(Projects(servers.collect()))
+
+    /// A server of the project in this folder. Nothing is read of it yet.
+    pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, String> {
+        let home = open(dir, env).map_err(|fault| fault.to_string())?;
+        let kit = self.kit.get_or_init(|| unpacked(self.data.as_deref()));
+        Ok(Arc::new(ProjectServer::new(home, Arc::clone(&self.launcher), kit)))
+    }
 }
 
 /// Where they are, by the names of their servers.
@@ -55,10 +51,14 @@ pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> 
     Ok(homes)
 }
 
-/// What scripts find besides their project: helpers, and a `jq`, in the data directory. Scripts that need neither run
-/// without.
+/// What scripts find besides their project.
 pub(crate) fn kit(cli: &Cli) -> Kit {
-    let unpacked = DataDir::find(cli.data.as_deref()).map_err(|failure| failure.to_string()).and_then(|data| {
+    unpacked(cli.data.as_deref())
+}
+
+/// Helpers, and a `jq`, in the data directory. Scripts that need neither run without.
+fn unpacked(data: Option<&Path>) -> Kit {
+    let unpacked = DataDir::find(data).map_err(|failure| failure.to_string()).and_then(|data| {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         Sdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
     });

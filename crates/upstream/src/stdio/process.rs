@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::LinkError;
 use crate::spec::StdioSpec;
@@ -33,6 +34,8 @@ const LAST_WORDS: usize = 8;
 const WORDS: usize = 2_000;
 /// How long a process that was being started when the gateway died takes to become what it is.
 const SETTLED: Duration = Duration::from_millis(100);
+/// How long the last lines of a process that has ended are waited for.
+const LAST_LINES: Duration = Duration::from_millis(200);
 /// Counts how deep gateways are nested, and how deep they may be: a server that starts its own gateway would never end.
 const DEPTH: &str = "TIDINGS_DEPTH";
 const DEEPEST: u32 = 4;
@@ -108,11 +111,10 @@ impl Launcher {
         if let Some(group) = group {
             self.tell_watchdog('+', group);
         }
-        let words = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log_lines(name.to_owned(), stderr, Arc::clone(&words)));
-        }
-        Ok(Process { child, group, words, launcher: Arc::clone(self) })
+        let words = Words::default();
+        let stderr = child.stderr.take();
+        let stderr = stderr.map(|stderr| tokio::spawn(log_lines(name.to_owned(), stderr, words.clone())));
+        Ok(Process { child, group, words, stderr, launcher: Arc::clone(self) })
     }
 
     fn command(&self, spec: &StdioSpec, depth: u32) -> Command {
@@ -242,15 +244,44 @@ pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
     census::kill_marked(is_ours);
 }
 
+/// The end of what a process says beside the protocol.
+#[derive(Clone, Default)]
+pub(crate) struct Words(Arc<Mutex<VecDeque<String>>>);
+
+impl Words {
+    pub(crate) fn add(&self, mut text: String) {
+        if let Some((end, _)) = text.char_indices().nth(WORDS) {
+            text.truncate(end);
+            text.push('…');
+        }
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if words.len() == LAST_WORDS {
+            words.pop_front();
+        }
+        words.push_back(text);
+    }
+
+    pub(crate) fn last(&self) -> Option<String> {
+        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!words.is_empty()).then(|| words.iter().cloned().collect::<Vec<_>>().join("\n"))
+    }
+}
+
 /// A running child with its whole process group.
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
-    words: Arc<Mutex<VecDeque<String>>>,
+    words: Words,
+    /// Reads its standard error to the end.
+    stderr: Option<JoinHandle<()>>,
     launcher: Arc<Launcher>,
 }
 
 impl Process {
+    pub(crate) fn words(&self) -> Words {
+        self.words.clone()
+    }
+
     pub(crate) fn take_stdin(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("standard input is piped and taken once")
     }
@@ -279,11 +310,11 @@ impl Process {
         if let Some(group) = self.group.take() {
             self.launcher.tell_watchdog('-', group);
         }
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        LinkError::Exited {
-            status: status.and_then(Result::ok).map(|s| s.to_string()),
-            last_words: (!words.is_empty()).then(|| words.iter().cloned().collect::<Vec<_>>().join("\n")),
+        if let Some(stderr) = self.stderr.take() {
+            // What it wrote last may not have been read yet.
+            let _ = tokio::time::timeout(LAST_LINES, stderr).await;
         }
+        LinkError::Exited { status: status.and_then(Result::ok).map(|s| s.to_string()), last_words: self.words.last() }
     }
 
     fn signal(&self, signal: Signal) {
@@ -302,19 +333,11 @@ impl Drop for Process {
     }
 }
 
-async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Arc<Mutex<VecDeque<String>>>) {
+async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Words) {
     let mut lines = Lines::new(BufReader::new(stderr), LINE);
-    while let Some(mut text) = lines.next().await {
+    while let Some(text) = lines.next().await {
         tracing::info!(target: "tidings::server", server = %name, "{text}");
-        if let Some((end, _)) = text.char_indices().nth(WORDS) {
-            text.truncate(end);
-            text.push('…');
-        }
-        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        if words.len() == LAST_WORDS {
-            words.pop_front();
-        }
-        words.push_back(text);
+        words.add(text);
     }
 }
 

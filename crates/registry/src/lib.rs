@@ -1,0 +1,22 @@
+//! Which servers there should be, and where each comes from.
+//!
+//! - [`Registry`] is the one way to change the set of servers: from a tool, the HTTP API, the command line or the
+//!   configuration file. Whatever asks, the difference becomes one transaction of the engine.
+//! - Servers come from the configuration file or were added at run time; the latter are kept in the store and started
+//!   again. The file wins over a kept server of the same name.
+//!
+//! What a server offers, and how it is doing, is no concern of this crate: the engine knows.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+mod follow;
+mod planner;
+mod refusal;
+mod registry;
+mod reload;
+mod sources;
+mod state;
+
+pub use planner::{Loader, Planner, Setup, Watches};
+pub use refusal::{Kind, Refusal};
+pub use registry::{Change, Registry};
+pub use state::{Entry, ReloadReport, Reloaded, State};

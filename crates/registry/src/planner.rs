@@ -1,0 +1,44 @@
+//! What the registry is given by whoever wires the program together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidings_config::{Config, ServerConfig};
+use tidings_engine::{Origin, ServerPlan};
+use tidings_store::ServerTable;
+
+/// Turns configuration into what the engine runs.
+pub trait Planner: Send + Sync + 'static {
+    /// What to run for a server, or why this build can not.
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String>;
+
+    /// What to run for the watches of a configuration, or what is wrong with one of them.
+    fn watches(&self, config: &Config) -> Result<Watches, String>;
+}
+
+/// The built-in server of all watches.
+pub struct Watches {
+    /// What to run. It may offer nothing.
+    pub plan: ServerPlan,
+    /// Called once it runs.
+    pub committed: Box<dyn FnOnce() + Send>,
+}
+
+/// Reads the configuration file again: a plan, or everything that is wrong with it, with places. Blocks.
+pub type Loader = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// What a registry begins with.
+pub struct Setup {
+    /// The configuration that the gateway starts with.
+    pub config: Config,
+    /// The file it was read from, if any.
+    pub file: Option<PathBuf>,
+    /// Reads that file again.
+    pub load: Option<Loader>,
+    /// What relative paths of servers count from that are added at run time.
+    pub base: PathBuf,
+    /// Makes plans.
+    pub planner: Arc<dyn Planner>,
+    /// Keeps servers that are added at run time.
+    pub table: ServerTable,
+}

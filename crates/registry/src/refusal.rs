@@ -1,0 +1,188 @@
+//! Why a change of the set of servers was refused. Nothing has happened then.
+
+use tidings_config::Errors;
+use tidings_engine::{ChangeError, Prefix};
+
+/// What a refusal means for whoever asked, in the terms of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What was asked for makes no sense as it stands (422).
+    Invalid,
+    /// It is at odds with what is there (409).
+    Conflict,
+    /// There is no such server (404).
+    Unknown,
+    /// The server did not do its part (502).
+    Failed,
+    /// The server took too long (504).
+    Late,
+    /// It can not be kept (507).
+    NotKept,
+    /// The gateway is starting or stopping (503).
+    Unavailable,
+}
+
+impl Kind {
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Invalid => 422,
+            Self::Conflict => 409,
+            Self::Unknown => 404,
+            Self::Failed => 502,
+            Self::Late => 504,
+            Self::NotKept => 507,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// A short name that programs can rely on.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Conflict => "conflict",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+            Self::Late => "late",
+            Self::NotKept => "not-kept",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Why nothing was changed. Each says what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The description of a server has faults; each names its key and the remedy.
+    #[error("{0}")]
+    Invalid(Errors),
+    /// One name stands twice in one batch.
+    #[error("server \"{name}\" stands twice in one batch; leave one of them out")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// A server that is to be added is there already.
+    #[error("there is a server \"{name}\" already; remove it first, or choose another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// Its public names could not be told from another's.
+    #[error(
+        "server \"{name}\" would share the {} \"{prefix}\" with server \"{other}\"; give it another `prefix`",
+        prefix_word(*.kind)
+    )]
+    PrefixClash {
+        /// The server that is to be added.
+        name: String,
+        /// The one it clashes with.
+        other: String,
+        /// What they share.
+        prefix: String,
+        /// Where.
+        kind: Prefix,
+    },
+    /// It stands in the configuration file.
+    #[error("server \"{name}\" stands in the configuration file; change it there (a saved change is applied at once)")]
+    FromFile {
+        /// The name.
+        name: String,
+    },
+    /// There is no such server.
+    #[error("there is no server \"{name}\"; `tidings servers` lists all")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// It is switched off.
+    #[error("server \"{name}\" is disabled; enable it first")]
+    Disabled {
+        /// The name.
+        name: String,
+    },
+    /// This build can not run it.
+    #[error("server \"{name}\": {reason}")]
+    Unsupported {
+        /// The name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// It did not start, or could not be listed.
+    #[error("server \"{name}\" {error}")]
+    Failed {
+        /// The name.
+        name: String,
+        /// What happened, with its last words.
+        error: String,
+        /// The end of what it wrote to standard error.
+        last_words: Option<String>,
+    },
+    /// It took too long to start.
+    #[error("server \"{name}\" did not start within {seconds} s{}", words(.last_words))]
+    Timeout {
+        /// The name.
+        name: String,
+        /// The limit.
+        seconds: u64,
+        /// The end of what it wrote to standard error.
+        last_words: Option<String>,
+    },
+    /// It could not be kept, so it was not done.
+    #[error(
+        "nothing was changed, because it can not be kept: {reason}; is the disk of the data directory full or read-only?"
+    )]
+    Store {
+        /// Why.
+        reason: String,
+    },
+    /// The gateway is starting or stopping.
+    #[error("the gateway is not running; try again")]
+    NotRunning,
+}
+
+impl Refusal {
+    /// What it means for whoever asked.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Invalid(_) | Self::Twice { .. } | Self::Unsupported { .. } => Kind::Invalid,
+            Self::NameTaken { .. } | Self::PrefixClash { .. } | Self::FromFile { .. } | Self::Disabled { .. } => {
+                Kind::Conflict
+            }
+            Self::Unknown { .. } => Kind::Unknown,
+            Self::Failed { .. } => Kind::Failed,
+            Self::Timeout { .. } => Kind::Late,
+            Self::Store { .. } => Kind::NotKept,
+            Self::NotRunning => Kind::Unavailable,
+        }
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Twice { name } => Self::Twice { name },
+            ChangeError::Unknown { name } => Self::Unknown { name },
+            ChangeError::Clash { name, other, prefix, kind } => Self::PrefixClash { name, other, prefix, kind },
+            ChangeError::Failed { name, error } => {
+                Self::Failed { name, last_words: error.last_words().map(str::to_owned), error: error.to_string() }
+            }
+            ChangeError::Late { name, seconds, last_words } => Self::Timeout { name, seconds, last_words },
+            ChangeError::Withheld(reason) => Self::Store { reason },
+            ChangeError::Stopping => Self::NotRunning,
+        }
+    }
+}
+
+fn prefix_word(kind: Prefix) -> &'static str {
+    match kind {
+        Prefix::Name => "name prefix",
+        Prefix::Uri => "URI prefix",
+    }
+}
+
+fn words(words: &Option<String>) -> String {
+    words.as_ref().map(|words| format!("; its last words: {words}")).unwrap_or_default()
+}

@@ -1,0 +1,334 @@
+//! The one way to change the set of servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidings_config::{Config, ServerConfig};
+use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Start};
+use tidings_store::{KeepStep, KeptServers, ServerTable};
+use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
+use tokio_util::task::TaskTracker;
+
+use crate::planner::{Loader, Planner, Setup};
+use crate::refusal::Refusal;
+use crate::sources::{Resolved, Sources, Wanted};
+use crate::state::{Entry, State};
+
+/// One wish of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A server that is to be there as described. One of the same name that was added at run time is replaced.
+    Put {
+        /// Its name.
+        name: String,
+        /// The keys of `[servers.X]`; kept as they are, so references to variables and files stay references.
+        server: Value,
+    },
+    /// As `Put`, but the name must be free.
+    Add {
+        /// Its name.
+        name: String,
+        /// The keys of `[servers.X]`.
+        server: Value,
+    },
+    /// A server that was added at run time and is to go.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Change {
+    /// Which server it is about.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Put { name, .. } | Self::Add { name, .. } | Self::Delete { name } => name,
+        }
+    }
+}
+
+/// The registry. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Registry(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) planner: Arc<dyn Planner>,
+    pub(crate) load: Option<Loader>,
+    base: PathBuf,
+    table: ServerTable,
+    gateway: SetOnce<Gateway>,
+    /// One change at a time.
+    desired: Mutex<Desired>,
+    pub(crate) state: watch::Sender<Arc<State>>,
+    /// What the gateway started with.
+    pub(crate) first: Config,
+    /// Changes under way: whoever asked may leave, they are finished all the same.
+    tasks: TaskTracker,
+}
+
+/// What was last asked for, and what runs because of it.
+pub(crate) struct Desired {
+    /// The configuration that is in force.
+    pub(crate) config: Config,
+    pub(crate) sources: Sources,
+    running: BTreeMap<String, Wanted>,
+}
+
+/// What has to be done to get from what runs to what is wanted.
+pub(crate) struct Steps {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    running: BTreeMap<String, Wanted>,
+    entries: Vec<Entry>,
+}
+
+impl Registry {
+    /// A registry with everything that is kept. Blocks while it reads the store.
+    pub fn new(setup: Setup) -> Self {
+        let kept = setup.table.read().unwrap_or_else(|error| {
+            tracing::error!(%error, "servers that were added at run time are not started");
+            KeptServers::default()
+        });
+        if !setup.table.is_kept() {
+            tracing::info!("servers that are added at run time will not outlive this process");
+        }
+        let sources = Sources::new(&setup.config, &kept, &setup.base);
+        let resolved = sources.resolve();
+        for entry in resolved.entries.iter().filter(|entry| entry.enabled) {
+            if let Some(problem) = &entry.problem {
+                tracing::warn!(server = %entry.name, "not started: {problem}");
+            }
+        }
+        let running = by_name(&resolved);
+        let state = State {
+            file: setup.file,
+            kept: setup.table.is_kept(),
+            servers: resolved.entries,
+            reload: None,
+            needs_restart: Vec::new(),
+        };
+        Self(Arc::new(Shared {
+            planner: setup.planner,
+            load: setup.load,
+            base: setup.base,
+            table: setup.table,
+            gateway: SetOnce::new(),
+            desired: Mutex::new(Desired { config: setup.config.clone(), sources, running }),
+            state: watch::Sender::new(Arc::new(state)),
+            first: setup.config,
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// What the gateway is to start with: the servers of the file, then those that were kept.
+    pub fn plans(&self) -> Vec<ServerPlan> {
+        let Ok(desired) = self.0.desired.try_lock() else { return Vec::new() };
+        let resolved = desired.sources.resolve();
+        let planned = resolved.wanted.iter().filter_map(|wanted| {
+            let plan = self.0.planner.plan(&wanted.config, wanted.origin);
+            plan.inspect_err(|reason| tracing::error!(server = %wanted.config.name, "not started: {reason}")).ok()
+        });
+        planned.collect()
+    }
+
+    /// The gateway has been started with [`Self::plans`]; from now on it can be changed.
+    pub fn attach(&self, gateway: Gateway) {
+        let _ = self.0.gateway.set(gateway);
+    }
+
+    /// What there is.
+    pub fn state(&self) -> Arc<State> {
+        Arc::clone(&self.0.state.borrow())
+    }
+
+    /// The keys of a server that was added at run time, as they were given.
+    pub async fn kept(&self, name: &str) -> Option<Value> {
+        self.0.desired.lock().await.sources.kept.get(name).map(|kept| kept.server.clone())
+    }
+
+    /// Carries out a batch: all of it or nothing. When it returns, it is kept, it can be read, and every client is owed
+    /// its notice.
+    pub async fn apply(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+        let registry = self.clone();
+        self.finish(async move { registry.apply_now(changes).await }).await.unwrap_or(Err(Refusal::NotRunning))
+    }
+
+    async fn apply_now(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+        let desired = self.0.desired.lock().await;
+        let mut steps = Vec::new();
+        let mut named = BTreeSet::new();
+        for change in &changes {
+            if !named.insert(change.name().to_owned()) {
+                return Err(Refusal::Twice { name: change.name().to_owned() });
+            }
+            steps.extend(self.steps(&desired.sources, change)?);
+        }
+        self.transact(desired, steps, &named).await
+    }
+
+    /// Ends a server and starts it again; returns when it is ready, or with the reason why it is not.
+    pub async fn restart(&self, name: &str) -> Result<(), Refusal> {
+        let gateway = self.gateway()?;
+        let state = self.state();
+        match state.server(name) {
+            None => return Err(Refusal::Unknown { name: name.to_owned() }),
+            Some(entry) if !entry.enabled || entry.problem.is_some() => {
+                return Err(Refusal::Disabled { name: name.to_owned() });
+            }
+            Some(_) => {}
+        }
+        Ok(gateway.restart(name).await?)
+    }
+
+    /// Switches a server on or off, wherever it comes from. This outlives the process.
+    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
+        let (registry, name) = (self.clone(), name.to_owned());
+        let switch = async move { registry.switch(&name, enabled).await };
+        self.finish(switch).await.unwrap_or(Err(Refusal::NotRunning))
+    }
+
+    async fn switch(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
+        let desired = self.0.desired.lock().await;
+        let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
+        let configured = match (configured, desired.sources.kept.get(name)) {
+            (Some(configured), _) => configured,
+            (None, Some(kept)) => kept.read.as_ref().map_err(|errors| Refusal::Invalid(errors.clone()))?.enabled,
+            (None, None) => return Err(Refusal::Unknown { name: name.to_owned() }),
+        };
+        let switch = (configured != enabled).then_some(enabled);
+        // Whoever switches a server of the file on wants it to be there, also if it fails.
+        let must_start =
+            if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
+        self.transact(desired, vec![KeepStep::Switch(name.to_owned(), switch)], &must_start).await
+    }
+
+    /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
+    pub(crate) async fn finish<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        self.0.tasks.spawn(work).await.ok()
+    }
+
+    /// What one change means for what is kept.
+    fn steps(&self, sources: &Sources, change: &Change) -> Result<Vec<KeepStep>, Refusal> {
+        let name = change.name().to_owned();
+        if sources.in_file(&name) {
+            return Err(match change {
+                Change::Add { .. } => Refusal::NameTaken { name },
+                Change::Put { .. } | Change::Delete { .. } => Refusal::FromFile { name },
+            });
+        }
+        let is_there = sources.kept.contains_key(&name);
+        Ok(match change {
+            Change::Add { .. } if is_there => return Err(Refusal::NameTaken { name }),
+            Change::Delete { .. } if !is_there => return Err(Refusal::Unknown { name }),
+            Change::Delete { .. } => vec![KeepStep::Remove(name.clone()), KeepStep::Switch(name, None)],
+            Change::Put { server, .. } | Change::Add { server, .. } => {
+                let read = crate::sources::read_server(&name, server, &self.0.base).map_err(Refusal::Invalid)?;
+                self.plan(&read, Origin::Runtime)?;
+                if let Some((other, kind)) = sources.clash(&read) {
+                    let prefix = match kind {
+                        Prefix::Name => read.name_prefix(),
+                        Prefix::Uri => read.uri_prefix(),
+                    };
+                    return Err(Refusal::PrefixClash { name, other: other.name.clone(), prefix, kind });
+                }
+                // Its own word decides from now on whether it is on.
+                vec![KeepStep::Put(name.clone(), server.clone()), KeepStep::Switch(name, None)]
+            }
+        })
+    }
+
+    async fn transact(
+        &self,
+        mut desired: MutexGuard<'_, Desired>,
+        steps: Vec<KeepStep>,
+        must_start: &BTreeSet<String>,
+    ) -> Result<(), Refusal> {
+        let mut sources = desired.sources.clone();
+        steps.iter().for_each(|step| sources.take(step, &self.0.base));
+        let todo = self.difference(&desired, &sources, must_start)?;
+        let table = self.0.table.clone();
+        let keep = async || {
+            let kept = tokio::task::spawn_blocking(move || table.keep(&steps).map_err(|error| error.to_string()));
+            kept.await.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        self.gateway()?.change_if(todo.operations, keep).await?;
+        desired.sources = sources;
+        desired.running = todo.running;
+        self.0.state.send_modify(|state| Arc::make_mut(state).servers = todo.entries);
+        Ok(())
+    }
+
+    /// What has to be done for the sources to have their way.
+    pub(crate) fn difference(
+        &self,
+        desired: &Desired,
+        sources: &Sources,
+        must_start: &BTreeSet<String>,
+    ) -> Result<Steps, Refusal> {
+        let resolved = sources.resolve();
+        let mut steps = Steps {
+            operations: Vec::new(),
+            added: Vec::new(),
+            removed: Vec::new(),
+            changed: Vec::new(),
+            running: by_name(&resolved),
+            entries: resolved.entries,
+        };
+        for name in desired.running.keys().filter(|name| !steps.running.contains_key(*name)) {
+            steps.operations.push(Operation::Remove { name: name.clone() });
+            steps.removed.push(name.clone());
+        }
+        for wanted in &resolved.wanted {
+            let name = &wanted.config.name;
+            match desired.running.get(name) {
+                Some(running) if running == wanted => continue,
+                Some(_) => steps.changed.push(name.clone()),
+                None => steps.added.push(name.clone()),
+            }
+            let start = if must_start.contains(name) { Start::MustSucceed } else { Start::MayFail };
+            let plan = Box::new(self.plan(&wanted.config, wanted.origin)?);
+            steps.operations.push(Operation::Put { plan, start });
+        }
+        Ok(steps)
+    }
+
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, Refusal> {
+        let plan = self.0.planner.plan(server, origin);
+        plan.map_err(|reason| Refusal::Unsupported { name: server.name.clone(), reason })
+    }
+
+    pub(crate) fn gateway(&self) -> Result<&Gateway, Refusal> {
+        self.0.gateway.get().ok_or(Refusal::NotRunning)
+    }
+
+    /// Waits until the gateway runs.
+    pub(crate) async fn attached(&self) {
+        self.0.gateway.wait().await;
+    }
+
+    /// The configuration file, if there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.0.state.borrow().file.clone()
+    }
+
+    pub(crate) async fn desired(&self) -> MutexGuard<'_, Desired> {
+        self.0.desired.lock().await
+    }
+}
+
+impl Desired {
+    /// The sources have had their way.
+    pub(crate) fn settle(&mut self, sources: Sources, running: Steps) -> Vec<Entry> {
+        self.sources = sources;
+        self.running = running.running;
+        running.entries
+    }
+}
+
+fn by_name(resolved: &Resolved) -> BTreeMap<String, Wanted> {
+    resolved.wanted.iter().map(|wanted| (wanted.config.name.clone(), wanted.clone())).collect()
+}

@@ -1,0 +1,145 @@
+//! The set of servers as its sources want it, and what has to be done to get there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use tidings_config::{Config, Errors, ServerConfig, Surroundings, UriMode};
+use tidings_engine::{Origin, Prefix};
+use tidings_store::{KeepStep, KeptServers};
+
+use crate::state::Entry;
+
+/// A server that is to run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) config: ServerConfig,
+    pub(crate) origin: Origin,
+}
+
+/// A server that was added at run time.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) server: Value,
+    /// What it says, as far as it can be read here and now.
+    pub(crate) read: Result<ServerConfig, Errors>,
+}
+
+/// Where servers come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    pub(crate) file: Vec<ServerConfig>,
+    pub(crate) kept: BTreeMap<String, Kept>,
+    pub(crate) switched: BTreeMap<String, bool>,
+}
+
+/// What the sources come to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resolved {
+    /// What is to run: those of the file in its order, then the others by name.
+    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Sources {
+    pub(crate) fn new(config: &Config, kept: &KeptServers, base: &Path) -> Self {
+        let kept_servers = kept.servers.iter().map(|(name, server)| {
+            let read = read_server(name, server, base);
+            (name.clone(), Kept { server: server.clone(), read })
+        });
+        Self { file: config.servers.clone(), kept: kept_servers.collect(), switched: kept.switched.clone() }
+    }
+
+    /// Whether the file has a server of this name.
+    pub(crate) fn in_file(&self, name: &str) -> bool {
+        self.file.iter().any(|server| server.name == name)
+    }
+
+    pub(crate) fn take(&mut self, step: &KeepStep, base: &Path) {
+        match step {
+            KeepStep::Put(name, server) => {
+                let read = read_server(name, server, base);
+                self.kept.insert(name.clone(), Kept { server: server.clone(), read });
+            }
+            KeepStep::Remove(name) => {
+                self.kept.remove(name);
+            }
+            KeepStep::Switch(name, Some(on)) => {
+                self.switched.insert(name.clone(), *on);
+            }
+            KeepStep::Switch(name, None) => {
+                self.switched.remove(name);
+            }
+        }
+    }
+
+    /// What is to run, and everything that is configured.
+    pub(crate) fn resolve(&self) -> Resolved {
+        let mut resolved = Resolved::default();
+        for server in &self.file {
+            let entry = self.entry(&server.name, Origin::File, server.enabled, None);
+            resolved.add(entry, Some(server));
+        }
+        for (name, kept) in &self.kept {
+            let (enabled, problem) = match &kept.read {
+                Err(errors) => (true, Some(errors.to_string())),
+                Ok(server) => (server.enabled, self.shadowed(server)),
+            };
+            let entry = self.entry(name, Origin::Runtime, enabled, problem);
+            resolved.add(entry, kept.read.as_ref().ok());
+        }
+        resolved
+    }
+
+    fn entry(&self, name: &str, origin: Origin, configured: bool, problem: Option<String>) -> Entry {
+        let switched = self.switched.get(name).copied();
+        let enabled = switched.unwrap_or(configured);
+        Entry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), problem }
+    }
+
+    /// Why the file keeps a server from running that was added at run time.
+    fn shadowed(&self, server: &ServerConfig) -> Option<String> {
+        if self.in_file(&server.name) {
+            return Some("the configuration file has a server of this name, which is used instead".to_owned());
+        }
+        let (other, _) = self.clash(server)?;
+        Some(format!(
+            "its names would have the same prefix as those of server \"{}\" of the configuration file; add it again with \
+             another `prefix`",
+            other.name
+        ))
+    }
+
+    /// The server of the file whose public names could not be told from this one's, and which names they are.
+    pub(crate) fn clash(&self, server: &ServerConfig) -> Option<(&ServerConfig, Prefix)> {
+        let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
+        self.file.iter().filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
+    }
+}
+
+impl Resolved {
+    fn add(&mut self, entry: Entry, server: Option<&ServerConfig>) {
+        if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
+            // Whether it is on is decided; it is no part of what runs.
+            let config = ServerConfig { enabled: true, ..server.clone() };
+            self.wanted.push(Wanted { config, origin: entry.origin });
+        }
+        self.entries.push(entry);
+    }
+}
+
+/// Reads the keys of `[servers.X]`.
+pub(crate) fn read_server(name: &str, server: &Value, base: &Path) -> Result<ServerConfig, Errors> {
+    let env = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    tidings_config::server_from_json(name, server, base, &surroundings)
+}
+
+fn shared_prefix(one: &ServerConfig, other: &ServerConfig) -> Option<Prefix> {
+    let both_prefixed = one.uris == UriMode::Prefix && other.uris == UriMode::Prefix;
+    match (one.name_prefix() == other.name_prefix(), both_prefixed && one.uri_prefix() == other.uri_prefix()) {
+        (true, _) => Some(Prefix::Name),
+        (false, true) => Some(Prefix::Uri),
+        (false, false) => None,
+    }
+}

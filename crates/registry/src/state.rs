@@ -1,0 +1,67 @@
+//! What can be seen of the registry from outside.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use tidings_engine::Origin;
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The configuration file, if there is one.
+    pub file: Option<PathBuf>,
+    /// Whether servers that are added at run time outlive the process.
+    pub kept: bool,
+    /// All servers that are configured, also those that do not run: first those of the file, in its order.
+    pub servers: Vec<Entry>,
+    /// How the last reading of the file while running went, if there was one.
+    pub reload: Option<ReloadReport>,
+    /// Sections of the file that changed since the start and need a restart of the gateway to apply.
+    pub needs_restart: Vec<&'static str>,
+}
+
+/// One configured server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether it is on.
+    pub enabled: bool,
+    /// Whether that was decided by hand, and not by its configuration.
+    pub switched: bool,
+    /// Why it does not run though it is on: the file has one of its name, or it can not be read.
+    pub problem: Option<String>,
+}
+
+/// One reading of the configuration file.
+#[derive(Clone, Debug)]
+pub struct ReloadReport {
+    /// When.
+    pub at: SystemTime,
+    /// What it changed, or why it changed nothing: every fault with its place.
+    pub outcome: Result<Reloaded, String>,
+}
+
+/// What a reading of the file changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Servers that came.
+    pub added: Vec<String>,
+    /// Servers that went.
+    pub removed: Vec<String>,
+    /// Servers that are configured otherwise now, and were started anew.
+    pub changed: Vec<String>,
+    /// Whether the watches are others now.
+    pub watches: bool,
+    /// Sections that changed since the start and need a restart of the gateway to apply.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl State {
+    /// One configured server.
+    pub fn server(&self, name: &str) -> Option<&Entry> {
+        self.servers.iter().filter(|entry| entry.name == name).min_by_key(|entry| entry.origin != Origin::File)
+    }
+}

@@ -1,0 +1,315 @@
+//! A gateway with a registry, and clients that count what they are told.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidings_config::{Config, ServerConfig, Transport};
+use tidings_downstream::http::{self, Options};
+use tidings_engine::{
+    Change as Recorded, Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source,
+};
+use tidings_proto::View;
+use tidings_registry::{Change, Loader, Planner, Registry, Setup, Watches};
+use tidings_store::{ServerTable, Store};
+use tidings_testkit::{Client, ClientBuilder, Pending, Server, ServerBuilder, TempDir, is_modern};
+use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
+
+/// How a house is run.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(crate) start_timeout: Duration,
+    pub(crate) names: Names,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { start_timeout: Duration::from_secs(30), names: Names::Prefix }
+    }
+}
+
+/// A running gateway whose servers can be changed.
+pub(crate) struct House {
+    pub(crate) registry: Registry,
+    pub(crate) gateway: Gateway,
+    /// What the change feed was told.
+    pub(crate) feed: Arc<Feed>,
+    url: String,
+    directory: Arc<TempDir>,
+    rules: Rules,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+/// Remembers changes.
+#[derive(Default)]
+pub(crate) struct Feed(Mutex<Vec<Recorded>>);
+
+impl Journal for Feed {
+    fn record(&self, change: Recorded) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+impl Feed {
+    pub(crate) fn all(&self) -> Vec<Recorded> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+struct Plans;
+
+impl Planner for Plans {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        let transport = match &server.transport {
+            Transport::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
+                program: command.clone(),
+                args: args.clone(),
+                env: env.clone(),
+                cwd: cwd.clone(),
+            }),
+            Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
+            _ => return Err("this house has neither containers nor projects".into()),
+        };
+        Ok(ServerPlan {
+            source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era: EraChoice::Auto }),
+            origin,
+            name: server.name.clone(),
+            name_prefix: server.name_prefix(),
+            uri_prefix: server.uri_prefix(),
+            transparent_uris: false,
+            isolation: match server.isolation {
+                tidings_config::Isolation::Auto => Isolation::Auto,
+                tidings_config::Isolation::Session => Isolation::Session,
+            },
+            timeout: None,
+            max_timeout: None,
+            poll_interval: None,
+            listed: true,
+            permits: Arc::new(|_| true),
+        })
+    }
+
+    fn watches(&self, _config: &Config) -> Result<Watches, String> {
+        Err("this house watches nothing".into())
+    }
+}
+
+impl House {
+    /// With these servers in its configuration file.
+    pub(crate) async fn open(servers: &str) -> Self {
+        Self::open_with(servers, Rules::default()).await
+    }
+
+    pub(crate) async fn open_with(servers: &str, rules: Rules) -> Self {
+        let directory = TempDir::new();
+        directory.write("tidings.toml", servers);
+        Self::start(Arc::new(directory), rules).await
+    }
+
+    async fn start(directory: Arc<TempDir>, rules: Rules) -> Self {
+        let file = directory.join("tidings.toml");
+        let load: Loader = {
+            let file = file.clone();
+            Arc::new(move || tidings_config::load(&file, &|_| None).map_err(|errors| errors.to_string()))
+        };
+        let store = Store::open(directory.path(), Duration::from_secs(2));
+        let registry = Registry::new(Setup {
+            config: load().unwrap(),
+            file: Some(file),
+            load: Some(load),
+            base: directory.path().to_owned(),
+            planner: Arc::new(Plans),
+            table: ServerTable::new(&store),
+        });
+        let feed = Arc::new(Feed::default());
+        let connector = Connector::new(Launcher::new(None)).unwrap();
+        let journal: Arc<dyn Journal> = feed.clone();
+        let gateway = Gateway::start(settings(&rules), registry.plans(), connector, None, Some(journal));
+        registry.attach(gateway.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let options = Options { loopback: true, ..Options::default() };
+        let serving = tokio::spawn(http::serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
+        gateway.settled().await;
+        Self { registry, gateway, feed, url, directory, rules, stop, serving }
+    }
+
+    /// Ends it. The directory is given to whoever opens it again.
+    pub(crate) async fn close(self) -> Closed {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+        self.gateway.shutdown().await;
+        Closed { directory: self.directory, rules: self.rules }
+    }
+
+    /// Another one on the same files.
+    pub(crate) async fn beside(&self) -> Self {
+        Self::start(Arc::clone(&self.directory), self.rules.clone()).await
+    }
+
+    pub(crate) fn client(&self) -> ClientBuilder {
+        Client::http(self.url.clone())
+    }
+
+    /// Where it keeps everything.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn rewrite(&self, servers: &str) {
+        let fresh = self.directory.write("tidings.toml.new", servers);
+        std::fs::rename(fresh, self.file()).unwrap();
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.join("tidings.toml")
+    }
+
+    /// Adds servers in one batch.
+    pub(crate) async fn add(&self, servers: &[(&str, &Server)]) {
+        let change = |(name, server): &(&str, &Server)| put(name, keys(server));
+        self.registry.apply(servers.iter().map(change).collect()).await.unwrap();
+    }
+
+    pub(crate) async fn remove(&self, name: &str) {
+        self.registry.apply(vec![Change::Delete { name: name.into() }]).await.unwrap();
+    }
+
+    /// The names of the servers that the engine has.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        self.gateway.catalogue().borrow().servers.iter().map(|server| server.name.to_string()).collect()
+    }
+
+    /// Clients of both eras, all settled.
+    pub(crate) async fn followers(&self) -> Vec<Follower> {
+        vec![
+            Follower::begin(self.client().connect().await).await,
+            Follower::begin(self.client().revision(tidings_testkit::V2025_06_18).connect().await).await,
+            Follower::begin(self.client().modern().connect().await).await,
+        ]
+    }
+}
+
+/// A house that is closed.
+pub(crate) struct Closed {
+    directory: Arc<TempDir>,
+    rules: Rules,
+}
+
+impl Closed {
+    pub(crate) async fn open(self) -> House {
+        House::start(self.directory, self.rules).await
+    }
+
+    pub(crate) fn rewrite(&self, servers: &str) {
+        self.directory.write("tidings.toml", servers);
+    }
+}
+
+fn settings(rules: &Rules) -> Settings {
+    Settings {
+        start_wait: Duration::from_secs(20),
+        start_timeout: rules.start_timeout,
+        timeout: Duration::from_secs(60),
+        max_timeout: Duration::from_secs(60),
+        page_size: 1_000,
+        view: View::Strict,
+        names: rules.names,
+        list_quiet: Duration::from_millis(20),
+        list_max_wait: Duration::from_millis(200),
+        resource_pace: Pace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
+        poll_interval: Duration::ZERO,
+        announce_initially: true,
+        silent: Vec::new(),
+        limits: Default::default(),
+        version: "0",
+    }
+}
+
+/// The keys of `[servers.X]` for a scripted server.
+pub(crate) fn keys(server: &Server) -> Value {
+    if server.is_http() {
+        return json!({ "url": server.url() });
+    }
+    let (command, args) = server.command();
+    json!({ "command": command, "args": args })
+}
+
+pub(crate) fn put(name: &str, server: Value) -> Change {
+    Change::Put { name: name.into(), server }
+}
+
+/// A script for `sh`.
+pub(crate) fn shell(script: &str) -> Value {
+    json!({ "command": "sh", "args": ["-c", script] })
+}
+
+/// A server with one of each kind.
+pub(crate) fn full(name: &str) -> ServerBuilder {
+    Server::builder(name)
+        .echo("echo")
+        .prompt("p", |call| async move { call.ok_message("hi") })
+        .resource("file:///r", "r")
+}
+
+fn method(kind: &str) -> String {
+    format!("notifications/{kind}/list_changed")
+}
+
+/// A client that follows all lists, and what it should have been told so far.
+pub(crate) struct Follower {
+    pub(crate) client: Client,
+    told: BTreeMap<&'static str, usize>,
+    _stream: Pending,
+}
+
+impl Follower {
+    pub(crate) async fn begin(client: Client) -> Self {
+        let legacy = !is_modern(&client.revision());
+        let mut follower = Self::begin_quietly(client).await;
+        if legacy {
+            follower.expect(&KINDS).await;
+        }
+        follower
+    }
+
+    /// Follows, whatever comes.
+    pub(crate) async fn begin_quietly(client: Client) -> Self {
+        if is_modern(&client.revision()) {
+            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
+            listen.next_method("notifications/subscriptions/acknowledged").await;
+            return Self { client, told: BTreeMap::new(), _stream: listen };
+        }
+        let stream = client.open_get().await;
+        Self { client, told: BTreeMap::new(), _stream: stream }
+    }
+
+    /// Waits for one more notice of each of these, and fails if there was any other.
+    pub(crate) async fn expect(&mut self, kinds: &[&'static str]) {
+        for kind in kinds {
+            *self.told.entry(kind).or_default() += 1;
+        }
+        for kind in kinds {
+            self.client.wait_for_method(&method(kind), self.told[kind]).await;
+        }
+        let count = |kind: &'static str| (kind, self.client.count(&method(kind)));
+        let told: BTreeMap<_, _> = KINDS.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
+        assert_eq!(told, self.told, "{} {:?}", self.client.revision(), self.client.received());
+    }
+}
+
+pub(crate) async fn all_expect(followers: &mut [Follower], kinds: &[&'static str]) {
+    for follower in followers {
+        follower.expect(kinds).await;
+    }
+}

@@ -1,0 +1,166 @@
+//! Servers that were added while the gateway ran, and which servers were switched on or off by hand.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
+use serde_json::Value;
+
+use crate::store::Store;
+
+/// Name to the keys of `[servers.X]`, as they were given: references to variables and files are not expanded.
+const SERVERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("servers");
+/// Name to whether it is on, where that was decided by hand.
+const SWITCHES: TableDefinition<'_, &str, bool> = TableDefinition::new("servers_switched");
+
+/// Everything that is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeptServers {
+    /// The servers, by name.
+    pub servers: BTreeMap<String, Value>,
+    /// Servers that were switched on or off, wherever they come from.
+    pub switched: BTreeMap<String, bool>,
+}
+
+/// One step. Several are kept together or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeepStep {
+    /// A server is to be kept.
+    Put(String, Value),
+    /// A server goes.
+    Remove(String),
+    /// A server was switched; `None`: as it is configured.
+    Switch(String, Option<bool>),
+}
+
+/// Why something was not kept or can not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store can not be used: {0}")]
+pub struct KeepError(pub String);
+
+/// The table. Clones are handles to the same one. All of it blocks.
+#[derive(Clone, Debug)]
+pub struct ServerTable(Shelf);
+
+#[derive(Clone, Debug)]
+enum Shelf {
+    File(Arc<Database>),
+    Memory(Arc<Mutex<KeptServers>>),
+}
+
+impl ServerTable {
+    /// The table of a store.
+    pub fn new(store: &Store) -> Self {
+        Self(match store.database() {
+            Some(database) => Shelf::File(Arc::clone(database)),
+            None => Shelf::Memory(Arc::default()),
+        })
+    }
+
+    /// A table that does not outlive the process and begins with this.
+    pub fn in_memory(kept: KeptServers) -> Self {
+        Self(Shelf::Memory(Arc::new(Mutex::new(kept))))
+    }
+
+    /// Whether what is written outlives the process.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.0, Shelf::File(_))
+    }
+
+    /// Everything. A row that can not be read is reported and left out.
+    pub fn read(&self) -> Result<KeptServers, KeepError> {
+        match &self.0 {
+            Shelf::Memory(kept) => Ok(kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            Shelf::File(database) => read(database).map_err(|error| KeepError(error.to_string())),
+        }
+    }
+
+    /// Takes steps, all or none. They are on disk when this returns.
+    pub fn keep(&self, steps: &[KeepStep]) -> Result<(), KeepError> {
+        match &self.0 {
+            Shelf::Memory(kept) => {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                steps.iter().for_each(|step| kept.take(step));
+                Ok(())
+            }
+            Shelf::File(database) => keep(database, steps).map_err(|error| KeepError(error.to_string())),
+        }
+    }
+}
+
+impl KeptServers {
+    /// Takes one step.
+    pub fn take(&mut self, step: &KeepStep) {
+        match step {
+            KeepStep::Put(name, server) => {
+                self.servers.insert(name.clone(), server.clone());
+            }
+            KeepStep::Remove(name) => {
+                self.servers.remove(name);
+            }
+            KeepStep::Switch(name, Some(on)) => {
+                self.switched.insert(name.clone(), *on);
+            }
+            KeepStep::Switch(name, None) => {
+                self.switched.remove(name);
+            }
+        }
+    }
+}
+
+fn read(database: &Database) -> Result<KeptServers, redb::Error> {
+    let mut kept = KeptServers::default();
+    let read = database.begin_read()?;
+    match read.open_table(SERVERS) {
+        Ok(table) => {
+            for row in table.iter()? {
+                let (name, json) = row?;
+                match serde_json::from_slice(json.value()) {
+                    Ok(server) => {
+                        kept.servers.insert(name.value().to_owned(), server);
+                    }
+                    Err(error) => tracing::error!(server = name.value(), %error, "a kept server can not be read"),
+                }
+            }
+        }
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match read.open_table(SWITCHES) {
+        Ok(table) => {
+            for row in table.iter()? {
+                let (name, on) = row?;
+                kept.switched.insert(name.value().to_owned(), on.value());
+            }
+        }
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(kept)
+}
+
+fn keep(database: &Database, steps: &[KeepStep]) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    {
+        let mut servers = write.open_table(SERVERS)?;
+        let mut switches = write.open_table(SWITCHES)?;
+        for step in steps {
+            match step {
+                KeepStep::Put(name, server) => {
+                    servers.insert(name.as_str(), server.to_string().as_bytes())?;
+                }
+                KeepStep::Remove(name) => {
+                    servers.remove(name.as_str())?;
+                }
+                KeepStep::Switch(name, Some(on)) => {
+                    switches.insert(name.as_str(), *on)?;
+                }
+                KeepStep::Switch(name, None) => {
+                    switches.remove(name.as_str())?;
+                }
+            }
+        }
+    }
+    write.commit()?;
+    Ok(())
+}

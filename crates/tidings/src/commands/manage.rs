@@ -1,0 +1,235 @@
+//! Commands that change the set of servers: `add`, `remove`, `enable`, `disable`, `restart`.
+//!
+//! A running gateway does it, and keeps it; a server that stands in its configuration file is changed there. Without a
+//! running gateway the configuration file is changed.
+
+use std::path::{Path, PathBuf};
+
+use http::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+use tidings_config::{Edit, Surroundings};
+
+use crate::backend::{Said, api, ask, encode};
+use crate::cli::{AddServer, Cli};
+use crate::data::{DataDir, Running};
+use crate::failure::Failure;
+use crate::settings;
+
+pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
+    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+    let server = described(wish, &cwd)?;
+    let name = &wish.name;
+    let Some(running) = running(cli)? else {
+        let file = change_file(cli, None, name, &Edit::Add(&server))?;
+        println!("Added {name} to {}. No gateway is running: tidings serve", file.display());
+        return Ok(());
+    };
+    let known = api(&running, "servers").await?;
+    let taken = known["servers"].as_array().into_iter().flatten().any(|server| server["name"] == *name);
+    if taken {
+        return Err(Failure::Failed(format!(
+            "there is a server \"{name}\" already; remove it first: tidings remove {name}"
+        )));
+    }
+    match ask(&running, Method::PUT, &path(name, ""), Some(&server)).await? {
+        Said::Done(server) => {
+            println!(
+                "Added {name}: {} tools, {} resources, {} prompts.",
+                server["tools"], server["resources"], server["prompts"]
+            );
+            Ok(())
+        }
+        Said::Refused { detail, .. } => Err(Failure::Failed(detail)),
+    }
+}
+
+pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), Failure> {
+    let Some(running) = running(cli)? else {
+        let file = change_file(cli, None, name, &Edit::Remove)?;
+        println!("Removed {name} from {}.", file.display());
+        return Ok(());
+    };
+    match ask(&running, Method::DELETE, &path(name, ""), None).await? {
+        Said::Done(_) => println!("Removed {name}."),
+        // It stands in the file, so that is where it goes from.
+        Said::Refused { status: StatusCode::CONFLICT, .. } => {
+            let file = config_of(&running).await?;
+            let file = change_file(cli, file, name, &Edit::Remove)?;
+            reload(&running).await?;
+            println!("Removed {name} from {}.", file.display());
+        }
+        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+    }
+    Ok(())
+}
+
+pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<(), Failure> {
+    let (verb, done) = if enabled { ("enable", "on") } else { ("disable", "off") };
+    let Some(running) = running(cli)? else {
+        let file = change_file(cli, None, name, &Edit::Enable(enabled))?;
+        println!("{name} is {done} in {}.", file.display());
+        return Ok(());
+    };
+    match ask(&running, Method::POST, &path(name, verb), None).await? {
+        Said::Done(_) => println!("{name} is {done}."),
+        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+    }
+    Ok(())
+}
+
+pub(super) async fn restart(cli: &Cli, name: &str) -> Result<(), Failure> {
+    let running = DataDir::find(cli.data.as_deref())?.running_now()?;
+    match ask(&running, Method::POST, &path(name, "restart"), None).await? {
+        Said::Done(server) => println!("{name} runs again: {} tools.", server["tools"]),
+        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+    }
+    Ok(())
+}
+
+/// `--config` always means that file.
+fn running(cli: &Cli) -> Result<Option<Running>, Failure> {
+    if cli.config.is_some() {
+        return Ok(None);
+    }
+    Ok(DataDir::find(cli.data.as_deref())?.running())
+}
+
+fn path(name: &str, verb: &str) -> String {
+    let name = encode(name);
+    if verb.is_empty() { format!("servers/{name}") } else { format!("servers/{name}/{verb}") }
+}
+
+/// The configuration file of a running gateway.
+async fn config_of(running: &Running) -> Result<Option<PathBuf>, Failure> {
+    Ok(api(running, "status").await?["config"].as_str().map(PathBuf::from))
+}
+
+/// The gateway sees a changed file by itself; this waits until it has.
+async fn reload(running: &Running) -> Result<(), Failure> {
+    match ask(running, Method::POST, "reload", None).await? {
+        Said::Done(_) => Ok(()),
+        Said::Refused { detail, .. } => Err(Failure::Failed(detail)),
+    }
+}
+
+/// The keys of `[servers.X]`. What is relative on the command line is relative to where it was typed.
+fn described(wish: &AddServer, cwd: &Path) -> Result<Value, Failure> {
+    let mut keys = Map::new();
+    let pairs = |pairs: &[(String, String)]| -> Map<String, Value> {
+        pairs.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
+    };
+    if let Some((command, args)) = wish.command.split_first() {
+        let has_path = command.contains('/');
+        let place = if has_path { cwd.join(command).display().to_string() } else { command.clone() };
+        keys.insert("command".into(), place.into());
+        if !args.is_empty() {
+            keys.insert("args".into(), args.into());
+        }
+        // A path among the arguments means the same wherever the gateway runs.
+        if args.iter().any(|arg| is_relative_path(arg, cwd)) {
+            keys.insert("cwd".into(), cwd.display().to_string().into());
+        }
+    }
+    if let Some(url) = &wish.url {
+        keys.insert("url".into(), url.as_str().into());
+    }
+    if let Some(image) = &wish.container {
+        keys.insert("container".into(), image.as_str().into());
+    }
+    if let Some(dir) = &wish.project {
+        keys.insert("project".into(), cwd.join(dir).display().to_string().into());
+    }
+    if !wish.env.is_empty() {
+        keys.insert("env".into(), pairs(&wish.env).into());
+    }
+    if !wish.header.is_empty() {
+        keys.insert("headers".into(), pairs(&wish.header).into());
+    }
+    let server = json!(keys);
+    let env = |name: &str| std::env::var(name).ok();
+    // References are resolved where the server runs; here they may have no value.
+    let surroundings = Surroundings { env: &|name| env(name).or(Some(String::new())), read: &|_| Ok(String::new()) };
+    tidings_config::server_from_json(&wish.name, &server, cwd, &surroundings).map_err(Failure::Config)?;
+    Ok(server)
+}
+
+fn is_relative_path(arg: &str, cwd: &Path) -> bool {
+    let looks_like_one = arg == "." || arg == ".." || arg.starts_with("./") || arg.starts_with("../");
+    looks_like_one || (!arg.starts_with(['-', '/', '@']) && arg.contains('/') && cwd.join(arg).exists())
+}
+
+/// Changes one server in a configuration file: the named one, else the one that a gateway would read, else a new one of
+/// the user's. Tells which it was.
+fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &Edit<'_>) -> Result<PathBuf, Failure> {
+    let file = match file {
+        Some(file) => file,
+        None => settings::file_to_change(cli.config.as_deref())?,
+    };
+    let place = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", file.display()));
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(place(&error)),
+    };
+    let env = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    let edited = tidings_config::edit(&text, &file, name, edit, &surroundings).map_err(|error| place(&error))?;
+    write_whole(&file, &edited).map_err(|error| place(&error))?;
+    Ok(file)
+}
+
+/// Renamed into place, so that nobody reads half of it; a link is followed, not replaced.
+fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut partial = file.clone().into_os_string();
+    partial.push(format!(".{}", std::process::id()));
+    std::fs::write(&partial, text)?;
+    if let Ok(known) = std::fs::metadata(&file) {
+        std::fs::set_permissions(&partial, known.permissions())?;
+    }
+    std::fs::rename(&partial, &file)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn keys(words: &[&str]) -> Value {
+        let cli = Cli::try_parse_from([&["tidings", "add"], words].concat()).expect("understood");
+        let Some(crate::cli::Command::Add(wish)) = &cli.command else { panic!("another command") };
+        described(wish, Path::new("/here")).expect("a server")
+    }
+
+    // S4.3
+    #[test]
+    fn what_is_typed_becomes_the_keys_of_a_server() {
+        let cases: [(&[&str], Value); 5] = [
+            (&["m", "--", "npx", "-y", "@scope/pkg"], json!({"command": "npx", "args": ["-y", "@scope/pkg"]})),
+            (&["m", "--", "./run.sh"], json!({"command": "/here/./run.sh"})),
+            (
+                &["m", "--env", "A=b=c", "--", "files", "."],
+                json!({"command": "files", "args": ["."], "cwd": "/here", "env": {"A": "b=c"}}),
+            ),
+            (
+                &["m", "--url", "https://x.example/mcp", "--header", "Authorization=Bearer ${env:T}"],
+                json!({"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${env:T}"}}),
+            ),
+            (&["m", "--project", "p"], json!({"project": "/here/p"})),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(keys(words), expected);
+        }
+    }
+
+    #[test]
+    fn one_kind_of_server_has_to_be_named_and_only_one() {
+        for words in [&["m"][..], &["m", "--url", "https://x.example", "--container", "y"], &["--url", "https://x"]] {
+            assert!(Cli::try_parse_from([&["tidings", "add"], words].concat()).is_err(), "{words:?}");
+        }
+    }
+}

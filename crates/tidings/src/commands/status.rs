@@ -1,0 +1,62 @@
+//! `tidings status`: the running gateway as a whole.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use super::show::{BOLD, styled};
+use crate::backend::api;
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+    let running = DataDir::find(cli.data.as_deref())?.running_now()?;
+    let status = api(&running, "status").await?;
+    if as_json {
+        println!("{status:#}");
+        return Ok(());
+    }
+    let text = |key: &str| status[key].as_str();
+    let version = text("version").unwrap_or_default();
+    println!("{}", styled(BOLD, &format!("Tidings {version} at {}/mcp", running.url)));
+    println!("  running for    {} (process {})", ago(&status["started"]), status["pid"]);
+    let servers = &status["servers"];
+    let failing = servers["failing"].as_u64().unwrap_or(0);
+    let remedy = if failing > 0 { ": tidings servers" } else { "" };
+    println!("  servers        {} ready, {failing} failing{remedy}", servers["ready"]);
+    println!("  connected      {}", status["sessions"]);
+    println!("  in flight      {}", status["requests_in_flight"]);
+    println!("  configuration  {}", text("config").unwrap_or("none"));
+    if let Some(error) = text("config_error") {
+        println!("\nThe configuration file has errors, so the one before is in use:\n{error}");
+    }
+    Ok(())
+}
+
+/// How long ago a time in seconds since 1970 was, in the unit that fits.
+pub(super) fn ago(since: &Value) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let seconds = now.saturating_sub(since.as_u64().unwrap_or(now));
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_time_are_told_in_the_unit_that_fits() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+        let told = |before: u64| ago(&Value::from(now - before));
+        assert_eq!(told(600), "10 min");
+        assert_eq!(told(7_300), "2 h");
+        assert_eq!(told(400_000), "4 days");
+        assert!(told(5).ends_with(" s"));
+    }
+}
