@@ -112,9 +112,7 @@ fn greet(url: &str, demo: Option<&Demo>) {
         eprintln!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md");
         eprintln!("Add your own:");
         eprintln!("  scripts         tidings scaffold tool hello --project {project}");
-        eprintln!(
-            "  servers         write tidings.toml with [servers.NAME] command = \"…\" or url = \"…\", and start again"
-        );
+        eprintln!("  servers         tidings add NAME -- COMMAND, or tidings add NAME --url URL");
     }
     eprintln!();
 }
