@@ -23,7 +23,7 @@ use tidings_wire::{Frame, RawId, request};
 use crate::cli::Cli;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
-use crate::{demo, settings, wiring};
+use crate::{settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
@@ -49,9 +49,7 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let mut ground = loaded.into_ground(kept(cli), |_| Vec::new());
-        demo::add_where_nothing_is(&mut ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
-        let prepared = wiring::prepare(cli, ground)?;
+        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()))?;
         let (index, registry) = (prepared.index(), prepared.registry());
         Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
     }

@@ -4,11 +4,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tidings_config::{Config, ServerConfig, Transport, WatchConfig, WatchSource};
+use tidings_config::{WatchConfig, WatchSource};
 
+use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::wiring::Ground;
 
 /// Every file, by its path inside the demo's folder.
 const FILES: &[(&str, &str)] = &[
@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Where the demo is.
+#[derive(Clone)]
 pub(crate) struct Demo {
     /// The folder of scripts.
     pub(crate) project: PathBuf,
@@ -32,38 +33,35 @@ pub(crate) struct Demo {
     pub(crate) notes: PathBuf,
 }
 
-/// Adds the demo where there is nothing to show. Without a data directory there is none.
-pub(crate) fn add_where_nothing_is(ground: &mut Ground, data: Option<&DataDir>) -> Result<Option<Demo>, Failure> {
-    let Some(data) = data.filter(|_| ground.is_empty()) else { return Ok(None) };
-    let folder = data.path().join("demo");
-    let demo = Demo { project: folder.join("project"), notes: folder.join("notes") };
-    if !folder.exists() {
-        make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
-    }
-    let (project, notes) = (demo.project.clone(), demo.notes.clone());
-    // A file that is filled while the gateway runs takes the demo's place.
-    ground.amend(move |config| {
-        if config.servers.is_empty() && config.watches.is_empty() {
-            add(config, &project, &notes);
+impl Demo {
+    /// The one in the data directory, made if need be. Without a data directory there is none.
+    pub(crate) fn in_data_directory(cli: &Cli) -> Result<Option<Self>, Failure> {
+        let Ok(data) = DataDir::find(cli.data.as_deref()) else { return Ok(None) };
+        let folder = data.path().join("demo");
+        if !folder.exists() {
+            make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
         }
-    });
-    Ok(Some(demo))
-}
+        Ok(Some(Self { project: folder.join("project"), notes: folder.join("notes") }))
+    }
 
-fn add(config: &mut Config, project: &Path, notes: &Path) {
-    // Its tools are ours, or the user's own by now.
-    let allowed = vec![("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())];
-    config.servers.push(ServerConfig::new("demo", Transport::Project { dir: project.to_owned(), env: allowed }));
-    config.watches.push(WatchConfig {
-        id: "notes".into(),
-        source: WatchSource::File { path: notes.to_owned() },
-        uri: None,
-        name: None,
-        description: Some("Notes to play with.".into()),
-        mime_type: None,
-        quiet: None,
-        max_wait: None,
-    });
+    /// Its tools are ours, or the user's own by now: they may run.
+    pub(crate) fn environment(&self) -> [(String, String); 1] {
+        [("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())]
+    }
+
+    /// The notes, as something to watch.
+    pub(crate) fn watch(&self) -> WatchConfig {
+        WatchConfig {
+            id: "notes".into(),
+            source: WatchSource::File { path: self.notes.clone() },
+            uri: None,
+            name: None,
+            description: Some("Notes to play with.".into()),
+            mime_type: None,
+            quiet: None,
+            max_wait: None,
+        }
+    }
 }
 
 /// All or nothing: made beside its place and put there at once.

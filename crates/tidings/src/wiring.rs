@@ -20,6 +20,7 @@ use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::cli::Cli;
+use crate::demo::Demo;
 use crate::failure::Failure;
 use projects::Projects;
 pub(crate) use projects::{kit, open as open_project};
@@ -51,12 +52,6 @@ impl Ground {
             (path, again)
         });
     }
-
-    /// Whether there is nothing to show.
-    pub(crate) fn is_empty(&self) -> bool {
-        let nothing = self.config.servers.is_empty() && self.config.watches.is_empty();
-        nothing && self.table.read().is_ok_and(|kept| kept.servers.is_empty())
-    }
 }
 
 /// Everything that can fail is done: only the servers are left to start.
@@ -67,6 +62,8 @@ pub(crate) struct Prepared {
     watches: watches::Watches,
     registry: Registry,
     bound_pages: Option<usize>,
+    /// What is shown where there is nothing else.
+    demo: Option<(Demo, ServerPlan)>,
 }
 
 /// Gets ready to start.
@@ -77,15 +74,26 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground) -> Result<Prepared, Failure> {
     let connector = Connector::new(Arc::clone(&launcher)).map_err(Failure::failed)?;
     projects::homes(&config)?;
     let projects = Projects::new(cli, launcher);
-    let watches = watches::prepare(&config)?;
+    let mut watches = watches::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
     };
-    let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone(), projects });
+    let expose = config.gateway.expose;
+    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects });
     let (file, load) = file.unzip();
-    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner, table });
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, bound_pages: None })
+    let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
+    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner: plans, table });
+    let mut demo = None;
+    let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
+    if let Some(made) = nothing.then(|| Demo::in_data_directory(cli)).transpose()?.flatten() {
+        let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
+        let mut shown = config.clone();
+        shown.watches.push(made.watch());
+        watches = watches::prepare(&shown)?;
+        demo = Some((made, built_in("demo", Source::Local(server), expose)));
+    }
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -104,16 +112,22 @@ impl Prepared {
         self.registry.clone()
     }
 
+    /// The demo, where there is nothing else to show.
+    pub(crate) fn demo(&self) -> Option<Demo> {
+        self.demo.as_ref().map(|(demo, _)| demo.clone())
+    }
+
     /// Cursors belong to one state of their list, and clients may ask for longer pages.
     pub(crate) fn bind_pages(&mut self) {
         self.bound_pages = Some(LONGEST_PAGE);
     }
 
-    /// Starts the engine. `only_client`: the capabilities and era of the one client there will be. `journal` is told of
-    /// every change.
+    /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
+    /// the one client there will be. `journal` is told of every change.
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
+        plans.extend(self.demo.map(|(_, plan)| plan));
         if let Some(server) = self.watches.server {
             plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
         }

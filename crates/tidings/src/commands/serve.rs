@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::demo::{self, Demo};
+use crate::demo::Demo;
 use crate::failure::Failure;
 use crate::{feed, reload, settings, wiring};
 
@@ -37,10 +37,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
-    let mut ground = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
-    let demo = demo::add_where_nothing_is(&mut ground, Some(&data))?;
-    let prepared = wiring::prepare(cli, ground)?;
-    let (index, registry) = (prepared.index(), prepared.registry());
+    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()))?;
+    let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
@@ -114,9 +112,7 @@ fn greet(url: &str, demo: Option<&Demo>) {
         eprintln!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md");
         eprintln!("Add your own:");
         eprintln!("  scripts         tidings scaffold tool hello --project {project}");
-        eprintln!(
-            "  servers         write tidings.toml with [servers.NAME] command = \"…\" or url = \"…\", and start again"
-        );
+        eprintln!("  servers         tidings add NAME -- COMMAND, or tidings add NAME --url URL");
     }
     eprintln!();
 }

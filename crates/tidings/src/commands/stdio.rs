@@ -14,7 +14,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::wiring::{Ground, Prepared};
-use crate::{demo, feed, reload, settings, wiring};
+use crate::{feed, reload, settings, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -27,7 +27,6 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure
     if let Some(dir) = project {
         add(&mut ground, &project::server(dir, Vec::new()))?;
     }
-    demo::add_where_nothing_is(&mut ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     serve(wiring::prepare(cli, ground)?, store).await
 }
 
