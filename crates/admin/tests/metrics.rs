@@ -24,6 +24,7 @@ fn gateway() -> Gateway {
         timeout: Duration::from_secs(1),
         max_timeout: Duration::from_secs(1),
         page_size: 10,
+        bound_pages: None,
         view: View::default(),
         names: Names::Auto,
         list_quiet: Duration::ZERO,

@@ -8,6 +8,7 @@ mod listen;
 mod listeners;
 mod memory;
 mod registry;
+mod scripts;
 mod search;
 mod signals;
 mod startup;
@@ -28,8 +29,8 @@ const BUSY: f64 = 0.1;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
-    /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=17))]
+    /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches, 20 script projects.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
     #[arg(long, default_value_t = 4.0)]
@@ -40,6 +41,9 @@ pub(crate) struct Options {
     /// The gateway to measure [default: `tidings` beside this program].
     #[arg(long)]
     gateway: Option<PathBuf>,
+    /// A folder or a git directory of mcp-bash, to be compared with.
+    #[arg(long, value_name = "DIR")]
+    mcp_bash: Option<PathBuf>,
     /// Where to write the numbers.
     #[arg(long, default_value = "target/bench.json")]
     json: PathBuf,
@@ -93,7 +97,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool, BenchError> {
         eprintln!("warning: others use {:.0} % of the CPU; the numbers will say little", machine.busy_before * 100.0);
     }
     let rows = tokio::select! {
-        rows = cases(&bench, options.only) => rows?,
+        rows = cases(&bench, options) => rows?,
         // Dropping the cases ends every process they started.
         _ = tokio::signal::ctrl_c() => return Err(BenchError::Interrupted),
     };
@@ -108,8 +112,8 @@ pub(crate) async fn run(options: &Options) -> Result<bool, BenchError> {
     Ok(rows.iter().all(|row| row.ok))
 }
 
-async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> {
-    let wanted = |case| only.is_none_or(|only| only == case);
+async fn cases(bench: &Bench, options: &Options) -> Result<Vec<Row>, BenchError> {
+    let wanted = |case| options.only.is_none_or(|only| only == case);
     let mut rows = Vec::new();
     if wanted(1) || wanted(2) {
         rows.extend(throughput::calls(bench, wanted(1), wanted(2)).await?);
@@ -137,6 +141,9 @@ async fn cases(bench: &Bench, only: Option<u8>) -> Result<Vec<Row>, BenchError> 
     }
     if wanted(10) {
         rows.push(listeners::row(bench).await);
+    }
+    if wanted(20) {
+        rows.extend(scripts::rows(bench, options.mcp_bash.as_deref()).await?);
     }
     if wanted(11) || wanted(12) {
         rows.extend(registry::add_and_remove(bench, wanted(11), wanted(12)).await);

@@ -190,9 +190,6 @@ impl fmt::Display for Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Part {
-    /// A server made of scripts.
-    #[error("this build does not run script projects yet; remove the server or set `enabled = false`")]
-    Project,
     /// A server whose tools wait for approval.
     #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
     ManualApproval,

@@ -57,11 +57,7 @@ impl Config {
         };
         for server in self.enabled_servers() {
             for part in server.unsupported() {
-                let key = match part {
-                    Part::Project => "project",
-                    _ => "approve",
-                };
-                add(format!("{}.{key}", key_path("servers", &server.name)), part);
+                add(format!("{}.approve", key_path("servers", &server.name)), part);
             }
         }
         if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {

@@ -203,7 +203,7 @@ struct Server {
     command: Option<String>,
     /// Arguments of the command or container.
     args: Option<Vec<String>>,
-    /// Environment variables of the command or container.
+    /// Environment variables of the command, container or project.
     env: Option<BTreeMap<String, String>>,
     /// The folder to start the command in.
     cwd: Option<String>,

@@ -28,10 +28,15 @@ impl Gateway {
         principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, Answer), Refusal> {
-        let wanted = frame
-            .param_str(&["protocolVersion"])
-            .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?;
-        let revision = Revision::negotiate(&wanted);
+        let revision = match frame.param(&["protocolVersion"]) {
+            // Scripts that speak to a server by hand leave it out.
+            None => Revision::LATEST_LEGACY,
+            Some(_) => Revision::negotiate(
+                &frame
+                    .param_str(&["protocolVersion"])
+                    .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?,
+            ),
+        };
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
         let session = Arc::new(Session {
             key: self.0.new_client(),
@@ -168,7 +173,8 @@ impl Inner {
         };
         let snapshot = self.snapshot_of(caller.eyes()).await;
         let listing = snapshot.listing(kind, revision);
-        let page = listing.page(after.as_ref(), self.settings.page_size);
+        let after = self.place(after, listing)?;
+        let page = listing.page(after.as_ref(), self.page_size(frame));
         let mut out = BytesMut::with_capacity(128);
         out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.put_slice(id.as_str().as_bytes());
@@ -179,7 +185,12 @@ impl Inner {
         out.put_u8(b']');
         if let Some(next) = &page.next {
             out.put_slice(br#","nextCursor":"#);
-            out.put_slice(encode_string(&self.sealer.seal_cursor(kind, revision, next)).as_bytes());
+            out.put_slice(
+                encode_string(&self.sealer.seal_cursor(kind, revision, &self.bound(next, listing))).as_bytes(),
+            );
+        }
+        if let Some(total) = self.total(listing) {
+            out.put_slice(total.as_bytes());
         }
         if revision.era() == Era::Modern {
             // What some may see and others not is kept for nobody else.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub max_timeout: Duration,
     /// Items per page of a list.
     pub page_size: usize,
+    /// Where a cursor belongs to one state of its list: how many items a client may ask for at once.
+    pub bound_pages: Option<usize>,
     /// What older clients are shown.
     pub view: View,
     /// How names are made.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use tidings_hub::ServerId;
 use tidings_hub::calls::CallId;
 use tidings_hub::catalogue::{Route, Snapshot};
+use tidings_proto::{Revision, capabilities};
 use tokio::sync::watch;
 
 use crate::gateway::Inner;
@@ -28,6 +29,19 @@ pub struct CallerView {
     pub whole: Arc<Snapshot>,
     /// Whether the whole is that of all who have no connections of their own.
     pub shared: bool,
+}
+
+/// A client, as far as one of its calls tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallingClient {
+    /// Tells it from others.
+    pub key: u64,
+    /// Whether it can be asked to fill in a form.
+    pub fills_in_forms: bool,
+    /// Whether it can be asked to visit a URL.
+    pub visits_urls: bool,
+    /// Whether it can be asked for its roots.
+    pub tells_roots: bool,
 }
 
 impl Surroundings {
@@ -64,6 +78,25 @@ impl Surroundings {
     pub fn is_admin(&self, call: u64) -> bool {
         let gateway = self.gateway.upgrade();
         gateway.and_then(|gateway| gateway.core.caller(CallId(call))).is_some_and(|(who, _)| who.is_admin())
+    }
+
+    /// Who makes a call, and what it can be asked while the call runs. `None` when the call is over.
+    pub fn client(&self, call: u64) -> Option<CallingClient> {
+        let gateway = self.gateway.upgrade()?;
+        let key = gateway.core.lock().calls.get(CallId(call)).map(|call| call.client)?;
+        let session = gateway.sessions().get(&key).cloned();
+        // Only sessions can be asked.
+        let can = |method: &str, by_url: bool, since: Revision| {
+            session.as_ref().is_some_and(|session| {
+                session.revision >= since && capabilities::client_can(&session.capabilities, method, by_url)
+            })
+        };
+        Some(CallingClient {
+            key: key.0,
+            fills_in_forms: can("elicitation/create", false, Revision::V2025_06_18),
+            visits_urls: can("elicitation/create", true, Revision::V2025_11_25),
+            tells_roots: can("roots/list", false, Revision::V2024_11_05),
+        })
     }
 
     /// Where a tool leads for whoever makes this call, in any spelling that the router understands.

@@ -54,7 +54,7 @@ impl Backend {
     pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, Failure> {
         let loaded = settings::load_to_run(cli.config.as_deref())?;
         let data = DataDir::find(cli.data.as_deref()).ok();
-        let prepared = wiring::prepare(loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
+        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
         let (index, registry) = (prepared.index(), prepared.registry());
         Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
     }

@@ -34,7 +34,48 @@ pub(crate) enum Command {
     },
     /// Serve one client on standard input and output.
     #[command(after_help = "Example:\n  claude mcp add tidings -- tidings stdio --config ~/tidings.toml")]
-    Stdio,
+    Stdio {
+        /// A folder of scripts to serve, too: tools/, resources/, prompts/, server.d/.
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
+    /// Serve a folder of scripts, and nothing else, to one client on standard input and output.
+    ///
+    /// The folder holds tools/, resources/, prompts/, completions/, providers/ and server.d/, as those of mcp-bash do. Nothing
+    /// may run unless it is allowed: by --allow, or by MCPBASH_TOOL_ALLOWLIST in the environment.
+    #[command(
+        after_help = "Examples:\n  tidings project ./my-scripts --allow '*'\n  MCPBASH_TOOL_ALLOWLIST='hello add' tidings project ./my-scripts"
+    )]
+    Project {
+        /// The folder [default: $MCPBASH_PROJECT_ROOT].
+        dir: Option<PathBuf>,
+        /// A tool that may run; repeat it, or say '*' for all.
+        #[arg(long, value_name = "TOOL")]
+        allow: Vec<String>,
+    },
+    /// Begin a tool, a prompt, a resource or a completion in a folder of scripts. Nothing is overwritten.
+    #[command(
+        after_help = "Examples:\n  tidings scaffold tool hello\n  tidings scaffold prompt review --project ./my-scripts"
+    )]
+    Scaffold {
+        /// What to begin.
+        #[arg(value_enum)]
+        kind: ScaffoldKind,
+        /// Its name: letters, digits, _ and -.
+        name: String,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
+    /// Say what is wrong with a folder of scripts, where, and what to do. Nothing of it is run.
+    #[command(after_help = "Example:\n  tidings validate ./my-scripts --json")]
+    Validate {
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        dir: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
     ///
     /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not
@@ -75,6 +116,32 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  tidings status --json")]
     Status {
         /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one tool of a folder of scripts, as a client would have it run.
+    #[command(
+        after_help = "Examples:\n  tidings run-tool hello --args '{\"name\": \"Ann\"}'\n  tidings run-tool hello --args @arguments.json --project ./my-scripts --json\n  tidings run-tool hello --dry-run --print-env"
+    )]
+    RunTool {
+        /// The tool's name.
+        name: String,
+        /// Its arguments: a JSON object, or @FILE.
+        #[arg(long, value_name = "JSON")]
+        args: Option<String>,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+        /// Say what would be run, and do not.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print the environment it would have, and do not run it.
+        #[arg(long)]
+        print_env: bool,
+        /// How many seconds it may run [default: as the tool or the project say, else 30].
+        #[arg(long, value_name = "S")]
+        timeout: Option<f64>,
+        /// Print the whole result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -133,7 +200,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Read a resource.
-    #[command(after_help = "Example:\n  tidings read demo://welcome")]
+    #[command(after_help = "Example:\n  tidings read watch://notes/todo.md")]
     Read {
         /// The resource's URI.
         uri: String,
@@ -186,6 +253,16 @@ pub(crate) enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Read JSON and apply a filter: jq for machines that have none.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  echo '{\"name\": \"Ada\"}' | tidings json -r '\"Hello, \\(.name)!\"'"
+    )]
+    Json {
+        /// Options and filter, as for jq; `tidings json --help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
     },
     /// Make a token for `[auth]`: print it once, with the line for the configuration, which holds only its hash.
     #[command(
@@ -254,4 +331,17 @@ fn pair(text: &str) -> Result<(String, String), String> {
         return Err("the name before `=` is empty".to_owned());
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// What can be begun.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum ScaffoldKind {
+    /// A program that clients call.
+    Tool,
+    /// A text with gaps that clients fill in.
+    Prompt,
+    /// Something to read.
+    Resource,
+    /// Suggestions for the arguments of a prompt or a resource.
+    Completion,
 }

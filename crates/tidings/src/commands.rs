@@ -6,6 +6,9 @@ mod doctor;
 mod manage;
 mod offers;
 mod overview;
+mod project;
+mod run_tool;
+mod scaffold;
 mod serve;
 mod sessions;
 mod show;
@@ -15,6 +18,7 @@ mod subscriptions;
 pub(crate) mod token;
 mod tools;
 mod unreadable;
+mod validate;
 mod watch;
 
 use tidings_proto::ListKind;
@@ -26,7 +30,22 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match &cli.command {
         None => overview::run(&cli).await,
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
-        Some(Command::Stdio) => stdio::run(&cli).await,
+        Some(Command::Stdio { project }) => stdio::run(&cli, project.as_deref()).await,
+        Some(Command::Project { dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
+        Some(Command::Scaffold { kind, name, project }) => scaffold::run(*kind, name, project.as_deref()),
+        Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
+        Some(Command::RunTool { name, args, project, dry_run, print_env, timeout, json }) => {
+            let wish = run_tool::Wish {
+                name,
+                arguments: args.as_deref(),
+                project: project.as_deref(),
+                dry_run: *dry_run,
+                print_env: *print_env,
+                timeout: *timeout,
+                json: *json,
+            };
+            run_tool::run(&cli, wish).await
+        }
         Some(Command::Add(wish)) => manage::add(&cli, wish).await,
         Some(Command::Remove { name }) => manage::remove(&cli, name).await,
         Some(Command::Enable { name }) => manage::set_enabled(&cli, name, true).await,
@@ -47,11 +66,26 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
                 .await
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        // Reached only when other options come first; see main.
+        Some(Command::Json { arguments }) => json(arguments),
         Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
         Some(Command::Doctor { json }) => doctor::run(&cli, *json).await,
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())
         }
+    }
+}
+
+fn json(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    let streams = tidings_json::Streams {
+        input: &mut std::io::stdin().lock(),
+        output: &mut output,
+        errors: &mut std::io::stderr(),
+    };
+    match tidings_json::run(arguments.iter().cloned(), streams) {
+        0 => Ok(()),
+        code => std::process::exit(code.into()),
     }
 }

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::{Cli, Command};
 
 pub(crate) fn start(cli: &Cli) {
-    let serving = matches!(cli.command, Some(Command::Serve { .. } | Command::Stdio));
+    let serving = matches!(cli.command, Some(Command::Serve { .. } | Command::Stdio { .. } | Command::Project { .. }));
     let level = match (serving, cli.verbose) {
         (true, 0) => "info",
         (false, 0) => "error",

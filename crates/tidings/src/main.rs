@@ -5,6 +5,7 @@ mod backend;
 mod cli;
 mod commands;
 mod data;
+mod demo;
 mod failure;
 mod feed;
 mod limits;
@@ -33,9 +34,11 @@ fn main() -> ExitCode {
             return ExitCode::from(127);
         }
         Some("__watchdog") => {
-            tidings_upstream::watchdog_helper();
+            tidings_upstream::watchdog_helper(args);
             return ExitCode::SUCCESS;
         }
+        // Scripts start it often: it needs no runtime, and its options are those of jq.
+        Some("json") => return tidings_json::main(args),
         _ => {}
     }
     let cli = Cli::parse();

@@ -1,27 +1,38 @@
 //! From the configuration's plan to the engine's.
 
 mod containers;
+mod projects;
 mod registry_tools;
 mod watches;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
+use tidings_config::{Config, Expose, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
 use tidings_entries::LocalCatalogue;
 use tidings_proto::{Era, Revision, View};
 use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
+use tidings_sources::SearchTools;
 use tidings_sources::watch::{Hooks, WatchServer};
-use tidings_sources::{Demo, SearchTools};
 use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
+use crate::cli::Cli;
 use crate::data::DataDir;
+use crate::demo::Demo;
 use crate::failure::Failure;
+use projects::Projects;
+pub(crate) use projects::{kit, open as open_project};
+
+/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
+const SCRIPTS: Duration = Duration::from_secs(60 * 60);
+/// The most that clients of a project may ask for at once.
+const LONGEST_PAGE: usize = 200;
 
 /// What a gateway is made from.
 pub(crate) struct Ground {
@@ -34,6 +45,21 @@ pub(crate) struct Ground {
     pub(crate) table: ServerTable,
 }
 
+impl Ground {
+    /// Changes the configuration, also whenever its file is read again.
+    pub(crate) fn amend(&mut self, change: impl Fn(&mut Config) + Send + Sync + 'static) {
+        change(&mut self.config);
+        self.file = self.file.take().map(|(path, load)| {
+            let again: Loader = Arc::new(move || {
+                let mut config = load()?;
+                change(&mut config);
+                Ok(config)
+            });
+            (path, again)
+        });
+    }
+}
+
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
     config: Config,
@@ -42,23 +68,40 @@ pub(crate) struct Prepared {
     watches: watches::Watches,
     registry: Registry,
     entries: Arc<LocalCatalogue>,
+    bound_pages: Option<usize>,
+    /// What is shown where there is nothing else.
+    demo: Option<(Demo, ServerPlan)>,
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
-pub(crate) fn prepare(ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
     let Ground { config, file, text, table } = ground;
     let helper = std::env::current_exe().ok();
-    let connector = containers::connector(Launcher::new(helper), data).map_err(Failure::failed)?;
-    let watches = watches::prepare(&config)?;
+    let launcher = Launcher::new(helper);
+    let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
+    projects::homes(&config)?;
+    let projects = Projects::new(cli, launcher);
+    let mut watches = watches::prepare(&config)?;
     let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
     };
-    let planner = Arc::new(Plans { expose: config.gateway.expose, hooks: watches.hooks.clone() });
+    let expose = config.gateway.expose;
+    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects });
     let (file, load) = file.unzip();
-    let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner, table });
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries })
+    let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
+    let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner: plans, table });
+    let mut demo = None;
+    let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
+    if let Some(made) = nothing.then(|| Demo::in_data_directory(cli)).transpose()?.flatten() {
+        let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
+        let mut shown = config.clone();
+        shown.watches.push(made.watch());
+        watches = watches::prepare(&shown)?;
+        demo = Some((made, built_in("demo", Source::Local(server), expose)));
+    }
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -77,9 +120,14 @@ impl Prepared {
         self.registry.clone()
     }
 
-    /// Whether there is nothing else to show than the demo.
-    pub(crate) fn shows_demo(&self) -> bool {
-        shows_demo(&self.config) && self.registry.state().servers.is_empty()
+    /// The demo, where there is nothing else to show.
+    pub(crate) fn demo(&self) -> Option<Demo> {
+        self.demo.as_ref().map(|(demo, _)| demo.clone())
+    }
+
+    /// Cursors belong to one state of their list, and clients may ask for longer pages.
+    pub(crate) fn bind_pages(&mut self) {
+        self.bound_pages = Some(LONGEST_PAGE);
     }
 
     /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
@@ -87,9 +135,7 @@ impl Prepared {
     pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
-        if self.shows_demo() {
-            plans.push(built_in("demo", Source::Local(Arc::new(Demo)), expose));
-        }
+        plans.extend(self.demo.map(|(_, plan)| plan));
         if let Some(server) = self.watches.server {
             plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
         }
@@ -101,7 +147,8 @@ impl Prepared {
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
-        let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);
+        let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
+        let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway
     }
@@ -111,11 +158,12 @@ impl Prepared {
 struct Plans {
     expose: Expose,
     hooks: Hooks,
+    projects: Projects,
 }
 
 impl Planner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
-        plan(server, origin, self.expose)
+        plan(server, origin, self.expose, &self.projects)
     }
 
     fn watches(&self, config: &Config) -> Result<Watches, String> {
@@ -139,9 +187,9 @@ pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
     registry_tools::prepare(config).map(drop)
 }
 
-/// Whether there is nothing else to show.
-pub(crate) fn shows_demo(config: &Config) -> bool {
-    config.servers.is_empty() && config.watches.is_empty()
+/// Whether all projects can be opened.
+pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
+    projects::homes(config).map(drop)
 }
 
 fn settings(config: &Config) -> Settings {
@@ -152,6 +200,7 @@ fn settings(config: &Config) -> Settings {
         timeout: gateway.timeout,
         max_timeout: gateway.max_timeout,
         page_size: gateway.page_size,
+        bound_pages: None,
         view: match gateway.view {
             tidings_config::View::Strict => View::Strict,
             tidings_config::View::Pass => View::Pass,
@@ -173,26 +222,24 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// What to run for a server, or why it can not be run.
-fn plan(server: &ServerConfig, origin: Origin, expose: Expose) -> Result<ServerPlan, String> {
+fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projects) -> Result<ServerPlan, String> {
     if let Some(part) = server.unsupported().first() {
         return Err(part.to_string());
     }
-    let transport = match &server.transport {
+    let remote = |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
+    let source = match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {
-            Link::Stdio(StdioSpec { program: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() })
+            let (program, args, env) = (command.clone(), args.clone(), env.clone());
+            remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
         }
-        Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
-        Transport::Container(container) => Link::Container(Box::new(containers::spec(container))),
-        Transport::Project { .. } => return Err(Part::Project.to_string()),
+        Transport::Http { url, headers } => remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })),
+        Transport::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
+        Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
     };
-    let era = match server.era {
-        tidings_config::EraChoice::Auto => EraChoice::Auto,
-        tidings_config::EraChoice::Modern => EraChoice::Modern,
-        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
-    };
+    let is_project = matches!(server.transport, Transport::Project { .. });
     let filter = server.tools.clone();
     Ok(ServerPlan {
-        source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era }),
+        source,
         origin,
         name: server.name.clone(),
         name_prefix: server.name_prefix(),
@@ -202,12 +249,20 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose) -> Result<ServerP
             tidings_config::Isolation::Auto => Isolation::Auto,
             tidings_config::Isolation::Session => Isolation::Session,
         },
-        timeout: server.timeout,
+        timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
         max_timeout: server.max_timeout,
         poll_interval: server.poll_interval,
         listed: expose != Expose::Search,
         permits: Arc::new(move |name| filter.permits(name)),
     })
+}
+
+fn era(choice: tidings_config::EraChoice) -> EraChoice {
+    match choice {
+        tidings_config::EraChoice::Auto => EraChoice::Auto,
+        tidings_config::EraChoice::Modern => EraChoice::Modern,
+        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
+    }
 }
 
 /// A part of the program that is a server like any other.

@@ -60,6 +60,17 @@ impl CallStream {
         Self::new(futures_util::stream::iter([CallEvent::Failed(error)]))
     }
 
+    /// A call that begins with something else: what it gives is the rest.
+    pub fn after(first: impl Future<Output = Self> + Send + 'static) -> Self {
+        use futures_util::FutureExt as _;
+        Self::new(first.map(|rest| rest.0).flatten_stream())
+    }
+
+    /// The same stream, which keeps something until it is dropped.
+    pub fn keeping(self, kept: impl Send + Unpin + 'static) -> Self {
+        Self(Box::pin(Keeping { events: self.0, _kept: kept }))
+    }
+
     /// The next event; a stream that ends without an answer counts as lost.
     pub async fn next(&mut self) -> CallEvent {
         std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await.unwrap_or(CallEvent::Failed(LinkError::Lost))
@@ -74,6 +85,19 @@ impl CallStream {
                 _ => {}
             }
         }
+    }
+}
+
+struct Keeping<K> {
+    events: Pin<Box<dyn Stream<Item = CallEvent> + Send>>,
+    _kept: K,
+}
+
+impl<K: Unpin> Stream for Keeping<K> {
+    type Item = CallEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
+        self.events.as_mut().poll_next(cx)
     }
 }
 

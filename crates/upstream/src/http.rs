@@ -26,6 +26,7 @@ use crate::{CallStream, LinkError, MAX_MESSAGE};
 pub use client::HttpClient;
 pub use pool::Body as HttpBody;
 pub(crate) use pool::Destination;
+pub use reach::is_public;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

@@ -22,10 +22,11 @@ pub use connect::{Connected, Connector};
 pub use container::{ContainerSpec, Mount, MountSource, Network, PullProgress, Runtime};
 pub use error::LinkError;
 pub use handshake::{Hello, Introduction};
-pub use http::{HttpBody, HttpClient};
+pub use http::{HttpBody, HttpClient, is_public};
 pub use link::{Link, Outgoing, SharedLink, Sink};
 pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, Transport};
-pub use stdio::process::{Launcher, exec_helper, watchdog_helper};
+pub use stdio::census;
+pub use stdio::process::{Adopted, Launcher, exec_helper, watchdog_helper};
 
 /// Request ids below this belong to the handshake of each link; callers begin here.
 pub const FIRST_CALL_ID: u64 = 16;

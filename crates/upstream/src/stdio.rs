@@ -1,5 +1,6 @@
 //! A server as a child process, one message per line.
 
+pub mod census;
 pub(crate) mod lines;
 mod outbox;
 pub(crate) mod process;

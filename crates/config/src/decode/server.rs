@@ -52,9 +52,10 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
         _ => {
             section.remember("project");
             let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
-            section.refuse(kind, &["args", "env", "cwd", "headers"]);
+            let env = section.pairs("env", variable_objection);
+            section.refuse(kind, &["args", "cwd", "headers"]);
             section.refuse(kind, container::KEYS);
-            Some(Transport::Project { dir: dir? })
+            Some(Transport::Project { dir: dir?, env })
         }
     }
 }

@@ -72,12 +72,7 @@ impl ServerConfig {
 
     /// What this build can not do for it yet.
     pub fn unsupported(&self) -> Vec<Part> {
-        let transport = match self.transport {
-            Transport::Project { .. } => Some(Part::Project),
-            Transport::Stdio { .. } | Transport::Http { .. } | Transport::Container(_) => None,
-        };
-        let approval = (self.approve == Approval::Manual).then_some(Part::ManualApproval);
-        transport.into_iter().chain(approval).collect()
+        (self.approve == Approval::Manual).then_some(Part::ManualApproval).into_iter().collect()
     }
 }
 
@@ -109,6 +104,8 @@ pub enum Transport {
     Project {
         /// The folder.
         dir: PathBuf,
+        /// Variables that are set for it, such as `MCPBASH_TOOL_ALLOWLIST`.
+        env: Vec<(String, String)>,
     },
 }
 
@@ -126,7 +123,9 @@ impl fmt::Debug for Transport {
                 f.debug_struct("Http").field("url", &without_secrets(url)).field("headers", &Redacted(headers)).finish()
             }
             Self::Container(container) => container.fmt(f),
-            Self::Project { dir } => f.debug_struct("Project").field("dir", dir).finish(),
+            Self::Project { dir, env } => {
+                f.debug_struct("Project").field("dir", dir).field("env", &Redacted(env)).finish()
+            }
         }
     }
 }

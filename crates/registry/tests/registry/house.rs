@@ -223,6 +223,7 @@ fn settings(rules: &Rules) -> Settings {
         timeout: Duration::from_secs(60),
         max_timeout: Duration::from_secs(60),
         page_size: 1_000,
+        bound_pages: None,
         view: View::Strict,
         names: rules.names,
         list_quiet: Duration::from_millis(20),

@@ -31,6 +31,9 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
             unsupported.push(fault);
         }
     }
+    if let Err(Failure::Failed(fault)) = wiring::try_projects(&loaded.config) {
+        unsupported.push(fault);
+    }
     let file = loaded.found.map(|found| found.path.display().to_string());
     if as_json {
         let ok = unsupported.is_empty();

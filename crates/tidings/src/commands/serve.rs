@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
+use crate::demo::Demo;
 use crate::failure::Failure;
 use crate::{access, feed, limits, reload, settings, wiring};
 
@@ -36,14 +37,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
-    let prepared = wiring::prepare(loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
-    let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.shows_demo());
+    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
+    let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{address}");
     let announcement = data.announce(&url)?;
-    greet(&url, demo);
+    greet(&url, demo.as_ref());
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
@@ -79,8 +80,8 @@ pub(super) async fn ring_on_signal(stop: CancellationToken) {
 }
 
 /// What to do next, on standard error like everything that is not asked for.
-fn greet(url: &str, demo: bool) {
-    let what = if demo { "a demo (no server is configured yet)" } else { "your servers" };
+fn greet(url: &str, demo: Option<&Demo>) {
+    let what = if demo.is_some() { "a demo (no server is configured yet)" } else { "your servers" };
     eprintln!("Tidings serves {what} at {url}/mcp\n");
     eprintln!("Connect a client:");
     eprintln!("  Claude Code     claude mcp add --transport http tidings {url}/mcp");
@@ -90,14 +91,15 @@ fn greet(url: &str, demo: bool) {
     eprintln!("  tidings servers");
     eprintln!("  tidings tools");
     eprintln!("  tidings changes --follow");
-    if demo {
+    if let Some(demo) = demo {
+        let (project, notes) = (demo.project.display(), demo.notes.display());
         eprintln!("  tidings call echo '{{\"text\": \"hello\"}}'");
-        eprintln!(
-            "See a change: every 20 seconds the tool `visitor` comes or goes; `tidings changes --follow` shows it."
-        );
-        eprintln!(
-            "Add your own: write tidings.toml with [servers.NAME] command = \"…\" or url = \"…\", and start again."
-        );
+        eprintln!("See a change arrive, in another terminal:");
+        eprintln!("  a new tool      cp {project}/tools/clock.sh {project}/tools/mine.sh");
+        eprintln!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md");
+        eprintln!("Add your own:");
+        eprintln!("  scripts         tidings scaffold tool hello --project {project}");
+        eprintln!("  servers         tidings add NAME -- COMMAND, or tidings add NAME --url URL");
     }
     eprintln!();
 }

@@ -1,33 +1,60 @@
 //! `tidings stdio`: the gateway for one client on standard input and output.
 
+use std::path::Path;
 use std::time::Duration;
 
-use tidings_config::Config;
+use tidings_config::{Config, ServerConfig};
 use tidings_downstream::stdio;
-use tidings_store::ServerTable;
+use tidings_store::{ServerTable, Store};
 use tokio_util::sync::CancellationToken;
 
+use super::project;
 use super::serve::ring_on_signal;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
+use crate::wiring::{Ground, Prepared};
 use crate::{feed, reload, settings, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
-    let stop = CancellationToken::new();
-    tokio::spawn(ring_on_signal(stop.clone()));
-    // A client's process may have no home: then there is nothing to keep.
+    let store = store(cli).await;
+    let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
+    if let Some(dir) = project {
+        add(&mut ground, &project::server(dir, Vec::new()))?;
+    }
+    let data = DataDir::find(cli.data.as_deref()).ok();
+    serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
+}
+
+/// A client's process may have no home: then there is nothing to keep.
+pub(super) async fn store(cli: &Cli) -> Store {
     let data = DataDir::find(cli.data.as_deref()).ok();
     // One that serves will not leave.
     let is_served = data.as_ref().is_some_and(|data| data.running().is_some());
-    let store = feed::open(data.clone(), if is_served { Duration::ZERO } else { PATIENCE }).await;
-    let ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
-    let prepared = wiring::prepare(ground, data.as_ref())?;
+    feed::open(data, if is_served { Duration::ZERO } else { PATIENCE }).await
+}
+
+/// Adds a server to those of the file, also when that is read again.
+fn add(ground: &mut Ground, server: &ServerConfig) -> Result<(), Failure> {
+    let name = &server.name;
+    if ground.config.servers.iter().any(|other| other.name == *name) {
+        let text = format!("--project: the configuration has a server {name:?} already; rename one of them");
+        return Err(Failure::Usage(text));
+    }
+    let server = server.clone();
+    ground.amend(move |config| config.servers.push(server.clone()));
+    Ok(())
+}
+
+/// Serves one client until it or we are asked to end.
+pub(super) async fn serve(prepared: Prepared, store: Store) -> Result<(), Failure> {
+    let stop = CancellationToken::new();
+    tokio::spawn(ring_on_signal(stop.clone()));
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);

@@ -58,7 +58,7 @@ fn checked(addresses: Vec<SocketAddr>, reach: Reach) -> io::Result<std::vec::Int
 }
 
 /// Whether an address belongs to the internet at large.
-fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),

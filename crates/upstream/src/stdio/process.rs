@@ -3,6 +3,9 @@
 //! Each child leads its own process group, which is ended as a whole. Two things hold even when the gateway is killed
 //! without warning: the child starts through a re-execution of this program that asks the kernel to kill it when its
 //! parent dies, and a watchdog process, whose input closes when the gateway is gone, kills every group that is left.
+//!
+//! Short-lived children are started without that re-execution, which costs more than they do. They carry the launcher's
+//! mark instead, by which the watchdog finds them, and also those that left their group.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
@@ -19,6 +22,7 @@ use tokio::task::JoinHandle;
 
 use crate::LinkError;
 use crate::spec::StdioSpec;
+use crate::stdio::census;
 use crate::stdio::lines::Lines;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
@@ -28,6 +32,8 @@ const LINE: usize = 8 << 10;
 /// How many lines of standard error are kept for error messages, and how many characters of each.
 const LAST_WORDS: usize = 8;
 const WORDS: usize = 2_000;
+/// How long a process that was being started when the gateway died takes to become what it is.
+const SETTLED: Duration = Duration::from_millis(100);
 /// How long the last lines of a process that has ended are waited for.
 const LAST_LINES: Duration = Duration::from_millis(200);
 /// Counts how deep gateways are nested, and how deep they may be: a server that starts its own gateway would never end.
@@ -44,6 +50,7 @@ pub struct Launcher {
     helper: Option<PathBuf>,
     jobs: mpsc::Sender<(Command, Spawned)>,
     watchdog: Mutex<Option<std::process::ChildStdin>>,
+    mark: String,
 }
 
 impl Launcher {
@@ -63,7 +70,30 @@ impl Launcher {
                 }
             })
             .map_or_else(|error| tracing::error!(%error, "no thread to start servers from"), drop);
-        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None) })
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let mark = format!("{}-{:x}", std::process::id(), now.as_nanos());
+        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None), mark })
+    }
+
+    /// The program that [`exec_helper`] and [`watchdog_helper`] are reached through.
+    pub fn helper(&self) -> Option<&Path> {
+        self.helper.as_deref()
+    }
+
+    /// What children that are started by others must have in [`census::MARK`], followed by a dot and what tells them apart.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Takes charge of a process group that was started by others with the launcher's mark: it dies with the gateway, however
+    /// that ends.
+    pub fn adopt(self: &Arc<Self>, group: Pid) -> Adopted {
+        match cfg!(target_os = "linux") {
+            // Found by its mark; that there is somebody to look for it is enough.
+            true => self.with_watchdog(|_| Ok(())),
+            false => self.tell_watchdog(&format!("+{}", group.as_raw_nonzero())),
+        }
+        Adopted { launcher: Arc::clone(self), group }
     }
 
     pub(crate) async fn spawn(self: &Arc<Self>, name: &str, spec: &StdioSpec) -> Result<Process, LinkError> {
@@ -132,13 +162,17 @@ impl Launcher {
     }
 
     fn tell_watchdog(&self, line: &str) {
+        self.with_watchdog(|pipe| writeln!(pipe, "{line}"));
+    }
+
+    fn with_watchdog(&self, tell: impl FnOnce(&mut std::process::ChildStdin) -> std::io::Result<()>) {
         let Some(helper) = &self.helper else { return };
         let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
         if watchdog.is_none() {
-            *watchdog = start_watchdog(helper);
+            *watchdog = start_watchdog(helper, &self.mark);
         }
         if let Some(pipe) = watchdog.as_mut()
-            && writeln!(pipe, "{line}").is_err()
+            && tell(pipe).is_err()
         {
             tracing::warn!("the watchdog has ended; it is started again with the next server");
             *watchdog = None;
@@ -146,10 +180,26 @@ impl Launcher {
     }
 }
 
-fn start_watchdog(helper: &Path) -> Option<std::process::ChildStdin> {
+/// A group that the watchdog looks after until this is dropped.
+pub struct Adopted {
+    launcher: Arc<Launcher>,
+    group: Pid,
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        if !cfg!(target_os = "linux") {
+            self.launcher.tell_watchdog(&format!("-{}", self.group.as_raw_nonzero()));
+        }
+    }
+}
+
+fn start_watchdog(helper: &Path, mark: &str) -> Option<std::process::ChildStdin> {
     use std::os::unix::process::CommandExt as _;
     let started = std::process::Command::new(helper)
         .arg("__watchdog")
+        .arg(mark)
+        .env_remove(census::MARK)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -188,9 +238,10 @@ pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::i
     std::process::Command::new(program).args(args).exec()
 }
 
-/// The hidden subcommand `__watchdog`: when its input ends, kills every process group that was announced and not
-/// withdrawn, and runs the commands that were.
-pub fn watchdog_helper() {
+/// The hidden subcommand `__watchdog MARK`: when its input ends, kills every process group that was announced and not
+/// withdrawn, runs the commands that were, and kills every process that carries the mark.
+pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
+    let mark = args.next().and_then(|mark| mark.into_string().ok());
     let mut groups = std::collections::HashSet::new();
     let mut commands = std::collections::HashSet::new();
     for line in std::io::stdin().lock().lines() {
@@ -211,6 +262,12 @@ pub fn watchdog_helper() {
         }
     }
     run_last(commands.iter().filter_map(|command| serde_json::from_str(command).ok()));
+    let Some(mark) = mark.filter(|mark| !mark.is_empty()) else { return };
+    let is_ours = |found: &str| found.strip_prefix(mark.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    census::kill_marked(is_ours);
+    // One may have been forked, and not yet marked, when the gateway died.
+    std::thread::sleep(SETTLED);
+    census::kill_marked(is_ours);
 }
 
 /// Runs commands side by side, and kills those that do not end.

@@ -1,0 +1,56 @@
+//! How lists are cut into pages. A cursor usually survives changes of its list; where clients expect otherwise it belongs
+//! to one state of the list, and they may ask for longer pages.
+
+use std::borrow::Cow;
+
+use tidings_hub::catalogue::{Listing, PageKey};
+use tidings_proto::refusal::Refusal;
+use tidings_wire::Frame;
+
+use crate::gateway::Inner;
+
+/// Stands between the state of a list and the key in it.
+const SEAM: char = '\0';
+
+impl Inner {
+    /// How many items this request gets.
+    pub(crate) fn page_size(&self, frame: &Frame) -> usize {
+        let usual = self.settings.page_size;
+        let Some(longest) = self.settings.bound_pages else { return usual };
+        let asked = frame.param(&["limit"]).and_then(|at| std::str::from_utf8(frame.raw(at)).ok()?.parse().ok());
+        asked.filter(|limit| *limit > 0).unwrap_or(usual).min(longest)
+    }
+
+    /// The place that a cursor means, unless the list has changed since.
+    pub(crate) fn place(&self, after: Option<PageKey>, listing: &Listing) -> Result<Option<PageKey>, Refusal> {
+        let Some(key) = after else { return Ok(None) };
+        if self.settings.bound_pages.is_none() {
+            return Ok(Some(key));
+        }
+        let (state, rest) = key.key.split_once(SEAM).ok_or(Refusal::InvalidCursor)?;
+        if state != state_of(listing) {
+            return Err(Refusal::InvalidCursor);
+        }
+        Ok(Some(PageKey { server: key.server, key: rest.to_owned() }))
+    }
+
+    /// What a cursor to this place holds.
+    pub(crate) fn bound<'a>(&self, next: &'a PageKey, listing: &Listing) -> Cow<'a, PageKey> {
+        if self.settings.bound_pages.is_none() {
+            return Cow::Borrowed(next);
+        }
+        let key = format!("{}{SEAM}{}", state_of(listing), next.key);
+        Cow::Owned(PageKey { server: next.server, key })
+    }
+
+    /// The length of the list, where clients look for it.
+    pub(crate) fn total(&self, listing: &Listing) -> Option<String> {
+        self.settings.bound_pages?;
+        Some(format!(r#","_meta":{{"mcpbash/total":{}}}"#, listing.len()))
+    }
+}
+
+fn state_of(listing: &Listing) -> String {
+    let whole = listing.page(None, usize::MAX).items;
+    blake3::hash(&whole).to_hex().to_string()
+}

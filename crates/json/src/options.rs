@@ -1,0 +1,265 @@
+//! The options of `jq` that scripts use.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use jaq_json::{Map, Val};
+
+use crate::{Failure, input};
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Read JSON, apply a filter in the language of jq, write the results.
+
+Usage: tidings json [OPTIONS] FILTER [FILE]...
+
+What is read:
+  -n, --null-input          do not read; the filter's input is null (`input` and `inputs` still read)
+  -R, --raw-input           each line is a string
+  -s, --slurp               all inputs as one array (with -R: as one string)
+  -f, --from-file FILE      the filter is in FILE
+
+What is written:
+  -r, --raw-output          strings without quotes
+  -j, --join-output         like -r, without line ends
+  -c, --compact-output      one line per result
+  -a, --ascii-output        only ASCII, the rest escaped
+  -S, --sort-keys           members of objects in order
+      --indent N, --tab     how to indent
+  -e, --exit-status         exit with 1 if the last result was false or null, 4 if there was none
+
+Variables of the filter:
+      --arg NAME TEXT       $NAME is a string
+      --argjson NAME JSON   $NAME is a value
+      --slurpfile NAME FILE $NAME is an array of the values in FILE
+      --rawfile NAME FILE   $NAME is the text of FILE
+      --args, --jsonargs    the arguments that follow are $ARGS.positional, not files
+
+Example:
+  echo '{\"name\": \"Ada\"}' | tidings json -r '\"Hello, \\(.name)!\"'
+";
+
+/// What is asked for.
+pub(crate) enum Wish {
+    Help,
+    Version,
+    Run(Box<Options>),
+}
+
+/// How results look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Compact,
+    Spaces(usize),
+    Tabs,
+}
+
+/// Everything that was asked for.
+pub(crate) struct Options {
+    pub(crate) program: String,
+    /// Names without `$`, in the order of their values.
+    pub(crate) variables: Vec<(String, Val)>,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) null_input: bool,
+    pub(crate) raw_input: bool,
+    pub(crate) slurp: bool,
+    pub(crate) raw_output: bool,
+    pub(crate) join_output: bool,
+    pub(crate) ascii_output: bool,
+    pub(crate) sort_keys: bool,
+    pub(crate) exit_by_result: bool,
+    pub(crate) layout: Layout,
+}
+
+/// What arguments that are not options mean from here on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Files,
+    Texts,
+    Values,
+}
+
+struct Reading {
+    options: Options,
+    program: Option<String>,
+    from_file: Option<PathBuf>,
+    named: Vec<(String, Val)>,
+    positional: Vec<Val>,
+    rest: Rest,
+}
+
+/// Reads the arguments after the tool's name.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Wish, Failure> {
+    let mut arguments = arguments;
+    let mut reading = Reading::new();
+    let mut only_operands = false;
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy();
+        if only_operands || !is_option(&text) {
+            reading.operand(&text)?;
+            continue;
+        }
+        match &*text {
+            "--" => only_operands = true,
+            "-h" | "--help" => return Ok(Wish::Help),
+            "-V" | "--version" => return Ok(Wish::Version),
+            long if long.starts_with("--") => reading.long(long, &mut arguments)?,
+            short => reading.short(short, &mut arguments)?,
+        }
+    }
+    reading.finish().map(|options| Wish::Run(Box::new(options)))
+}
+
+/// A filter may begin with a minus.
+fn is_option(text: &str) -> bool {
+    text.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|first: char| first == '-' || first.is_ascii_alphabetic()))
+}
+
+impl Reading {
+    fn new() -> Self {
+        let options = Options {
+            program: String::new(),
+            variables: Vec::new(),
+            files: Vec::new(),
+            null_input: false,
+            raw_input: false,
+            slurp: false,
+            raw_output: false,
+            join_output: false,
+            ascii_output: false,
+            sort_keys: false,
+            exit_by_result: false,
+            layout: Layout::Spaces(2),
+        };
+        Self { options, program: None, from_file: None, named: Vec::new(), positional: Vec::new(), rest: Rest::Files }
+    }
+
+    fn operand(&mut self, text: &str) -> Result<(), Failure> {
+        if self.program.is_none() && self.from_file.is_none() {
+            self.program = Some(text.to_owned());
+            return Ok(());
+        }
+        match self.rest {
+            Rest::Files => self.options.files.push(text.into()),
+            Rest::Texts => self.positional.push(Val::utf8_str(text.to_owned())),
+            Rest::Values => self.positional.push(value_of("--jsonargs", text)?),
+        }
+        Ok(())
+    }
+
+    /// Options of one letter, perhaps several behind one dash.
+    fn short(&mut self, text: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
+        for letter in text.chars().skip(1) {
+            let long = match letter {
+                'n' => "--null-input",
+                'R' => "--raw-input",
+                's' => "--slurp",
+                'r' => "--raw-output",
+                'j' => "--join-output",
+                'c' => "--compact-output",
+                'a' => "--ascii-output",
+                'S' => "--sort-keys",
+                'e' => "--exit-status",
+                'f' => "--from-file",
+                'C' => "--color-output",
+                'M' => "--monochrome-output",
+                other => return Err(Failure::Usage(format!("unknown option -{other}"))),
+            };
+            self.long(long, arguments)?;
+        }
+        Ok(())
+    }
+
+    fn long(&mut self, option: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
+        let mut next = |what: &str| {
+            let argument = arguments.next().map(|argument| argument.to_string_lossy().into_owned());
+            argument.ok_or_else(|| Failure::Usage(format!("{option} needs {what}")))
+        };
+        let options = &mut self.options;
+        match option {
+            "--null-input" => options.null_input = true,
+            "--raw-input" => options.raw_input = true,
+            "--slurp" => options.slurp = true,
+            "--raw-output" => options.raw_output = true,
+            "--join-output" => {
+                options.raw_output = true;
+                options.join_output = true;
+            }
+            "--compact-output" => options.layout = Layout::Compact,
+            "--ascii-output" => options.ascii_output = true,
+            "--sort-keys" => options.sort_keys = true,
+            "--exit-status" => options.exit_by_result = true,
+            "--tab" => options.layout = Layout::Tabs,
+            "--indent" => {
+                options.layout = match next("a number")?.parse() {
+                    Ok(0) => Layout::Compact,
+                    Ok(spaces @ 1..=7) => Layout::Spaces(spaces),
+                    _ => return Err(Failure::Usage("--indent takes 0 to 7 spaces".into())),
+                }
+            }
+            // Results are written when they are there, and never coloured.
+            "--unbuffered" | "--color-output" | "--monochrome-output" => {}
+            "--from-file" => self.from_file = Some(next("a file")?.into()),
+            "--arg" => {
+                let name = next("a name and a text")?;
+                self.named.push((name, Val::utf8_str(next("a text")?)));
+            }
+            "--argjson" => {
+                let name = next("a name and a JSON value")?;
+                let value = value_of(&format!("--argjson {name}"), &next("a JSON value")?)?;
+                self.named.push((name, value));
+            }
+            "--slurpfile" => {
+                let name = next("a name and a file")?;
+                let path = PathBuf::from(next("a file")?);
+                let text = input::read_file(&path)?;
+                let values: Result<Vec<Val>, String> = input::values(&text).collect();
+                let values = values.map_err(|problem| input::unreadable(&path, &problem))?;
+                self.named.push((name, values.into_iter().collect()));
+            }
+            "--rawfile" => {
+                let name = next("a name and a file")?;
+                let text = input::read_file(Path::new(&next("a file")?))?;
+                self.named.push((name, Val::utf8_str(text)));
+            }
+            "--args" => self.rest = Rest::Texts,
+            "--jsonargs" => self.rest = Rest::Values,
+            other => return Err(Failure::Usage(format!("unknown option {other}"))),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Options, Failure> {
+        let mut options = self.options;
+        // With --from-file the first operand is a file, wherever the option stands.
+        match (self.from_file, self.program) {
+            (Some(path), operand) => {
+                let text = input::read_file(&path)?;
+                options.program = String::from_utf8_lossy(&text).into_owned();
+                options.files.splice(0..0, operand.map(PathBuf::from));
+            }
+            (None, Some(program)) => options.program = program,
+            (None, None) => return Err(Failure::Usage("a filter is missing; `.` writes what it reads".into())),
+        }
+        let named: Map = self.named.iter().map(|(name, value)| (Val::utf8_str(name.clone()), value.clone())).collect();
+        let all = [
+            (Val::utf8_str("positional"), self.positional.into_iter().collect()),
+            (Val::utf8_str("named"), Val::obj(named)),
+        ];
+        options.variables = self.named;
+        options.variables.push(("ARGS".into(), Val::obj(all.into_iter().collect())));
+        options.variables.push(("ENV".into(), environment()));
+        Ok(options)
+    }
+}
+
+fn environment() -> Val {
+    let text = |text: OsString| Val::utf8_str(text.to_string_lossy().into_owned());
+    Val::obj(std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
+}
+
+fn value_of(option: &str, text: &str) -> Result<Val, Failure> {
+    let value = input::single(text.as_bytes());
+    value.map_err(|problem| Failure::Usage(format!("{option}: not a JSON value: {problem}")))
+}

@@ -1,0 +1,75 @@
+//! From what authors write to what clients are shown. Registered and found entries go the same way.
+
+mod completion;
+mod icons;
+mod prompt;
+mod resource;
+mod tool;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+pub(crate) use completion::completion;
+pub(crate) use icons::icons;
+pub(crate) use prompt::{body_of, prompt};
+pub(crate) use resource::{Provided, resource, template};
+pub(crate) use tool::tool;
+
+use crate::document::Facts;
+use crate::problem::{Fault, Problem};
+
+/// Where an entry comes from.
+pub(crate) struct Origin<'a> {
+    pub(crate) facts: Facts<'a>,
+    /// The project.
+    pub(crate) root: &'a Path,
+    /// Where relative paths of icons count from.
+    pub(crate) base: &'a Path,
+}
+
+/// The longest name of a prompt or resource.
+const LONGEST_NAME: usize = 256;
+
+/// Whether clients can use it as the name of a tool.
+fn check_tool_name(origin: &Origin<'_>, name: &str, problems: &mut Vec<Problem>) -> Result<(), Problem> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let possible = (1..=128).contains(&name.len()) && name.bytes().all(|byte| plain(byte) || byte == b'.');
+    if !possible {
+        return Err(origin.facts.problem(Some("name"), Fault::Name(name.to_owned())));
+    }
+    if name.len() > 64 || !name.bytes().all(plain) {
+        problems.push(origin.facts.problem(Some("name"), Fault::UnusualName(name.to_owned())));
+    }
+    Ok(())
+}
+
+/// Prompts and resources may be called anything that can be shown.
+fn check_name(origin: &Origin<'_>, name: &str) -> Result<(), Problem> {
+    let possible = !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    if possible { Ok(()) } else { Err(origin.facts.problem(Some("name"), Fault::Name(name.to_owned()))) }
+}
+
+/// Members that pass as they are, where they are objects.
+fn pass_objects(origin: &Origin<'_>, into: &mut Map<String, Value>, problems: &mut Vec<Problem>) {
+    for member in ["annotations", "_meta"] {
+        if let Some(value) = origin.facts.object(member, problems) {
+            into.insert(member.into(), value);
+        }
+    }
+}
+
+/// Members that pass as they are, where they are texts.
+fn pass_texts(origin: &Origin<'_>, names: &[&str], into: &mut Map<String, Value>, problems: &mut Vec<Problem>) {
+    for member in names {
+        if let Some(text) = origin.facts.text(member, problems) {
+            into.insert((*member).into(), text.into());
+        }
+    }
+}
+
+fn pass_icons(origin: &Origin<'_>, into: &mut Map<String, Value>, problems: &mut Vec<Problem>) {
+    if let Some(icons) = icons(origin, problems) {
+        into.insert("icons".into(), icons);
+    }
+}

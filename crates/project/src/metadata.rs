@@ -1,0 +1,65 @@
+//! Where a script's metadata is: in a file beside it, or in its first lines.
+
+use std::path::Path;
+
+use crate::document::Document;
+use crate::folder::{Found, Walk, head, problem, read_text, relative};
+use crate::problem::Problem;
+
+/// The longest metadata file.
+pub(crate) const LONGEST: usize = 1 << 20;
+/// In how many lines of a script metadata is looked for, and in how many bytes.
+const LINES: usize = 10;
+const BYTES: usize = 64 << 10;
+
+/// What follows a name of metadata.
+pub(crate) const SUFFIX: &str = ".meta.json";
+
+/// The metadata file of a script: `<file>.meta.json` before `<stem>.meta.json`.
+pub(crate) fn beside(found: &Found, walk: &Walk, root: &Path) -> Result<Option<Document>, Problem> {
+    let (name, stem) = (found.file_name(), found.stem());
+    let candidates = [format!("{name}{SUFFIX}"), format!("{stem}{SUFFIX}")];
+    let path = candidates.iter().map(|name| found.path.with_file_name(name)).find(|path| walk.has(path));
+    path.map(|path| document(&path, root)).transpose()
+}
+
+/// A metadata file.
+pub(crate) fn document(path: &Path, root: &Path) -> Result<Document, Problem> {
+    let text = read_text(path, LONGEST).map_err(|fault| problem(root, path, fault))?;
+    Document::parse(relative(root, path), 1, text)
+}
+
+/// What the first lines of a script say.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) shebang: bool,
+    /// What follows `@describe`.
+    pub(crate) description: Option<String>,
+    /// What follows `mcp:`, with its line.
+    metadata: Option<(usize, String)>,
+}
+
+impl Header {
+    pub(crate) fn read(path: &Path, root: &Path) -> Result<Self, Problem> {
+        let bytes = head(path, BYTES).map_err(|fault| problem(root, path, fault))?;
+        let mut header = Self { shebang: bytes.starts_with(b"#!"), ..Self::default() };
+        for (at, line) in bytes.split(|byte| *byte == b'\n').take(LINES).enumerate() {
+            let Ok(line) = std::str::from_utf8(line) else { continue };
+            if let Some((_, rest)) = line.split_once("@describe ") {
+                header.description.get_or_insert_with(|| rest.trim().to_owned());
+            }
+            if let Some((_, rest)) = line.split_once("mcp:")
+                && rest.trim_start().starts_with('{')
+            {
+                header.metadata.get_or_insert_with(|| (at + 1, rest.trim().to_owned()));
+            }
+        }
+        Ok(header)
+    }
+
+    /// The object after `mcp:`.
+    pub(crate) fn document(&self, path: &Path, root: &Path) -> Result<Option<Document>, Problem> {
+        let file = relative(root, path);
+        self.metadata.clone().map(|(line, text)| Document::parse(file, line, text)).transpose()
+    }
+}

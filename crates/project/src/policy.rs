@@ -1,0 +1,137 @@
+//! Whether a tool may run: the list of those that may, and `server.d/policy.sh` where the author has one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_proto::code;
+use tidings_upstream::Launcher;
+
+use crate::entry::Tool;
+use crate::home::Home;
+use crate::register::check_ownership;
+use crate::shell::{self, RECORD, UNIT};
+
+/// It is asked before every call.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST: usize = 64 << 10;
+
+/// What the script finds: the list decides unless the script says otherwise.
+const PRELUDE: &str = r#"
+exec 9>&1
+mcp_tools_error() { printf '\036%s\037%s\036' "$1" "$2" >&9; }
+for _tidings_level in debug info notice warning error; do
+  eval "mcp_logging_${_tidings_level}() { printf '%s\n' \"\$*\" >&2; }"
+done
+unset _tidings_level
+_tidings_listed="$4"
+mcp_tools_policy_check() { [ "${_tidings_listed}" = yes ]; }
+. "$1" || { mcp_tools_error -32603 "server.d/policy.sh failed"; exit 1; }
+mcp_tools_policy_check "$2" "$3"
+"#;
+
+/// Why a tool may not run: a code and words for the caller.
+pub(crate) type Denied = (i64, String);
+
+/// Fails where the tool may not run.
+pub(crate) async fn check(home: &Home, launcher: &Arc<Launcher>, tool: &Tool) -> Result<(), Denied> {
+    let listed = home.settings.tools.permits(&tool.name);
+    let path = home.folders.server.join("policy.sh");
+    if !path.is_file() {
+        return if listed { Ok(()) } else { Err(unlisted(&tool.name)) };
+    }
+    if let Err(fault) = check_ownership(&path, &home.root) {
+        tracing::warn!("server.d/policy.sh is not used: {fault}; {}", fault.remedy());
+        return if listed { Ok(()) } else { Err(unlisted(&tool.name)) };
+    }
+    let metadata = tool.metadata.to_string();
+    let metadata = if metadata.len() <= LONGEST { metadata } else { "{}".to_owned() };
+    let word = if listed { "yes" } else { "no" };
+    let arguments = [path.into(), tool.name.as_str().into(), metadata.into(), word.into()];
+    let command = shell::bash(PRELUDE, "policy.sh", arguments);
+    let broken =
+        |why: String| (code::INTERNAL_ERROR, format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
+    let said = shell::run(home, Some(launcher), &command, LONGEST, PATIENCE).await;
+    let said = said.map_err(|silent| broken(silent.to_string()))?;
+    if said.status.success() {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&said.output);
+    let reason = output.split(RECORD).find_map(|part| part.split_once(UNIT));
+    match reason {
+        Some((code, message)) => Err((code.parse().unwrap_or(code::INVALID_PARAMS), message.to_owned())),
+        None if !listed => Err(unlisted(&tool.name)),
+        None => Err((code::INVALID_PARAMS, format!("Tool '{}' blocked by policy (server.d/policy.sh)", tool.name))),
+    }
+}
+
+fn unlisted(name: &str) -> Denied {
+    let message = format!(
+        "Tool '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
+    );
+    (code::INVALID_PARAMS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::Survey;
+    use crate::survey::tests::Project;
+
+    async fn outcome(project: &Project, variables: &[(&str, &str)]) -> Result<(), Denied> {
+        let path = std::env::var("PATH").unwrap();
+        let home = project.home(&[variables, &[("PATH", &path)]].concat());
+        let tool = Survey::of(&home).contents.unwrap().tools[0].clone();
+        check(&home, &Launcher::new(None), &tool).await
+    }
+
+    const ALL: (&str, &str) = ("MCPBASH_TOOL_ALLOWLIST", "*");
+
+    // S0.9
+    #[tokio::test]
+    async fn nothing_runs_that_is_not_named() {
+        let project = Project::new();
+        project.script("tools/a/a.sh", "");
+        let (code, message) = outcome(&project, &[]).await.unwrap_err();
+        assert_eq!(code, -32602);
+        assert!(message.starts_with("Tool 'a' blocked by policy"), "{message}");
+        assert!(outcome(&project, &[("MCPBASH_TOOL_ALLOWLIST", "b")]).await.is_err());
+        for allowed in [ALL, ("MCPBASH_TOOL_ALLOWLIST", "b,a"), ("MCPBASH_TOOL_ALLOW_DEFAULT", "allow")] {
+            assert_eq!(outcome(&project, &[allowed]).await, Ok(()));
+        }
+    }
+
+    // S0.9
+    #[tokio::test]
+    async fn a_policy_of_the_project_decides_in_the_place_of_the_list() {
+        let project = Project::new();
+        project.safe().script("tools/a/a.sh", "");
+        let policy = r#"
+mcp_tools_policy_check() {
+  local tool_name="$1"
+  if [ "${READ_ONLY:-0}" = "1" ]; then
+    mcp_tools_error -32600 "Read-only mode: ${tool_name} disabled"
+    return 1
+  fi
+  return 0
+}
+"#;
+        project.write("server.d/policy.sh", policy).safe();
+        assert_eq!(outcome(&project, &[]).await, Ok(()), "it overrides the list");
+        let denied = outcome(&project, &[("READ_ONLY", "1")]).await;
+        assert_eq!(denied, Err((-32600, "Read-only mode: a disabled".to_owned())));
+        project.write("server.d/policy.sh", "AUDIT=1\n").safe();
+        assert_eq!(outcome(&project, &[ALL]).await, Ok(()), "without a function of its own the list decides");
+        assert!(outcome(&project, &[]).await.is_err());
+        project.write("server.d/policy.sh", "if then\n").safe();
+        assert!(outcome(&project, &[ALL]).await.unwrap_err().1.contains("policy.sh failed"));
+    }
+
+    // S0.9
+    #[tokio::test]
+    async fn a_policy_that_others_could_have_written_is_not_used() {
+        let project = Project::new();
+        project.script("tools/a/a.sh", "").write("server.d/policy.sh", "mcp_tools_policy_check() { return 0; }\n");
+        project.safe().open_to_others("server.d/policy.sh");
+        assert!(outcome(&project, &[]).await.is_err());
+    }
+}

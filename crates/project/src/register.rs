@@ -1,0 +1,79 @@
+//! Registration by the project's author, in the place of what lies in the folders.
+
+mod hook;
+mod ownership;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+pub(crate) use hook::{Hook, hook_of};
+pub(crate) use ownership::check as check_ownership;
+
+use crate::document::Document;
+use crate::folder::{problem, read, relative};
+use crate::home::Home;
+use crate::problem::{Fault, Problem};
+
+/// The lists that can be registered.
+pub(crate) const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", "prompts", "completions"];
+
+/// A registration that is well formed; its entries are looked at later.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    pub(crate) document: Document,
+}
+
+impl Registration {
+    /// The entries of a kind; `None` where the folders decide.
+    pub(crate) fn list(&self, kind: &str) -> Option<&[Value]> {
+        self.document.members.get(kind)?.as_array().map(Vec::as_slice)
+    }
+
+    /// Checks the form of a registration.
+    fn checked(document: Document, strict: bool) -> Result<Self, Problem> {
+        let facts = document.facts();
+        let version = document.members.get("version");
+        if version.map_or(strict, |version| version.as_u64() != Some(1)) {
+            return Err(facts.problem(Some("version"), Fault::Version));
+        }
+        for (key, value) in &document.members {
+            let fault = match key.as_str() {
+                "version" => continue,
+                "_meta" if value.is_object() || value.is_null() => continue,
+                "_meta" => Fault::Field { field: key.clone(), wanted: "an object" },
+                kind if KINDS.contains(&kind) && (value.is_array() || value.is_null()) => continue,
+                kind if KINDS.contains(&kind) => Fault::Field { field: key.clone(), wanted: "an array" },
+                _ if !strict => continue,
+                _ => Fault::UnknownKey(key.clone()),
+            };
+            return Err(facts.problem(Some(key), fault));
+        }
+        Ok(Self { document })
+    }
+
+    /// What a program registered.
+    fn made(file: &Path, members: Map<String, Value>) -> Result<Self, Problem> {
+        Self::checked(Document::made(file.to_owned(), members), false)
+    }
+}
+
+/// What `register.json` says; `None` when it is not there.
+pub(crate) fn declared(home: &Home) -> Result<Option<Registration>, Problem> {
+    let path = home.folders.server.join("register.json");
+    if !is_there(&path) {
+        return Ok(None);
+    }
+    let fail = |fault| problem(&home.root, &path, fault);
+    let bytes = read(&path, home.settings.register_limit).map_err(fail)?;
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(fail(Fault::ByteOrderMark));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| fail(Fault::NotText))?;
+    let document = Document::parse(relative(&home.root, &path), 1, text)?;
+    Registration::checked(document, true).map(Some)
+}
+
+fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}

@@ -1,0 +1,25 @@
+//! Whether a file can be trusted with being run by itself.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use crate::problem::Fault;
+
+/// Only we may change it, its folder and the project.
+pub(crate) fn check(file: &Path, root: &Path) -> Result<(), Fault> {
+    let folder = file.parent().unwrap_or(root);
+    for path in [file, folder, root] {
+        let fault = |reason| Fault::Unsafe { path: path.display().to_string(), reason };
+        let about = std::fs::symlink_metadata(path).map_err(|error| Fault::Unreadable(error.to_string()))?;
+        if about.is_symlink() {
+            return Err(fault("is a symbolic link"));
+        }
+        if about.permissions().mode() & 0o022 != 0 {
+            return Err(fault("can be written by others"));
+        }
+        if about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(fault("belongs to somebody else"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! The registry: the last good state of a project, kept up to date for as long as somebody holds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_upstream::Launcher;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::entry::{Contents, Digests};
+use crate::events::Events;
+use crate::home::Home;
+use crate::problem::{Problem, Severity};
+use crate::register::{Hook, Registration, hook_of};
+use crate::survey::Survey;
+
+/// How long events are gathered before a look; an editor makes several for one save.
+const GATHER: Duration = Duration::from_millis(15);
+/// How long the first state is waited for.
+const FIRST: Duration = Duration::from_secs(60);
+
+/// One state of a project.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The last good contents.
+    pub(crate) contents: Arc<Contents>,
+    pub(crate) digests: Digests,
+    /// Set while there never was a good one.
+    pub(crate) broken: Option<Problem>,
+}
+
+/// Holds the state; dropping it ends the watching.
+pub(crate) struct Registry {
+    state: watch::Receiver<Option<Arc<State>>>,
+    looks: watch::Receiver<u64>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Registry {
+    /// Begins to look. Must be called inside a runtime.
+    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<Launcher>>) -> Arc<Self> {
+        let (sender, state) = watch::channel(None);
+        let (looked, looks) = watch::channel(0);
+        let keeper = Keeper { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
+        let task = tokio::spawn(keeper.run());
+        Arc::new(Self { state, looks, task })
+    }
+
+    /// The state, once there is one.
+    pub(crate) async fn state(&self) -> Option<Arc<State>> {
+        let mut state = self.state.clone();
+        let first = timeout(FIRST, state.wait_for(Option::is_some)).await.ok()?.ok()?;
+        first.clone()
+    }
+
+    /// The state there is now.
+    pub(crate) fn now(&self) -> Option<Arc<State>> {
+        self.state.borrow().clone()
+    }
+
+    /// To wait for something that happened in the folder, whether or not it changed what is listed.
+    pub(crate) fn looks(&self) -> watch::Receiver<u64> {
+        self.looks.clone()
+    }
+
+    /// To wait for the next.
+    pub(crate) fn changes(&self) -> watch::Receiver<Option<Arc<State>>> {
+        self.state.clone()
+    }
+}
+
+/// What became of `register.sh`.
+#[derive(Default)]
+struct HookState {
+    /// What it registered last.
+    good: Option<Registration>,
+    signature: Option<[u8; 32]>,
+    problem: Option<Problem>,
+    due: Option<Instant>,
+}
+
+/// The task behind the registry.
+struct Keeper {
+    home: Arc<Home>,
+    launcher: Option<Arc<Launcher>>,
+    sender: watch::Sender<Option<Arc<State>>>,
+    /// Counts the looks at the folder.
+    looked: watch::Sender<u64>,
+    survey: Option<Survey>,
+    hook: HookState,
+    events: Option<Events>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        self.run_hook().await;
+        if !self.look().await {
+            return;
+        }
+        self.listen().await;
+        let silence = Arc::new(Notify::new());
+        loop {
+            let bell = self.events.as_ref().map_or_else(|| Arc::clone(&silence), Events::bell);
+            // A folder that is gone can not be watched; it may come back.
+            let unheard = self.events.is_none() || self.survey.as_ref().is_some_and(|survey| survey.contents.is_err());
+            let poll = unheard.then(|| Instant::now() + self.home.settings.scan_ttl);
+            tokio::select! {
+                () = bell.notified() => tokio::time::sleep(GATHER).await,
+                () = at(poll) => {}
+                () = at(self.hook.due) => {}
+            }
+            let began = Instant::now();
+            self.run_hook().await;
+            if !self.look().await || !self.follow().await {
+                return;
+            }
+            // A folder that changes without pause costs no more than half of a thread.
+            tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
+        }
+    }
+
+    /// Runs `register.sh` where it is there, permitted, and new or due.
+    async fn run_hook(&mut self) {
+        let home = Arc::clone(&self.home);
+        let Ok(found) = tokio::task::spawn_blocking(move || hook_of(&home)).await else { return };
+        let hook = match found {
+            Ok(Some(hook)) => hook,
+            Ok(None) => return self.hook = HookState::default(),
+            Err(problem) => return self.hook = HookState { problem: Some(problem), ..HookState::default() },
+        };
+        let is_new = self.hook.signature != Some(hook.signature);
+        if is_new || self.hook.due.is_none_or(|due| due <= Instant::now()) {
+            self.register(&hook).await;
+        }
+    }
+
+    async fn register(&mut self, hook: &Hook) {
+        let outcome = hook.run(&self.home, self.launcher.as_ref()).await;
+        self.hook.signature = Some(hook.signature);
+        self.hook.due = Some(Instant::now() + self.home.settings.register_ttl);
+        match outcome {
+            Ok(registration) => (self.hook.good, self.hook.problem) = (Some(registration), None),
+            // What it registered before still holds.
+            Err(problem) => self.hook.problem = Some(problem),
+        }
+    }
+
+    /// Looks at the folder and publishes what differs. `false`: the program is ending.
+    async fn look(&mut self) -> bool {
+        let (home, previous, hook) = (Arc::clone(&self.home), self.survey.take(), self.hook.good.clone());
+        let look = move || {
+            let next = Survey::after(previous.as_ref(), &home, hook.as_ref());
+            (previous, next)
+        };
+        let Ok((previous, mut survey)) = tokio::task::spawn_blocking(look).await else { return false };
+        if let Some(problem) = &self.hook.problem {
+            survey.problems.push(problem.clone());
+            // Without a registration that ever was good nobody knows what should be shown.
+            if problem.fault.severity() == Severity::Error && self.hook.good.is_none() && survey.contents.is_ok() {
+                survey.contents = Err(problem.clone());
+            }
+        }
+        report(previous.as_ref(), &survey);
+        self.publish(&survey);
+        survey.keep(previous);
+        self.survey = Some(survey);
+        self.looked.send_modify(|count| *count += 1);
+        true
+    }
+
+    fn publish(&self, survey: &Survey) {
+        let current = self.sender.borrow().clone();
+        let next = match (&survey.contents, current) {
+            (Ok(contents), Some(state)) if *contents == *state.contents && state.broken.is_none() => return,
+            (Ok(contents), _) => {
+                State { digests: contents.digests(), contents: Arc::new(contents.clone()), broken: None }
+            }
+            // The last good state holds.
+            (Err(_), Some(state)) if state.broken.is_none() => return,
+            (Err(problem), _) => {
+                let contents = Contents::default();
+                State { digests: contents.digests(), contents: Arc::new(contents), broken: Some(problem.clone()) }
+            }
+        };
+        self.sender.send_replace(Some(Arc::new(next)));
+    }
+
+    /// Begins to watch, and looks again: nobody heard what happened since the first look.
+    async fn listen(&mut self) {
+        let root = self.home.root.clone();
+        match tokio::task::spawn_blocking(move || Events::new(&root)).await {
+            Ok(Ok(events)) => self.events = Some(events),
+            Ok(Err(reason)) => self.give_up_events(&reason),
+            Err(_) => return,
+        }
+        self.follow().await;
+    }
+
+    /// Watches the folders that there are now, until there is no new one.
+    async fn follow(&mut self) -> bool {
+        loop {
+            let Some(mut events) = self.events.take() else { return true };
+            let folders = self.survey.as_ref().map(|survey| survey.folders.clone()).unwrap_or_default();
+            let watch = move || {
+                let outcome = events.watch(&folders);
+                (events, outcome)
+            };
+            let Ok((events, outcome)) = tokio::task::spawn_blocking(watch).await else { return false };
+            match outcome {
+                Ok(false) => {
+                    self.events = Some(events);
+                    return true;
+                }
+                Ok(true) => self.events = Some(events),
+                Err(reason) => {
+                    self.give_up_events(&reason);
+                    return true;
+                }
+            }
+            if !self.look().await {
+                return false;
+            }
+        }
+    }
+
+    fn give_up_events(&mut self, reason: &str) {
+        let every = self.home.settings.scan_ttl;
+        tracing::warn!(project = %self.home.root.display(), "no events from the file system ({reason}): looking every {every:?}");
+        self.events = None;
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Says what is newly wrong, once.
+fn report(previous: Option<&Survey>, survey: &Survey) {
+    for problem in survey.all_problems() {
+        if previous.is_some_and(|previous| previous.all_problems().any(|known| known == problem)) {
+            continue;
+        }
+        match problem.fault.severity() {
+            Severity::Error => tracing::warn!(target: "tidings::project", "{problem}"),
+            Severity::Warning => tracing::debug!(target: "tidings::project", "{problem}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Running what a project offers: tools, prompts, providers and completions as processes.
+//!
+//! Every call has its worker, its private folder, its process group and its clock. What a script says while it runs goes to
+//! the caller at once and before the answer; a question of it goes the same way and its answer comes by
+//! [`Runner::answer`]. Dropping the stream of a call ends its script.
+//!
+//! Nothing here knows how a project is read or listed.
+
+mod asks;
+mod clock;
+mod completion;
+mod content;
+mod elicit;
+mod embed;
+mod environment;
+mod folder;
+mod guard;
+mod outcome;
+mod process;
+mod prompt;
+mod providers;
+mod resource;
+mod roots;
+mod script;
+mod tool;
+mod voice;
+mod workers;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tidings_proto::LogLevel;
+use tidings_upstream::{CallEvent, CallQueue, CallStream, Launcher, LinkError, call_channel};
+use tidings_wire::{Frame, RawId, error_response, response};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{Completion, Home, Prompt, Tool};
+use asks::Asks;
+use environment::{JsonTool, Variables};
+use folder::{Folder, Folders};
+use guard::Guard;
+use workers::Workers;
+
+pub use environment::Kit;
+pub use outcome::{CANCELLED, Fault};
+pub use resource::Reading;
+
+/// Who makes a call, and what it can be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Tells callers apart: each has its turn.
+    pub key: u64,
+    /// Whether it fills in forms.
+    pub form: bool,
+    /// Whether it visits addresses.
+    pub url: bool,
+    /// Whether it tells its roots.
+    pub roots: bool,
+}
+
+/// Runs the scripts of one project.
+pub struct Runner {
+    home: Arc<Home>,
+    launcher: Arc<Launcher>,
+    tool_variables: Variables,
+    provider_variables: Variables,
+    workers: Arc<Workers>,
+    folders: Folders,
+    guard: Arc<Guard>,
+    asks: Arc<Asks>,
+    /// The least that clients want to hear of, once one has said.
+    level: Mutex<Option<LogLevel>>,
+    /// Callers that say they have roots and do not tell them.
+    reticent: Mutex<HashSet<u64>>,
+    web: providers::Web,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// What is to be run.
+enum Task {
+    Tool(Arc<Tool>, Value),
+    Prompt(Arc<Prompt>, Value),
+    Resource(Reading),
+    Completion(Arc<Completion>, Value),
+}
+
+/// The call that something is run for.
+struct Call<'a> {
+    caller: Caller,
+    queue: &'a CallQueue,
+    stop: &'a CancellationToken,
+    /// Folders that are removed after the answer: nobody should wait for that.
+    spent: Vec<Folder>,
+}
+
+impl Runner {
+    /// A runner of this project. Must be called inside a runtime; nothing is started yet.
+    pub fn new(home: Arc<Home>, launcher: Arc<Launcher>, kit: &Kit) -> Arc<Self> {
+        let json = JsonTool::find(&home.environment, kit);
+        let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/tmp".as_ref());
+        let processes = home.environment.get("TIDINGS_TOOL_PROCESSES").and_then(|text| text.trim().parse().ok());
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let processes = processes.unwrap_or(guard::PROCESSES).max(1);
+        Arc::new(Self {
+            tool_variables: environment::base(&home, &home.settings.tool_environment, kit, &json),
+            provider_variables: environment::for_providers(&home, kit, &json),
+            workers: Workers::new(home.settings.workers),
+            folders: Folders::new(temporary.into()),
+            guard: Guard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
+            asks: Arc::default(),
+            level: Mutex::default(),
+            reticent: Mutex::default(),
+            web: providers::Web::default(),
+            tasks,
+            stop,
+            home,
+            launcher,
+        })
+    }
+
+    /// A runner of the same project that is closed by itself. All of them share the workers.
+    pub fn another(&self) -> Arc<Self> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        Arc::new(Self {
+            home: Arc::clone(&self.home),
+            launcher: Arc::clone(&self.launcher),
+            tool_variables: self.tool_variables.clone(),
+            provider_variables: self.provider_variables.clone(),
+            workers: Arc::clone(&self.workers),
+            folders: Folders::new(self.folders.parent()),
+            guard: Guard::new(self.launcher.mark(), self.guard.limit(), tasks.clone(), stop.clone()),
+            asks: Arc::default(),
+            level: Mutex::default(),
+            reticent: Mutex::default(),
+            web: providers::Web::default(),
+            tasks,
+            stop,
+        })
+    }
+
+    /// Runs a tool. `params` are those of `tools/call`.
+    pub fn call_tool(self: &Arc<Self>, id: u64, tool: Arc<Tool>, params: Value, caller: Caller) -> CallStream {
+        self.begin(id, caller, Task::Tool(tool, params))
+    }
+
+    /// Renders a prompt. `params` are those of `prompts/get`.
+    pub fn get_prompt(self: &Arc<Self>, id: u64, prompt: Arc<Prompt>, params: Value, caller: Caller) -> CallStream {
+        self.begin(id, caller, Task::Prompt(prompt, params))
+    }
+
+    /// Reads a resource.
+    pub fn read_resource(self: &Arc<Self>, id: u64, reading: Reading, caller: Caller) -> CallStream {
+        self.begin(id, caller, Task::Resource(reading))
+    }
+
+    /// Completes an argument. `params` are those of `completion/complete`.
+    pub fn complete(
+        self: &Arc<Self>,
+        id: u64,
+        completion: Arc<Completion>,
+        params: Value,
+        caller: Caller,
+    ) -> CallStream {
+        self.begin(id, caller, Task::Completion(completion, params))
+    }
+
+    /// A client answered a question of a script.
+    pub fn answer(&self, frame: &Frame) {
+        self.asks.answer(frame);
+    }
+
+    /// The least that clients want to hear of. Until one says so, `MCPBASH_LOG_LEVEL` holds.
+    pub fn set_level(&self, level: LogLevel) {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// The project's own provider of a URI, by its scheme.
+    pub(crate) fn own_provider(&self, uri: &str) -> Option<String> {
+        let scheme = uri.split_once(':').map(|(scheme, _)| scheme)?;
+        crate::make::Provided(&self.home).has_own(scheme).then(|| scheme.to_owned())
+    }
+
+    /// How often a followed resource is read.
+    pub(crate) fn resource_poll(&self) -> Option<std::time::Duration> {
+        self.home.settings.resource_poll
+    }
+
+    /// How long a followed resource may take to be read.
+    pub(crate) fn subscribe_timeout(&self) -> std::time::Duration {
+        self.home.settings.subscribe_timeout
+    }
+
+    /// Fails, with a code and words for the caller, where the project's policy does not let a tool run.
+    pub async fn permit(&self, tool: &Tool) -> Result<(), (i64, String)> {
+        crate::policy::check(&self.home, &self.launcher, tool).await
+    }
+
+    /// The variables that a tool is started with, but for those of the single call.
+    pub fn tool_environment(&self) -> impl Iterator<Item = (&std::ffi::OsStr, &std::ffi::OsStr)> {
+        self.tool_variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Ends every script and waits until nothing of them is left.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        let patience = self.home.settings.shutdown_timeout.max(tool::GRACE * 2);
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!(project = %self.home.root.display(), "scripts did not end in time; they are killed");
+        }
+        self.guard.sweep_all().await;
+    }
+
+    fn begin(self: &Arc<Self>, id: u64, caller: Caller, task: Task) -> CallStream {
+        let (queue, stream) = call_channel();
+        let stop = self.stop.child_token();
+        let abandoned = stop.clone().drop_guard();
+        let runner = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let mut call = Call { caller, queue: &queue, stop: &stop, spent: Vec::new() };
+            let answer = runner.perform(task, &mut call).await;
+            let spent = call.spent;
+            queue.finish(event(id, answer));
+            if !spent.is_empty() {
+                drop(spent);
+                runner.folders.prepare();
+            }
+        });
+        stream.keeping(abandoned)
+    }
+
+    async fn perform(&self, task: Task, call: &mut Call<'_>) -> Result<Value, Fault> {
+        let _slot = tokio::select! {
+            biased;
+            () = call.stop.cancelled() => return Err(cancelled()),
+            turn = self.workers.turn(call.caller.key) => turn.map_err(|crowded| Fault::internal(crowded.to_string()))?,
+        };
+        match task {
+            Task::Tool(tool, params) => Box::pin(self.run_tool(&tool, &params, call)).await,
+            Task::Prompt(prompt, params) => Box::pin(self.render(&prompt, &params, call)).await,
+            Task::Resource(reading) => Box::pin(self.read(&reading, call)).await,
+            Task::Completion(completion, params) => Box::pin(self.suggest(&completion, &params, call)).await,
+        }
+    }
+
+    fn least_level(&self) -> LogLevel {
+        let asked = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.unwrap_or_else(|| {
+            let text = self.home.environment.get("MCPBASH_LOG_LEVEL").unwrap_or("info").trim().to_ascii_lowercase();
+            match text.as_str() {
+                "true" | "1" => LogLevel::Debug,
+                other => LogLevel::parse(other).unwrap_or(LogLevel::Info),
+            }
+        })
+    }
+}
+
+fn cancelled() -> Fault {
+    Fault::new(CANCELLED, "Tool cancelled")
+}
+
+fn event(id: u64, answer: Result<Value, Fault>) -> CallEvent {
+    let id = RawId::from(id);
+    let error = |fault: Fault| {
+        let data = fault.data.map(|data| data.to_string());
+        error_response(Some(&id), fault.code, &fault.message, data.as_deref().map(str::as_bytes))
+    };
+    let bytes = match answer {
+        Ok(result) => response(&id, result.to_string().as_bytes()),
+        Err(fault) => error(fault),
+    };
+    // Only something enormous, or nested without end, is no message.
+    let frame = voice::framed(bytes)
+        .or_else(|| voice::framed(error(Fault::internal("the result is too large or nested too deep to be sent"))));
+    frame.map_or(CallEvent::Failed(LinkError::Lost), CallEvent::Response)
+}

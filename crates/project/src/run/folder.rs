@@ -1,0 +1,223 @@
+//! The private folder of one call: what a script is given, and where it leaves what it has to say.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+
+use super::voice::Voice;
+
+const STEM: &str = "tidings-run-";
+
+/// Where the folders of calls are made: one private folder per project, made with the first call.
+pub(crate) struct Folders {
+    parent: PathBuf,
+    own: OnceLock<PathBuf>,
+    next: AtomicU64,
+    /// Made before it is needed: a short script is not made to wait for it.
+    spare: Mutex<Option<Desk>>,
+}
+
+/// A folder with what every tool finds in it.
+pub(crate) struct Desk {
+    pub(crate) folder: Folder,
+    pub(crate) voice: Voice,
+}
+
+/// What a tool says while it runs.
+pub(crate) const STREAM: &str = "stream";
+/// What it says of its failure.
+pub(crate) const ERROR: &str = "error";
+/// The files that it wants in its result.
+pub(crate) const RESOURCES: &str = "resources";
+
+impl Folders {
+    pub(crate) fn new(parent: PathBuf) -> Self {
+        Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Mutex::default() }
+    }
+
+    /// Where they are.
+    pub(crate) fn parent(&self) -> PathBuf {
+        self.parent.clone()
+    }
+
+    /// A folder for a tool.
+    pub(crate) fn desk(&self) -> io::Result<Desk> {
+        match self.spare().take() {
+            Some(desk) => Ok(desk),
+            None => self.make_desk(),
+        }
+    }
+
+    /// Makes the next folder for a tool.
+    pub(crate) fn prepare(&self) {
+        if self.spare().is_none() {
+            // What fails now fails again when it is needed, and is told then.
+            let made = self.make_desk().ok();
+            let unused = std::mem::replace(&mut *self.spare(), made);
+            drop(unused);
+        }
+    }
+
+    fn make_desk(&self) -> io::Result<Desk> {
+        let folder = self.make()?;
+        let voice = Voice::open(&folder.pipe(STREAM)?)?;
+        folder.write(ERROR, b"")?;
+        folder.write(RESOURCES, b"")?;
+        Ok(Desk { folder, voice })
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Option<Desk>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new folder that only this user can enter.
+    pub(crate) fn make(&self) -> io::Result<Folder> {
+        let own = match self.own.get() {
+            Some(own) => own,
+            None => {
+                let own = make_own(&self.parent)?;
+                // Two first calls at once: one of the folders is not needed.
+                if let Err(spare) = self.own.set(own) {
+                    let _ = std::fs::remove_dir(spare);
+                }
+                self.own.get().ok_or_else(|| io::Error::other("no folder for calls"))?
+            }
+        };
+        let path = own.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        private().create(&path)?;
+        Ok(Folder { path })
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        drop(self.spare().take());
+        if let Some(own) = self.own.get() {
+            let _ = std::fs::remove_dir_all(own);
+        }
+    }
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn make_own(parent: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    remove_abandoned(parent);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let own = parent.join(format!("{STEM}{}-{:x}-{number}", std::process::id(), now.as_nanos()));
+    // Fails if somebody was faster, and never follows what was put there.
+    private().create(&own).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", own.display())))?;
+    Ok(own)
+}
+
+/// Folders of processes that were killed before they could clean up.
+fn remove_abandoned(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(STEM)?.split('-').next()?.parse().ok()) else {
+            continue;
+        };
+        let dead = rustix::process::Pid::from_raw(pid)
+            .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
+        if dead {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A folder of one call, removed with all that is in it when dropped.
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file of this name is.
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A file with this content.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+        let path = self.join(name);
+        self.create(&path)?.write_all(content)?;
+        Ok(path)
+    }
+
+    /// A file that appears with its whole content at once.
+    pub(crate) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let unfinished = self.join(&format!("{name}.new"));
+        let _ = std::fs::remove_file(&unfinished);
+        self.create(&unfinished)?.write_all(content)?;
+        std::fs::rename(unfinished, self.join(name))
+    }
+
+    /// A pipe with a name.
+    pub(crate) fn pipe(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.join(name);
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
+        Ok(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            tracing::warn!(folder = %self.path.display(), %error, "the folder of a call is left behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tidings_testkit::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_call_has_a_private_folder_that_goes_with_it() {
+        let dir = TempDir::new();
+        let folders = Folders::new(dir.path().into());
+        let folder = folders.make().unwrap();
+        let file = folder.write("args", b"{}").unwrap();
+        for path in [folder.path(), folder.path().parent().unwrap()] {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        let path = folder.path().to_owned();
+        drop(folder);
+        assert!(!path.exists());
+        drop(folders);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_gateway_left_is_removed() {
+        let dir = TempDir::new();
+        let abandoned = dir.join(&format!("{STEM}{}-abc-0", i32::MAX));
+        std::fs::create_dir(&abandoned).unwrap();
+        let folders = Folders::new(dir.path().into());
+        let _folder = folders.make().unwrap();
+        assert!(!abandoned.exists());
+    }
+}

@@ -1,0 +1,363 @@
+//! What became of a tool, in the words of the protocol.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tidings_proto::code;
+
+use super::clock::{Bounds, Reason};
+
+/// The code of a call that was cancelled.
+pub const CANCELLED: i64 = -32001;
+
+/// An error in the place of a result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct Fault {
+    /// Its code.
+    pub code: i64,
+    /// What happened, for people.
+    pub message: String,
+    /// What happened, for programs.
+    pub data: Option<Value>,
+}
+
+impl Fault {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Something failed on our side, or the script's.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(code::INTERNAL_ERROR, message)
+    }
+}
+
+/// How a script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By itself, with this code.
+    Exited(i32),
+    /// It took too long.
+    TimedOut(Reason),
+    /// Nobody wants its answer any more.
+    Cancelled,
+    /// It wrote more than this many bytes.
+    TooMuchOutput(usize),
+    /// To standard error.
+    TooMuchStderr(usize),
+    /// It had more than this many processes.
+    TooManyProcesses(usize),
+}
+
+/// What is known at the end.
+pub(crate) struct Finished<'a> {
+    pub(crate) end: End,
+    pub(crate) stdout: &'a [u8],
+    pub(crate) stderr: &'a str,
+    /// What the tool left as its error.
+    pub(crate) error: &'a [u8],
+    pub(crate) bounds: Bounds,
+    pub(crate) hint: Option<&'a str>,
+    pub(crate) output_schema: Option<&'a Value>,
+}
+
+/// A result or an error.
+pub(crate) fn judge(finished: &Finished<'_>) -> Result<Value, Fault> {
+    // What the tool says of itself comes before what we saw.
+    if !finished.error.trim_ascii().is_empty() && finished.end != End::Cancelled {
+        return Err(authored(finished.error)
+            .unwrap_or_else(|| Fault { data: Some(lossy(finished.error).into()), ..Fault::internal("Tool failed") }));
+    }
+    match finished.end {
+        End::TooMuchOutput(limit) => Err(Fault::internal(format!(
+            "Tool output exceeded {limit} bytes (MCPBASH_MAX_TOOL_OUTPUT_SIZE); it was stopped"
+        ))),
+        End::TooMuchStderr(limit) => Err(Fault::internal(format!(
+            "Tool stderr exceeded {limit} bytes (MCPBASH_MAX_TOOL_STDERR_SIZE); it was stopped"
+        ))),
+        End::TooManyProcesses(limit) => Err(Fault::internal(format!(
+            "Tool had more than {limit} processes at a time (TIDINGS_TOOL_PROCESSES); it was stopped"
+        ))),
+        End::Cancelled => Err(Fault::new(CANCELLED, "Tool cancelled")),
+        End::TimedOut(reason) => Ok(timed_out(finished, reason)),
+        End::Exited(0) => succeeded(finished),
+        End::Exited(code) => failed(finished, code),
+    }
+}
+
+/// An error that a tool wrote: a whole code and a message.
+fn authored(text: &[u8]) -> Option<Fault> {
+    let value: Value = serde_json::from_slice(text).ok()?;
+    let code = &value["code"];
+    let whole = code.as_f64().filter(|code| code.fract() == 0.0);
+    #[allow(clippy::cast_possible_truncation, reason = "it is whole")]
+    let code = code.as_i64().or(whole.map(|code| code as i64))?;
+    let data = value.get("data").filter(|data| !data.is_null()).cloned();
+    Some(Fault { code, message: value["message"].as_str()?.to_owned(), data })
+}
+
+fn succeeded(finished: &Finished<'_>) -> Result<Value, Fault> {
+    let parsed = serde_json::from_slice::<Value>(finished.stdout).ok();
+    check_schema(finished, parsed.as_ref())?;
+    let mut result = match parsed {
+        Some(Value::Object(result)) if is_result(&result) => result,
+        // Only an object may stand there; the text says the rest.
+        Some(Value::Object(object)) => {
+            let mut result = text_result(finished.stdout, false);
+            result.insert("structuredContent".into(), object.into());
+            result
+        }
+        _ => text_result(finished.stdout, false),
+    };
+    add_meta(&mut result, 0, finished.stderr);
+    Ok(result.into())
+}
+
+fn failed(finished: &Finished<'_>, code: i32) -> Result<Value, Fault> {
+    if let Some(fault) = authored(finished.stdout) {
+        return Err(fault);
+    }
+    // A whole result is the better answer: whoever asked can act on it.
+    if let Ok(Value::Object(mut result)) = serde_json::from_slice::<Value>(finished.stdout)
+        && is_result(&result)
+    {
+        result.insert("isError".into(), true.into());
+        add_meta(&mut result, code, finished.stderr);
+        return Ok(result.into());
+    }
+    let mut data = json!({ "exitCode": code, "_meta": meta(code, finished.stderr) });
+    if !finished.stderr.is_empty() {
+        data["stderrTail"] = finished.stderr.into();
+    }
+    let said = lossy(finished.stdout);
+    if !said.trim().is_empty() {
+        data["stdout"] = said.into();
+        return Err(Fault { data: Some(data), ..Fault::internal("Tool failed") });
+    }
+    let first = finished.stderr.lines().map(str::trim).find(|line| !line.is_empty());
+    let message = first.map_or_else(|| format!("Tool failed with exit code {code}"), str::to_owned);
+    Err(Fault { data: Some(data), ..Fault::internal(message) })
+}
+
+fn timed_out(finished: &Finished<'_>, reason: Reason) -> Value {
+    /// What `timeout` exits with.
+    const CODE: i32 = 124;
+    let (allowed, most) = (seconds(finished.bounds.allowed), seconds(finished.bounds.most));
+    let mut message = match reason {
+        Reason::Fixed => format!("Tool timed out after {allowed}s"),
+        Reason::Idle => format!("Tool timed out after {allowed}s (no progress reported)"),
+        Reason::MaxExceeded => format!("Tool exceeded maximum runtime of {most}s"),
+    };
+    let mut error = json!({
+        "type": "timeout",
+        "reason": reason.as_str(),
+        "timeoutSecs": allowed,
+        "exitCode": CODE,
+    });
+    if finished.bounds.extends {
+        error["progressExtendsTimeout"] = true.into();
+        error["maxTimeoutSecs"] = most;
+    }
+    if let Some(hint) = finished.hint {
+        message.push_str(&format!("\n\nSuggestion: {hint}"));
+        error["hint"] = hint.into();
+    }
+    error["message"] = message.as_str().into();
+    let mut result = text_result(message.as_bytes(), true);
+    result.insert("structuredContent".into(), json!({ "success": false, "error": error }));
+    add_meta(&mut result, CODE, finished.stderr);
+    result.into()
+}
+
+/// The checks that are promised: required members and the types of those that are there.
+fn check_schema(finished: &Finished<'_>, parsed: Option<&Value>) -> Result<(), Fault> {
+    let Some(schema) = finished.output_schema.filter(|schema| schema.is_object()) else { return Ok(()) };
+    let Some(parsed) = parsed else {
+        let empty = finished.stdout.trim_ascii().is_empty();
+        let what = if empty { "is empty" } else { "is not valid JSON" };
+        return Err(Fault::internal(format!("Tool output {what} for declared outputSchema")));
+    };
+    let whole = parsed.as_object().is_some_and(is_result);
+    if whole && parsed["isError"] == true {
+        return Ok(());
+    }
+    let data = if whole { &parsed["structuredContent"] } else { parsed };
+    if schema.get("type").is_some_and(|kind| kind != "object") {
+        return Ok(());
+    }
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let missing = required.map(|name| (name, data.get(name).is_some()));
+    let mistyped = properties.map(|(name, property)| (name.as_str(), has_type(&data[name], &property["type"])));
+    match missing.chain(mistyped).find(|(_, good)| !good) {
+        Some((name, _)) => Err(Fault {
+            data: Some(json!({ "member": name })),
+            ..Fault::internal("Tool output does not satisfy outputSchema")
+        }),
+        None => Ok(()),
+    }
+}
+
+fn has_type(value: &Value, kind: &Value) -> bool {
+    match kind.as_str() {
+        _ if value.is_null() => true,
+        Some("string") => value.is_string(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => true,
+    }
+}
+
+/// Whether a tool printed a whole `CallToolResult`.
+fn is_result(object: &Map<String, Value>) -> bool {
+    let blocks = object.get("content").and_then(Value::as_array);
+    blocks.is_some_and(|blocks| {
+        (object.contains_key("isError") || !blocks.is_empty()) && blocks.iter().all(|block| block["type"].is_string())
+    })
+}
+
+fn text_result(text: &[u8], is_error: bool) -> Map<String, Value> {
+    let mut result = Map::new();
+    result.insert("content".into(), json!([{ "type": "text", "text": lossy(text) }]));
+    result.insert("isError".into(), is_error.into());
+    result
+}
+
+fn add_meta(result: &mut Map<String, Value>, code: i32, stderr: &str) {
+    let own = meta(code, stderr);
+    match result.get_mut("_meta").and_then(Value::as_object_mut) {
+        Some(meta) => meta.extend(own),
+        None => _ = result.insert("_meta".into(), own.into()),
+    }
+}
+
+fn meta(code: i32, stderr: &str) -> Map<String, Value> {
+    let mut meta = Map::from_iter([("exitCode".to_owned(), Value::from(code))]);
+    if !stderr.is_empty() {
+        meta.insert("stderr".into(), stderr.into());
+    }
+    meta
+}
+
+/// What is not UTF-8 is shown as such.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whole where it is whole.
+fn seconds(time: Duration) -> Value {
+    if time.subsec_nanos() == 0 { time.as_secs().into() } else { time.as_secs_f64().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { allowed: Duration::from_secs(30), extends: false, most: Duration::from_secs(600) };
+
+    fn finished<'a>(end: End, stdout: &'a [u8]) -> Finished<'a> {
+        Finished { end, stdout, stderr: "", error: b"", bounds: BOUNDS, hint: None, output_schema: None }
+    }
+
+    #[test]
+    fn text_json_and_whole_results_are_told_apart() {
+        // S0.9
+        let text = judge(&finished(End::Exited(0), b"hello\n")).unwrap();
+        assert_eq!(
+            text,
+            json!({"content": [{"type": "text", "text": "hello\n"}], "isError": false, "_meta": {"exitCode": 0}})
+        );
+        let object = judge(&finished(End::Exited(0), b"{\"a\": 1}")).unwrap();
+        assert_eq!(
+            (&object["structuredContent"], &object["content"][0]["text"]),
+            (&json!({"a": 1}), &json!("{\"a\": 1}"))
+        );
+        let whole = br#"{"content":[{"type":"text","text":"x"}],"isError":true,"_meta":{"ui":1}}"#;
+        let passed = judge(&Finished { stderr: "warned", ..finished(End::Exited(0), whole) }).unwrap();
+        assert_eq!(passed["_meta"], json!({"ui": 1, "exitCode": 0, "stderr": "warned"}));
+        assert_eq!((&passed["isError"], &passed["structuredContent"]), (&json!(true), &Value::Null));
+    }
+
+    #[test]
+    fn json_that_is_no_object_is_only_text() {
+        for text in ["42", "[1,2]", "true"] {
+            let result = judge(&finished(End::Exited(0), text.as_bytes())).unwrap();
+            assert_eq!(result["content"][0]["text"], text);
+            assert!(result.get("structuredContent").is_none());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let result = judge(&finished(End::Exited(0), b"a\xff\xfeb")).unwrap();
+        assert_eq!(result["content"][0]["text"], "a\u{fffd}\u{fffd}b");
+    }
+
+    #[test]
+    fn a_failure_is_an_error_in_the_tools_own_words_if_it_has_any() {
+        // S0.9
+        let own = Finished {
+            error: br#"{"code":-32602,"message":"name is required","data":null}"#,
+            ..finished(End::Exited(1), b"noise")
+        };
+        assert_eq!(judge(&own), Err(Fault::new(-32602, "name is required")));
+        let odd = judge(&Finished { error: b"it broke", ..finished(End::Exited(0), b"") }).unwrap_err();
+        assert_eq!((odd.code, odd.data), (-32603, Some(json!("it broke"))));
+        let printed = judge(&finished(End::Exited(1), br#"{"code":-5,"message":"m","data":{"x":1}}"#)).unwrap_err();
+        assert_eq!((printed.code, printed.data), (-5, Some(json!({"x": 1}))));
+        let heard =
+            judge(&Finished { stderr: "no such file\nat line 3", ..finished(End::Exited(3), b"") }).unwrap_err();
+        assert_eq!((heard.code, heard.message.as_str()), (-32603, "no such file"));
+        assert_eq!(heard.data.unwrap()["exitCode"], 3);
+        let silent = judge(&finished(End::Exited(7), b"")).unwrap_err();
+        assert_eq!(silent.message, "Tool failed with exit code 7");
+        let whole = judge(&finished(End::Exited(1), br#"{"content":[],"isError":false}"#)).unwrap();
+        assert_eq!((&whole["isError"], &whole["_meta"]["exitCode"]), (&json!(true), &json!(1)));
+    }
+
+    #[test]
+    fn a_timeout_says_which_and_what_to_do() {
+        // S0.9
+        let bounds = Bounds { extends: true, ..BOUNDS };
+        let late = Finished { bounds, hint: Some("try less"), ..finished(End::TimedOut(Reason::Idle), b"part") };
+        let result = judge(&late).unwrap();
+        let error = &result["structuredContent"]["error"];
+        assert_eq!(
+            (&error["type"], &error["reason"], &error["timeoutSecs"]),
+            (&json!("timeout"), &json!("idle"), &json!(30))
+        );
+        assert_eq!((&error["maxTimeoutSecs"], &error["hint"]), (&json!(600), &json!("try less")));
+        assert_eq!(result["isError"], true);
+        assert!(result["content"][0]["text"].as_str().unwrap().ends_with("Suggestion: try less"));
+    }
+
+    #[test]
+    fn a_declared_output_is_checked() {
+        // S0.9
+        let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}});
+        let check = |stdout: &'static str| {
+            judge(&Finished { output_schema: Some(&schema), ..finished(End::Exited(0), stdout.as_bytes()) })
+        };
+        assert!(check(r#"{"n": 1}"#).is_ok());
+        assert!(check(r#"{"content":[],"isError":true}"#).is_ok());
+        for bad in
+            ["", "text", r#"{"s": "x"}"#, r#"{"n": 1.5}"#, r#"{"n": 1, "s": 2}"#, r#"{"content":[],"isError":false}"#]
+        {
+            assert_eq!(check(bad).unwrap_err().code, -32603, "{bad}");
+        }
+    }
+
+    #[test]
+    fn limits_and_cancellation_are_errors() {
+        assert_eq!(judge(&finished(End::Cancelled, b"")).unwrap_err().code, CANCELLED);
+        for end in [End::TooMuchOutput(10), End::TooMuchStderr(10), End::TooManyProcesses(10)] {
+            let fault = judge(&finished(end, b"")).unwrap_err();
+            assert!(fault.code == -32603 && fault.message.contains("10"), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The providers that need no script: files, fixed text, the web, and files in git repositories.
+
+mod git;
+mod web;
+
+use std::path::PathBuf;
+
+use tidings_proto::code;
+
+use super::Runner;
+use super::content::{Unread, read_inside};
+use super::outcome::Fault;
+use super::resource::{Found, Reading};
+use super::roots::local_path;
+
+pub(super) use web::Web;
+
+impl Runner {
+    /// A file inside the folders of `MCP_RESOURCES_ROOTS`, or the project's `resources/`.
+    pub(super) fn read_file(&self, reading: &Reading) -> Result<Found, Fault> {
+        let invalid = || Fault::new(code::INVALID_PARAMS, format!("{}: not the URI of a file", reading.uri));
+        let path = reading.path.clone().or_else(|| local_path(&reading.uri)).ok_or_else(invalid)?;
+        let bytes = read_inside(&path, &self.resource_roots(), self.home.settings.resource_limit);
+        bytes.map(|bytes| Found { bytes, mime_type: None }).map_err(|unread| match unread {
+            Unread::Missing => Fault::new(code::RESOURCE_NOT_FOUND, unread.to_string()),
+            Unread::Outside | Unread::TooLong(_) => Fault::internal(unread.to_string()),
+        })
+    }
+
+    /// What stands in the URI itself.
+    pub(super) fn read_echo(&self, reading: &Reading) -> Result<Found, Fault> {
+        let payload = reading.uri.strip_prefix("echo://").ok_or_else(|| {
+            Fault::new(code::INVALID_PARAMS, format!("{}: the echo provider reads echo://TEXT", reading.uri))
+        })?;
+        Ok(Found { bytes: percent_encoding::percent_decode_str(payload).collect(), mime_type: None })
+    }
+
+    fn resource_roots(&self) -> Vec<PathBuf> {
+        let named = self.home.environment.get("MCP_RESOURCES_ROOTS").unwrap_or_default();
+        let named: Vec<PathBuf> =
+            named.split([':', '\n']).filter(|part| !part.is_empty()).map(|part| self.home.root.join(part)).collect();
+        if named.is_empty() { vec![self.home.folders.resources.clone()] } else { named }
+    }
+
+    /// Whether a provider may speak to a host at all. Whether it is private is decided when its address is known.
+    fn permits_host(&self, stem: &str, host: &str) -> Result<(), Fault> {
+        let refused = |why: String| Err(Fault::new(code::INVALID_PARAMS, why));
+        let list = |kind: &str| self.home.environment.get(&format!("MCPBASH_{stem}_{kind}_HOSTS")).unwrap_or_default();
+        let names =
+            |list: &str| list.split([',', ' ']).any(|name| name.trim_matches(['[', ']']).eq_ignore_ascii_case(host));
+        let all = self.home.environment.get(&format!("MCPBASH_{stem}_ALLOW_ALL")).unwrap_or_default();
+        let all = matches!(all.trim(), "true" | "1" | "yes" | "on");
+        let (allowed, denied) = (list("ALLOW"), list("DENY"));
+        if names(denied) {
+            return refused(format!("{host} is in MCPBASH_{stem}_DENY_HOSTS"));
+        }
+        if allowed.trim().is_empty() && !all {
+            return refused(format!("{host} may not be asked: name it in MCPBASH_{stem}_ALLOW_HOSTS"));
+        }
+        if !allowed.trim().is_empty() && !names(allowed) {
+            return refused(format!("{host} is not in MCPBASH_{stem}_ALLOW_HOSTS"));
+        }
+        Ok(())
+    }
+
+    /// A number of the environment, with its default and its most.
+    fn number(&self, name: &str, default: u64, most: u64) -> u64 {
+        let text = self.home.environment.get(name);
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(default).min(most)
+    }
+}

@@ -1,0 +1,82 @@
+//! `https`: a page of a public host that the project may ask.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::Full;
+use tidings_proto::code;
+use tidings_upstream::{HttpClient, is_public};
+
+use crate::run::outcome::Fault;
+use crate::run::resource::{Found, Reading};
+use crate::run::{Call, Runner, cancelled};
+
+/// The client, made when it is first needed.
+#[derive(Default)]
+pub(in crate::run) struct Web(OnceLock<HttpClient>);
+
+impl Web {
+    fn client(&self) -> Result<&HttpClient, Fault> {
+        if let Some(client) = self.0.get() {
+            return Ok(client);
+        }
+        let client = HttpClient::public_only().map_err(|error| Fault::internal(error.to_string()))?;
+        Ok(self.0.get_or_init(|| client))
+    }
+}
+
+impl Runner {
+    pub(in crate::run) async fn read_https(&self, reading: &Reading, call: &Call<'_>) -> Result<Found, Fault> {
+        let invalid = |why: &str| Fault::new(code::INVALID_PARAMS, format!("{}: {why}", reading.uri));
+        let uri: Uri = reading.uri.parse().map_err(|_| invalid("not a URL"))?;
+        let authority = uri.authority().ok_or_else(|| invalid("no host"))?;
+        if uri.scheme_str() != Some("https") {
+            return Err(invalid("the https provider reads https:// addresses"));
+        }
+        if authority.as_str().contains('@') {
+            return Err(invalid("a user name or password in an address is not sent"));
+        }
+        let host = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
+        self.permits_host("HTTPS", &host)?;
+        // Numbers that some take for an address: `2130706433`, `0x7f000001`, `127.1`.
+        let last = host.rsplit('.').next().unwrap_or_default();
+        if last.starts_with(|first: char| first.is_ascii_digit()) && host.parse::<IpAddr>().is_err() {
+            return Err(invalid("neither the name nor the address of a host"));
+        }
+        // Names are checked when they are resolved, for the connection that is then used.
+        if host.parse::<IpAddr>().is_ok_and(|address| !is_public(address)) || host == "localhost" {
+            return Err(invalid("a private address"));
+        }
+        let within = Duration::from_secs(self.number("MCPBASH_HTTPS_TIMEOUT", 15, 60));
+        let limit = self.number("MCPBASH_HTTPS_MAX_BYTES", 10 << 20, 20 << 20);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let agent = self
+            .home
+            .environment
+            .get("MCPBASH_HTTPS_USER_AGENT")
+            .unwrap_or(concat!("tidings/", env!("CARGO_PKG_VERSION")));
+        let request = Request::get(uri).header(header::USER_AGENT, agent).body(Full::<Bytes>::default());
+        let request = request.map_err(|error| invalid(&error.to_string()))?;
+        let client = self.web.client()?;
+        let answer = tokio::select! {
+            () = call.stop.cancelled() => return Err(cancelled()),
+            answer = client.fetch(request, within, limit) => answer,
+        };
+        let answer = answer.map_err(|error| Fault::internal(format!("{}: {error}", reading.uri)))?;
+        match answer.status() {
+            status if status.is_success() => {
+                let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+                Ok(Found { mime_type: kind.map(str::to_owned), bytes: answer.into_body().to_vec() })
+            }
+            status if status.is_redirection() => {
+                let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
+                Err(Fault::internal(format!("{}: redirects to {to}, which is not followed", reading.uri)))
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found")),
+            status => Err(Fault::internal(format!("{}: HTTP status {status}", reading.uri))),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! One call of a tool, from its arguments to its result.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidings_proto::meta;
+use tidings_wire::RawId;
+use tokio::time::Instant;
+
+use super::asks::Question;
+use super::clock::{Bounds, Clock};
+use super::elicit::{self, Letterbox, Wish};
+use super::environment::Variables;
+use super::folder::{Desk, ERROR, Folder, RESOURCES, STREAM};
+use super::outcome::{self, End, Fault, Finished};
+use super::process::{self, Event, Job, Running};
+use super::roots::{self, Root};
+use super::script::unstartable;
+use super::voice::{Herald, Said, Voice};
+use super::{Call, Runner, embed};
+use crate::Tool;
+
+/// Between asking a script to end and ending it.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+/// How long a client may take to tell its roots.
+const ROOTS: Duration = Duration::from_secs(2);
+/// How many callers are remembered that do not.
+const RETICENT: usize = 1_024;
+/// The longest value that the kernel takes in an environment is 128 KiB with its name.
+const LONGEST: usize = 120 << 10;
+/// What a tool leaves in files is read up to this size.
+const LEFT: u64 = 1 << 20;
+/// How much of standard error is shown, unless `MCPBASH_TOOL_STDERR_TAIL_LIMIT` says otherwise.
+const TAIL: usize = 4 << 10;
+
+const CANCEL: &str = "cancelled";
+
+impl Runner {
+    pub(super) async fn run_tool(&self, tool: &Tool, params: &Value, call: &mut Call<'_>) -> Result<Value, Fault> {
+        let settings = &self.home.settings;
+        let asked = params["timeoutSecs"].as_f64().filter(|seconds| (0.0..1e6).contains(seconds));
+        let mut bounds = Bounds::new(&tool.timeouts, settings, asked.map(Duration::from_secs_f64));
+        if asked.is_some() {
+            // A caller may not buy more than the project allows.
+            bounds.allowed = bounds.allowed.min(bounds.most);
+        }
+        let roots = self.roots(call).await;
+        let Desk { folder, mut voice } = self.folders.desk().map_err(|error| no_folder(&error))?;
+        let asks = call.caller.form || call.caller.url;
+        let letterbox = asks.then(|| Letterbox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
+        let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
+        let job = Job {
+            command: process::command(&tool.script, &self.home.environment)
+                .map_err(|error| unstartable(&tool.script, &error))?,
+            variables,
+            cwd: self.home.root.clone(),
+            output_limit: settings.output_limit,
+            stderr_limit: settings.stderr_limit,
+            stderr_tail: self.stderr_tail(),
+        };
+        let running = Running::start(&self.launcher, &self.guard, &job);
+        let mut running = running.map_err(|error| unstartable(&tool.script, &error))?;
+        let mut conversation = Conversation {
+            herald: Herald::new(
+                token(params),
+                self.least_level(),
+                settings.progress_per_minute,
+                settings.logs_per_minute,
+            ),
+            clock: Clock::new(bounds, Instant::now()),
+            letterbox,
+            question: None,
+        };
+        let end = self.attend(&mut running, &mut voice, &mut conversation, &folder, call).await;
+        // Before the answer: whatever it said.
+        while let Some(line) = voice.line_now() {
+            conversation.herald.say(&line, call.queue, Instant::now());
+        }
+        let stderr = if self.captures_stderr() { running.stderr_tail() } else { String::new() };
+        let result = outcome::judge(&Finished {
+            end,
+            stdout: &running.output,
+            stderr: &stderr,
+            error: &left(&folder.join(ERROR)),
+            bounds,
+            hint: tool.timeouts.hint.as_deref(),
+            output_schema: tool.definition.get("outputSchema"),
+        });
+        let result = result.map(|result| self.with_files(result, &left(&folder.join(RESOURCES)), &roots));
+        call.spent.push(folder);
+        result
+    }
+
+    /// Stays with a running tool until it ends or is ended.
+    async fn attend(
+        &self,
+        running: &mut Running,
+        voice: &mut Voice,
+        conversation: &mut Conversation,
+        folder: &Folder,
+        call: &Call<'_>,
+    ) -> End {
+        let settings = &self.home.settings;
+        let grace = GRACE.min(settings.shutdown_timeout);
+        loop {
+            let deadline = conversation.clock.next();
+            tokio::select! {
+                biased;
+                () = call.stop.cancelled() => {
+                    // For those who look before they are told.
+                    let _ = folder.write(CANCEL, b"");
+                    running.put_down(grace).await;
+                    return End::Cancelled;
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    if let Some(reason) = conversation.clock.passed(Instant::now()) {
+                        let _ = folder.write(CANCEL, b"");
+                        running.put_down(grace).await;
+                        return End::TimedOut(reason);
+                    }
+                }
+                line = voice.line() => conversation.hear(&line, call),
+                question = next_question(&mut conversation.letterbox, folder) => {
+                    conversation.ask(&question, folder, call, self);
+                }
+                answer = next_answer(&mut conversation.question) => conversation.pass_on(answer, folder),
+                event = running.next() => {
+                    let over = match event {
+                        Event::Exited(status) => match running.finish().await {
+                            None => return End::Exited(process::exit_code(status)),
+                            Some(over) => over,
+                        },
+                        over => over,
+                    };
+                    running.kill_all().await;
+                    return match over {
+                        Event::TooMuchStderr => End::TooMuchStderr(settings.stderr_limit),
+                        Event::TooManyProcesses => End::TooManyProcesses(self.guard.limit()),
+                        _ => End::TooMuchOutput(settings.output_limit),
+                    };
+                }
+            }
+        }
+    }
+
+    /// What the tool finds in its environment.
+    fn variables(
+        &self,
+        tool: &Tool,
+        params: &Value,
+        roots: &[Root],
+        asks: bool,
+        folder: &Folder,
+    ) -> std::io::Result<Variables> {
+        let mut all = self.tool_variables.clone();
+        let mut set = |name: &str, value: OsString| _ = all.insert(name.into(), value);
+        set("MCP_TOOL_NAME", tool.name.as_str().into());
+        set("MCP_TOOL_PATH", tool.script.clone().into());
+        let threshold = self.home.settings.payload_threshold.min(LONGEST);
+        let object = |value: &Value| if value.is_object() { value.to_string() } else { "{}".to_owned() };
+        for (stem, text) in [
+            ("ARGS", object(&params["arguments"])),
+            ("META", object(&params["_meta"])),
+            ("METADATA", object(&tool.metadata)),
+        ] {
+            let in_file = text.len() > threshold;
+            if in_file {
+                let path = folder.write(&stem.to_ascii_lowercase(), text.as_bytes())?;
+                set(&format!("MCP_TOOL_{stem}_FILE"), path.into());
+            }
+            set(&format!("MCP_TOOL_{stem}_JSON"), if in_file { OsString::new() } else { text.into() });
+        }
+        let stream = folder.join(STREAM);
+        set("MCP_PROGRESS_STREAM", stream.clone().into());
+        set("MCP_LOG_STREAM", stream.into());
+        set("MCP_PROGRESS_TOKEN", token(params).as_ref().map(plain).unwrap_or_default().into());
+        set("MCP_TOOL_ERROR_FILE", folder.join(ERROR).into());
+        set("MCP_TOOL_RESOURCES_FILE", folder.join(RESOURCES).into());
+        set("MCP_CANCEL_FILE", folder.join(CANCEL).into());
+        for (name, value) in roots::variables(roots) {
+            // Roots by the thousand fit into no environment.
+            if value.len() <= LONGEST {
+                set(name, value.into());
+            }
+        }
+        set("MCP_ELICIT_SUPPORTED", if asks { "1" } else { "0" }.into());
+        if asks {
+            set("MCP_ELICIT_REQUEST_FILE", folder.join(elicit::REQUEST).into());
+            set("MCP_ELICIT_RESPONSE_FILE", folder.join(elicit::RESPONSE).into());
+        }
+        Ok(all)
+    }
+
+    /// The caller's roots if it tells them, else the project's.
+    async fn roots(&self, call: &Call<'_>) -> Vec<Root> {
+        let of_project = || roots::of_project(&self.home);
+        let reticent = |set: &std::collections::HashSet<u64>| set.contains(&call.caller.key);
+        let lock = || self.reticent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !call.caller.roots || reticent(&lock()) {
+            return of_project();
+        }
+        let Some(mut question) = self.asks.ask(call.queue, "roots/list", None) else { return of_project() };
+        let answer = tokio::select! {
+            () = call.stop.cancelled() => return Vec::new(),
+            answer = tokio::time::timeout(ROOTS, question.answered()) => answer,
+        };
+        match answer {
+            Ok(answer) => answer.ok().and_then(|answer| roots::of_client(&answer)).unwrap_or_else(of_project),
+            Err(_) => {
+                question.withdraw(call.queue);
+                let mut reticent = lock();
+                // Forgetting costs each of them one more wait.
+                if reticent.len() >= RETICENT {
+                    reticent.clear();
+                }
+                reticent.insert(call.caller.key);
+                drop(reticent);
+                of_project()
+            }
+        }
+    }
+
+    fn with_files(&self, mut result: Value, named: &[u8], roots: &[Root]) -> Value {
+        if named.trim_ascii().is_empty() {
+            return result;
+        }
+        let allowed: Vec<PathBuf> =
+            roots.iter().map(|root| root.path.clone()).chain([self.home.root.clone()]).collect();
+        let blocks = embed::blocks(named, &self.home.root, &allowed, self.home.settings.resource_limit);
+        if let Some(content) = result["content"].as_array_mut() {
+            content.extend(blocks);
+        }
+        result
+    }
+
+    fn stderr_tail(&self) -> usize {
+        let text = self.home.environment.get("MCPBASH_TOOL_STDERR_TAIL_LIMIT");
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(TAIL).min(LEFT as usize)
+    }
+
+    fn captures_stderr(&self) -> bool {
+        self.home.environment.get("MCPBASH_TOOL_STDERR_CAPTURE").is_none_or(|text| text.trim() != "false")
+    }
+}
+
+/// What goes on between a running tool and its caller.
+struct Conversation {
+    herald: Herald,
+    clock: Clock,
+    letterbox: Option<Letterbox>,
+    question: Option<Question>,
+}
+
+impl Conversation {
+    fn hear(&mut self, line: &[u8], call: &Call<'_>) {
+        let now = Instant::now();
+        if self.herald.say(line, call.queue, now) == Said::Progress {
+            self.clock.progress(now);
+        }
+    }
+
+    fn ask(&mut self, question: &Value, folder: &Folder, call: &Call<'_>, runner: &Runner) {
+        // A new question means that the script gave up the old one.
+        if let Some(old) = self.question.take() {
+            old.withdraw(call.queue);
+        }
+        let answer = match elicit::read(question, &call.caller) {
+            Wish::Answer(answer) => answer,
+            Wish::Ask(params) => match runner.asks.ask(call.queue, "elicitation/create", Some(&params)) {
+                Some(asked) => {
+                    self.clock.pause(Instant::now());
+                    self.question = Some(asked);
+                    return;
+                }
+                None => elicit::answered(Err(Value::Null)),
+            },
+        };
+        self.clock.resume(Instant::now());
+        respond(folder, &answer);
+    }
+
+    fn pass_on(&mut self, answer: Result<Value, Value>, folder: &Folder) {
+        self.question = None;
+        self.clock.resume(Instant::now());
+        respond(folder, &elicit::answered(answer));
+    }
+}
+
+fn respond(folder: &Folder, answer: &Value) {
+    if let Err(error) = folder.put(elicit::RESPONSE, answer.to_string().as_bytes()) {
+        tracing::warn!(%error, "an answer did not reach its script");
+    }
+}
+
+async fn next_question(letterbox: &mut Option<Letterbox>, folder: &Folder) -> Value {
+    match letterbox {
+        Some(letterbox) => letterbox.next(folder).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_answer(question: &mut Option<Question>) -> Result<Value, Value> {
+    match question {
+        Some(question) => question.answered().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The token as a script writes it: without quotes.
+fn plain(token: &RawId) -> String {
+    serde_json::from_str::<String>(token.as_str()).unwrap_or_else(|_| token.as_str().to_owned())
+}
+
+fn token(params: &Value) -> Option<RawId> {
+    let token = params["_meta"].get(meta::PROGRESS_TOKEN)?;
+    RawId::from_raw(token.to_string().as_bytes())
+}
+
+/// What a tool left in a file; nothing else that it may have put there is opened.
+fn left(path: &Path) -> Vec<u8> {
+    let mut text = Vec::new();
+    if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
+        && let Ok(file) = std::fs::File::open(path)
+    {
+        let _ = file.take(LEFT).read_to_end(&mut text);
+    }
+    text
+}
+
+fn no_folder(error: &std::io::Error) -> Fault {
+    Fault::internal(format!("no folder for the call can be made (TMPDIR): {error}"))
+}

@@ -1,0 +1,66 @@
+//! A project as a server in the process.
+
+mod calls;
+mod following;
+mod link;
+mod told;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tidings_engine::{LocalServer, Surroundings};
+use tidings_proto::Revision;
+use tidings_upstream::{Connected, Hello, Launcher, Sink};
+
+use crate::home::Home;
+use crate::identity::{Identity, capabilities};
+use crate::registry::Registry;
+use crate::run::{Kit, Runner};
+use link::ProjectLink;
+
+/// The server. All of its links share one registry, which looks at the folder for as long as there is a link.
+pub struct ProjectServer {
+    home: Arc<Home>,
+    /// Each link has its own, with the workers of this one.
+    runner: Arc<Runner>,
+    launcher: Arc<Launcher>,
+    registry: Mutex<Weak<Registry>>,
+}
+
+impl ProjectServer {
+    /// A server of the project in this home. Nothing is read until somebody connects; scripts are started by `launcher` and
+    /// find the `kit`.
+    pub fn new(home: Home, launcher: Arc<Launcher>, kit: &Kit) -> Self {
+        let home = Arc::new(home);
+        let runner = Runner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
+        Self { home, runner, launcher, registry: Mutex::default() }
+    }
+
+    fn registry(&self) -> Arc<Registry> {
+        let mut shared = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(registry) = shared.upgrade() {
+            return registry;
+        }
+        let registry = Registry::start(Arc::clone(&self.home), Some(Arc::clone(&self.launcher)));
+        *shared = Arc::downgrade(&registry);
+        registry
+    }
+}
+
+impl LocalServer for ProjectServer {
+    /// Speaks the last legacy revision: scripts ask questions in the middle of a call.
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+        let (identity, problems) = Identity::read(&self.home);
+        for problem in problems {
+            tracing::warn!(target: "tidings::project", "{problem}");
+        }
+        Connected {
+            link: Arc::new(ProjectLink::new(self.registry(), self.runner.another(), sink, surroundings)),
+            hello: Hello {
+                revision: Revision::LATEST_LEGACY,
+                capabilities: capabilities(),
+                info: identity.info,
+                instructions: identity.instructions,
+            },
+        }
+    }
+}

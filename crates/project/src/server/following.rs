@@ -1,0 +1,124 @@
+//! Resources that somebody follows: read again when the folder changes and now and then, told of when they differ.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tidings_proto::code;
+use tidings_upstream::Sink;
+use tidings_wire::{Frame, Kind, notification};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::calls;
+use super::link::{LIMITS, Refused};
+use crate::registry::Registry;
+use crate::run::{Caller, Runner};
+
+/// How many resources one link follows; each is read again and again.
+const MOST: usize = 1_000;
+
+/// A hash of what was read; `None` when it could not be.
+type Content = Option<[u8; 32]>;
+
+/// What is followed over one link.
+#[derive(Default)]
+pub(super) struct Following {
+    followed: Mutex<BTreeMap<String, Content>>,
+    bell: Notify,
+}
+
+impl Following {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Content>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows a resource from what it is now on.
+    pub(super) async fn add(&self, registry: &Registry, runner: &Arc<Runner>, uri: &str) -> Result<(), Refused> {
+        if self.lock().len() >= MOST {
+            return Err((code::INTERNAL_ERROR, format!("at most {MOST} resources of a project are followed")));
+        }
+        let answer = read(registry, runner, uri).await.ok_or((code::INTERNAL_ERROR, "can not be read".to_owned()))?;
+        if answer.kind() == Kind::Error {
+            let error = answer.outcome().map(|at| answer.raw(at)).unwrap_or_default();
+            let error: serde_json::Value = serde_json::from_slice(error).unwrap_or_default();
+            let message = error["message"].as_str().unwrap_or("can not be read").to_owned();
+            return Err((error["code"].as_i64().unwrap_or(code::INTERNAL_ERROR), message));
+        }
+        self.lock().insert(uri.to_owned(), content(&answer));
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, uri: &str) {
+        self.lock().remove(uri);
+    }
+
+    /// Says whether a resource that is still followed differs from what it was.
+    fn differs(&self, uri: &str, content: Content) -> bool {
+        match self.lock().get_mut(uri) {
+            Some(known) if *known != content => {
+                *known = content;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Looks at what is followed, until the link is closed.
+pub(super) async fn keep_up(
+    following: Arc<Following>,
+    registry: std::sync::Weak<Registry>,
+    mut looks: watch::Receiver<u64>,
+    runner: Arc<Runner>,
+    sink: Arc<dyn Sink>,
+    stop: CancellationToken,
+) {
+    let every = runner.resource_poll();
+    loop {
+        let idle = following.lock().is_empty();
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = following.bell.notified() => continue,
+            looked = looks.changed(), if !idle => if looked.is_err() { return },
+            () = pause(every), if !idle => {}
+        }
+        let Some(registry) = registry.upgrade() else { return };
+        let uris: Vec<String> = following.lock().keys().cloned().collect();
+        for uri in uris {
+            let answer = tokio::select! {
+                () = stop.cancelled() => return,
+                answer = read(&registry, &runner, &uri) => answer,
+            };
+            if following.differs(&uri, answer.as_ref().and_then(content)) {
+                let params = json!({ "uri": uri }).to_string();
+                let bytes = notification("notifications/resources/updated", Some(params.as_bytes()));
+                if let Ok(frame) = Frame::parse(bytes, &LIMITS) {
+                    sink.unowned(frame);
+                }
+            }
+        }
+    }
+}
+
+async fn pause(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer to reading a resource. `None` when there is none in time.
+async fn read(registry: &Registry, runner: &Arc<Runner>, uri: &str) -> Option<Frame> {
+    let state = registry.state().await?;
+    let reading = calls::reading(&state.contents, runner, uri);
+    let stream = runner.read_resource(0, reading, Caller::default());
+    tokio::time::timeout(runner.subscribe_timeout(), stream.answer()).await.ok()?.ok()
+}
+
+fn content(answer: &Frame) -> Content {
+    let result = answer.outcome().filter(|_| answer.kind() == Kind::Response)?;
+    Some(blake3::hash(answer.raw(result)).into())
+}

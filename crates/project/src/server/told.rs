@@ -1,0 +1,51 @@
+//! What a link has answered of each list, so that it announces exactly what differs from it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidings_proto::ListKind;
+
+use crate::registry::{Registry, State};
+
+/// Stands for a list that could not be given.
+const REFUSED: [u8; 32] = [0; 32];
+
+/// One digest per list, of the state it was last answered from.
+#[derive(Default)]
+pub(super) struct Told(Mutex<[Option<[u8; 32]>; 4]>);
+
+impl Told {
+    /// The state to answer a list from. What comes later will be found to differ.
+    pub(super) fn answering(&self, kind: ListKind, registry: &Registry) -> Option<Arc<State>> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = registry.now()?;
+        told[slot(kind)] = Some(digest(&state, kind));
+        Some(state)
+    }
+
+    /// The lists that differ from what was answered. What nobody asked for needs no announcement.
+    pub(super) fn outdated(&self, state: &State) -> Vec<ListKind> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = |kind: &ListKind| told[slot(*kind)].is_some_and(|old| old != digest(state, *kind));
+        ListKind::ALL.into_iter().filter(differs).collect()
+    }
+}
+
+fn slot(kind: ListKind) -> usize {
+    match kind {
+        ListKind::Tools => 0,
+        ListKind::Prompts => 1,
+        ListKind::Resources => 2,
+        ListKind::Templates => 3,
+    }
+}
+
+fn digest(state: &State, kind: ListKind) -> [u8; 32] {
+    if state.broken.is_some() {
+        return REFUSED;
+    }
+    match kind {
+        ListKind::Tools => state.digests.tools,
+        ListKind::Prompts => state.digests.prompts,
+        ListKind::Resources | ListKind::Templates => state.digests.resources,
+    }
+}

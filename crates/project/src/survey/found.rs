@@ -1,0 +1,191 @@
+//! What lies in the folders.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Look, Made};
+use crate::document::Document;
+use crate::entry::{Prompt, Resource, Template, Tool};
+use crate::folder::{Found, Walk, relative};
+use crate::make::{Origin, Provided, body_of, prompt, resource, template, tool};
+use crate::metadata::{Header, SUFFIX, beside, document};
+use crate::problem::Problem;
+
+/// Tests of a tool, which are not tools.
+const SMOKE: &str = "smoke.sh";
+
+impl Look<'_> {
+    fn walk(&mut self, folder: &Path) -> Walk {
+        let walk = Walk::of(folder, &self.home.root, &mut self.problems);
+        self.folders.extend(walk.folders.iter().cloned());
+        walk
+    }
+
+    /// What was made of this file before, where it can not be told now.
+    fn keep(&mut self, path: &Path, problem: Problem) -> Option<Made> {
+        self.problems.push(problem);
+        let kept = self.previous?.made.get(path)?.clone();
+        self.made.insert(path.to_owned(), kept.clone());
+        Some(kept)
+    }
+
+    pub(super) fn found_tools(&mut self) -> Vec<Arc<Tool>> {
+        let walk = self.walk(&self.home.folders.tools.clone());
+        let mut tools = Vec::new();
+        for found in walk.files.iter().filter(|found| !is_metadata(found)) {
+            match self.found_tool(found, &walk) {
+                Ok(None) => {}
+                Ok(Some(tool)) => {
+                    let tool = Arc::new(tool);
+                    self.made.insert(found.path.clone(), Made::Tool(Arc::clone(&tool)));
+                    tools.push(tool);
+                }
+                Err(problem) => {
+                    if let Some(Made::Tool(tool)) = self.keep(&found.path, problem) {
+                        tools.push(tool);
+                    }
+                }
+            }
+        }
+        tools
+    }
+
+    fn found_tool(&mut self, found: &Found, walk: &Walk) -> Result<Option<Tool>, Problem> {
+        let root = &self.home.root;
+        let file_name = found.file_name();
+        let extension = file_name.ends_with(".sh") || file_name.ends_with(".bash");
+        if file_name == SMOKE || (found.is_direct() && !found.executable) {
+            return Ok(None);
+        }
+        let mut header = None;
+        if !found.executable && !extension {
+            let read = Header::read(&found.path, root)?;
+            if !read.shebang {
+                return Ok(None);
+            }
+            header = Some(read);
+        }
+        let mut written = beside(found, walk, root)?;
+        if written.as_ref().is_none_or(|document| document.facts().get("description").is_none()) {
+            let read = match header.take() {
+                Some(read) => read,
+                None => Header::read(&found.path, root)?,
+            };
+            if written.is_none() {
+                written = read.document(&found.path, root)?;
+            }
+            header = Some(read);
+        }
+        let written = written.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
+        let folder = found.path.parent().unwrap_or(root);
+        let origin = Origin { facts: written.facts(), root, base: folder };
+        let description = header.and_then(|header| header.description);
+        tool(&origin, found.path.clone(), &own_name(found), description, &mut self.problems).map(Some)
+    }
+
+    /// Resources and templates. `wanted`: whether the resources count, which can be registered instead.
+    pub(super) fn found_resources(&mut self, wanted: bool) -> (Vec<Arc<Resource>>, Vec<Arc<Template>>) {
+        let walk = self.walk(&self.home.folders.resources.clone());
+        let (mut resources, mut templates) = (Vec::new(), Vec::new());
+        for found in &walk.files {
+            let made = match self.found_resource(found, &walk, wanted) {
+                Ok(made) => made.inspect(|made| drop(self.made.insert(found.path.clone(), made.clone()))),
+                Err(problem) => self.keep(&found.path, problem),
+            };
+            match made {
+                Some(Made::Resource(resource)) if wanted => resources.push(resource),
+                Some(Made::Template(template)) => templates.push(template),
+                _ => {}
+            }
+        }
+        (resources, templates)
+    }
+
+    fn found_resource(&mut self, found: &Found, walk: &Walk, wanted: bool) -> Result<Option<Made>, Problem> {
+        let root = &self.home.root;
+        let base = found.path.parent().unwrap_or(root);
+        if is_metadata(found) {
+            let written = document(&found.path, root)?;
+            let origin = Origin { facts: written.facts(), root, base };
+            if origin.facts.get("uriTemplate").is_some() {
+                return template(&origin, &mut self.problems).map(|made| Some(Made::Template(Arc::new(made))));
+            }
+            // With a file beside it, that file is the resource.
+            if !wanted || has_companion(found, walk) {
+                return Ok(None);
+            }
+            let name = found.file_name().trim_end_matches(SUFFIX).to_owned();
+            let made = resource(&origin, None, &name, &Provided(self.home), &mut self.problems)?;
+            return Ok(Some(Made::Resource(Arc::new(made))));
+        }
+        if !wanted {
+            return Ok(None);
+        }
+        let mut written = beside(found, walk, root)?;
+        if written.as_ref().is_none_or(|document| document.facts().get("uri").is_none()) {
+            let header = Header::read(&found.path, root)?;
+            if let Some(inline) = header.document(&found.path, root)?
+                && written.is_none()
+            {
+                written = Some(inline);
+            }
+        }
+        let written = written.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
+        let origin = Origin { facts: written.facts(), root, base };
+        if origin.facts.get("uriTemplate").is_some() {
+            return Ok(None);
+        }
+        let path = Some(found.path.clone());
+        let made = resource(&origin, path, &found.stem(), &Provided(self.home), &mut self.problems)?;
+        Ok(Some(Made::Resource(Arc::new(made))))
+    }
+
+    pub(super) fn found_prompts(&mut self) -> Vec<Arc<Prompt>> {
+        let walk = self.walk(&self.home.folders.prompts.clone());
+        let mut prompts = Vec::new();
+        for found in walk.files.iter().filter(|found| !is_metadata(found)) {
+            match self.found_prompt(found, &walk) {
+                Ok(prompt) => {
+                    let prompt = Arc::new(prompt);
+                    self.made.insert(found.path.clone(), Made::Prompt(Arc::clone(&prompt)));
+                    prompts.push(prompt);
+                }
+                Err(problem) => {
+                    if let Some(Made::Prompt(prompt)) = self.keep(&found.path, problem) {
+                        prompts.push(prompt);
+                    }
+                }
+            }
+        }
+        prompts
+    }
+
+    fn found_prompt(&mut self, found: &Found, walk: &Walk) -> Result<Prompt, Problem> {
+        let root = &self.home.root;
+        let written = beside(found, walk, root)?.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
+        let base = found.path.parent().unwrap_or(root);
+        let origin = Origin { facts: written.facts(), root, base };
+        let body = body_of(found.path.clone(), found.executable);
+        prompt(&origin, body, &found.stem(), &mut self.problems)
+    }
+}
+
+fn is_metadata(found: &Found) -> bool {
+    found.file_name().ends_with(SUFFIX)
+}
+
+/// What a script is called when nothing is said: its stem, or its folder where the stem says nothing.
+fn own_name(found: &Found) -> String {
+    let stem = found.stem();
+    if stem != "tool" || found.is_direct() {
+        return stem;
+    }
+    let folder = found.path.parent().and_then(Path::file_name);
+    folder.map_or(stem, |name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a file beside the metadata is what it describes.
+fn has_companion(found: &Found, walk: &Walk) -> bool {
+    let name = found.file_name();
+    walk.has_named(&found.path.with_file_name(name.trim_end_matches(SUFFIX)))
+}

@@ -1,0 +1,182 @@
+//! Prompts, completions and resources.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tidings_project::run::{Caller, Reading};
+use tidings_project::{Completion, Prompt, PromptBody};
+
+use super::{World, answer};
+
+async fn read(world: &World, uri: &str) -> Value {
+    read_as(world, Reading { uri: uri.into(), ..Reading::default() }).await
+}
+
+async fn read_as(world: &World, reading: Reading) -> Value {
+    answer(world.runner.read_resource(17, reading, Caller::default())).await
+}
+
+#[tokio::test]
+async fn files_are_read_inside_the_resources_folder_and_nowhere_else() {
+    // S0.9
+    let world = World::new();
+    world.script("resources/a b.txt", "hello");
+    world.dir.write("secret.txt", "no");
+    let root = world.dir.path().canonicalize().unwrap();
+    let uri = |path: &str| format!("file://{}/{path}", root.display());
+    let good = read(&world, &uri("resources/a%20b.txt")).await;
+    assert_eq!(
+        good["result"]["contents"],
+        json!([{"uri": uri("resources/a%20b.txt"), "mimeType": "text/plain", "text": "hello"}])
+    );
+    for (path, code) in [
+        ("resources/absent.txt", -32002),
+        ("secret.txt", -32603),
+        ("resources/../secret.txt", -32603),
+        ("resources/%2e%2e/secret.txt", -32603),
+    ] {
+        assert_eq!(read(&world, &uri(path)).await["error"]["code"], code, "{path}");
+    }
+    assert_eq!(read(&world, "file:///etc/passwd").await["error"]["code"], -32603);
+    assert_eq!(read(&world, "nothing").await["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn the_projects_own_provider_wins_and_its_exit_code_says_what_is_wrong() {
+    // S0.9
+    let world = World::new();
+    assert_eq!(read(&world, "echo://a%20b").await["result"]["contents"][0]["text"], "a b");
+    world.script("providers/echo.sh", "#!/bin/sh\nprintf 'own: %s' \"$1\"\n");
+    assert_eq!(read(&world, "echo://x;id").await["result"]["contents"][0]["text"], "own: echo://x;id");
+    world.script("providers/odd.sh", "#!/bin/sh\necho 'not today' >&2\nexit ${1#odd://}\n");
+    for (exit, code) in [(2, -32603), (3, -32002), (4, -32602), (5, -32603), (9, -32603)] {
+        let reading = Reading { uri: format!("odd://{exit}"), provider: Some("odd".into()), ..Reading::default() };
+        assert_eq!(read_as(&world, reading).await["error"]["code"], code, "{exit}");
+    }
+    let unknown = Reading { uri: "x://y".into(), provider: Some("../../evil".into()), ..Reading::default() };
+    assert!(read_as(&world, unknown).await["error"]["message"].as_str().unwrap().contains("Unsupported"));
+    world.assert_clean().await;
+}
+
+#[tokio::test]
+async fn bytes_are_given_as_such_and_too_many_are_refused() {
+    // S0.9
+    let world = World::with(&[("MCPBASH_MAX_RESOURCE_BYTES", "1000")]);
+    world.script("providers/raw.sh", "#!/bin/sh\nprintf '\\377\\000'\n");
+    let raw = Reading { uri: "raw://x".into(), provider: Some("raw".into()), ..Reading::default() };
+    assert_eq!(read_as(&world, raw.clone()).await["result"]["contents"][0]["blob"], "/wA=");
+    world.script("providers/raw.sh", "#!/bin/sh\nhead -c 1000000000 /dev/zero\n");
+    let message = read_as(&world, raw).await["error"]["message"].take();
+    assert!(message.as_str().unwrap().contains("1000 bytes"), "{message}");
+    world.assert_clean().await;
+}
+
+#[tokio::test]
+async fn hosts_are_asked_only_if_they_are_named_and_public() {
+    // S0.9
+    let closed = World::new();
+    let message = |answer: Value| answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    assert!(message(read(&closed, "https://example.com/").await).contains("MCPBASH_HTTPS_ALLOW_HOSTS"));
+    assert!(message(read(&closed, "git+https://example.com/r#HEAD:a").await).contains("MCPBASH_ENABLE_GIT_PROVIDER"));
+    let open = World::with(&[
+        ("MCPBASH_HTTPS_ALLOW_ALL", "true"),
+        ("MCPBASH_HTTPS_DENY_HOSTS", "bad.example"),
+        ("MCPBASH_ENABLE_GIT_PROVIDER", "true"),
+        ("MCPBASH_GIT_ALLOW_ALL", "true"),
+    ]);
+    assert!(message(read(&open, "https://bad.example/").await).contains("DENY"));
+    for private in ["127.0.0.1", "[::1]", "10.0.0.1", "169.254.169.254", "localhost", "2130706433", "0x7f000001"] {
+        for uri in [format!("https://{private}/"), format!("git+https://{private}/r#HEAD:a")] {
+            let refusal = message(read(&open, &uri).await);
+            let words = ["private", "neither the name", "can not be found"];
+            assert!(words.iter().any(|word| refusal.contains(word)), "{uri}: {refusal}");
+        }
+    }
+    assert!(message(read(&open, "https://user:pass@example.com/").await).contains("password"));
+}
+
+#[tokio::test]
+async fn a_prompt_is_a_template_or_what_a_script_prints() {
+    // S0.9
+    let world = World::new();
+    let template = world.script("prompts/hi.txt", "Hello {{name}}");
+    let mut prompt = Prompt {
+        name: "hi".into(),
+        body: PromptBody::Template(template),
+        role: "user".into(),
+        definition: json!({"name": "hi", "description": "Greets", "arguments": [{"name": "name", "required": true}]}),
+        metadata: Value::Null,
+    };
+    let get = |prompt: &Prompt, params: Value| {
+        answer(world.runner.get_prompt(17, Arc::new(prompt.clone()), params, Caller::default()))
+    };
+    let named = json!({"arguments": {"name": "Ann"}});
+    let message = |text: &str| json!({"description": "Greets", "messages": [{"role": "user", "content": {"type": "text", "text": text}}]});
+    assert_eq!(get(&prompt, named.clone()).await["result"], message("Hello Ann"));
+    assert_eq!(get(&prompt, json!({})).await["error"]["code"], -32602);
+    let script = world.script("prompts/hi.sh", "#!/bin/sh\nprintf '%s' \"$MCP_PROMPT_ARGS_JSON\"\n");
+    prompt.body = PromptBody::Script(script);
+    assert_eq!(get(&prompt, named.clone()).await["result"], message(r#"{"name":"Ann"}"#));
+    prompt.body = PromptBody::Script(world.script("prompts/bad.sh", "#!/bin/sh\necho no >&2; exit 1\n"));
+    assert_eq!(get(&prompt, named).await["error"]["message"], "no");
+}
+
+#[tokio::test]
+async fn a_completion_is_asked_with_limit_and_offset_and_pages_on() {
+    // S0.9
+    let world = World::new();
+    let body = "#!/bin/sh\nprintf '[\"%s\",\"%s\",\"%s\"]' \"$MCP_COMPLETION_NAME\" \"$MCP_COMPLETION_LIMIT\" \"$MCP_COMPLETION_OFFSET\"\n";
+    let script = world.script("completions/it.sh", body);
+    let completion = Arc::new(Completion { name: "it".into(), script, timeout: None, metadata: Value::Null });
+    let ask = |params: Value| answer(world.runner.complete(17, Arc::clone(&completion), params, Caller::default()));
+    assert_eq!(ask(json!({})).await["result"]["completion"], json!({"values": ["it", "5", "0"], "hasMore": false}));
+    assert_eq!(ask(json!({"limit": 1000})).await["result"]["completion"]["values"][1], "100");
+    let first = ask(json!({"limit": 2})).await["result"]["completion"].take();
+    assert_eq!((&first["values"], &first["hasMore"]), (&json!(["it", "2"]), &json!(true)));
+    let second = ask(json!({"limit": 3, "cursor": first["nextCursor"]})).await["result"]["completion"].take();
+    assert_eq!(second["values"], json!(["it", "3", "2"]));
+    assert_eq!(ask(json!({"cursor": "nonsense"})).await["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_completion_that_takes_too_long_is_ended() {
+    let world = World::new();
+    let script = world.script("completions/slow.sh", "#!/bin/sh\nsleep 60\n");
+    let timeout = Some(std::time::Duration::from_millis(200));
+    let completion = Completion { name: "slow".into(), script, timeout, metadata: Value::Null };
+    let late = answer(world.runner.complete(17, Arc::new(completion), json!({}), Caller::default())).await;
+    assert!(late["error"]["message"].as_str().unwrap().contains("slow.sh: no answer within 0.2 s"), "{late}");
+    world.assert_clean().await;
+}
+
+#[tokio::test]
+async fn a_file_in_a_repository_is_fetched_without_checking_anything_out() {
+    // S0.9
+    let bin = tidings_testkit::TempDir::new();
+    let notes = bin.join("notes");
+    let fake = format!(
+        "#!/bin/sh\necho \"$GIT_ALLOW_PROTOCOL $*\" >> {}\ncase \"$*\" in *absent*) exit 128;; *cat-file*) printf content;; esac\n",
+        notes.display()
+    );
+    let git = bin.write("git", fake);
+    std::fs::set_permissions(&git, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let world = World::with(&[
+        ("PATH", &path),
+        ("MCPBASH_ENABLE_GIT_PROVIDER", "true"),
+        ("MCPBASH_GIT_ALLOW_HOSTS", "8.8.8.8"),
+    ]);
+    let found = read(&world, "git+https://8.8.8.8/r.git#main:docs/a.md").await;
+    assert_eq!(found["result"]["contents"][0]["text"], "content", "{found}");
+    assert_eq!(read(&world, "git+https://8.8.8.8/r.git#main:absent").await["error"]["code"], -32002);
+    assert_eq!(read(&world, "git+https://8.8.4.4/r.git#main:a").await["error"]["code"], -32602);
+    let said = std::fs::read_to_string(notes).unwrap();
+    assert!(
+        said.contains(
+            "https -c http.followRedirects=false fetch --quiet --depth=1 --no-tags -- https://8.8.8.8/r.git main\n"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("https cat-file blob FETCH_HEAD:docs/a.md\n"), "{said}");
+    world.assert_clean().await;
+}

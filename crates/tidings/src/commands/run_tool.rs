@@ -1,0 +1,149 @@
+//! `tidings run-tool`: one tool of a folder of scripts, run as a client would have it run, without a gateway.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tidings_project::run::{Caller, Runner};
+use tidings_project::{Home, Survey, Tool};
+use tidings_upstream::{CallEvent, CallStream, Launcher};
+
+use super::project::named;
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::wiring;
+
+/// What is wanted.
+pub(super) struct Wish<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: Option<&'a str>,
+    pub(super) project: Option<&'a Path>,
+    pub(super) dry_run: bool,
+    pub(super) print_env: bool,
+    pub(super) timeout: Option<f64>,
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
+    let dir = named(wish.project).unwrap_or_else(|| PathBuf::from("."));
+    let arguments = arguments(wish.arguments)?;
+    let timeout = wish.timeout.map(|seconds| match seconds {
+        seconds if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        other => Err(Failure::Usage(format!("--timeout {other}: not a number of seconds up to 86400"))),
+    });
+    let timeout = timeout.transpose()?;
+    let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
+    let tool = find(&home, wish.name)?;
+    let launcher = Launcher::new(std::env::current_exe().ok());
+    let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli));
+    if wish.print_env {
+        for (name, value) in runner.tool_environment() {
+            println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
+        }
+    }
+    if wish.dry_run {
+        let script = tool.script.display().to_string();
+        match wish.json {
+            true => {
+                println!("{:#}", json!({ "tool": tool.name, "script": script, "arguments": arguments, "runs": false }))
+            }
+            false => println!("would run {script} with {arguments}"),
+        }
+    }
+    if wish.dry_run || wish.print_env {
+        return Ok(());
+    }
+    let mut params = json!({ "name": tool.name, "arguments": arguments, "_meta": { "progressToken": 1 } });
+    if let Some(timeout) = timeout {
+        params["timeoutSecs"] = timeout.into();
+    }
+    let stream = runner.call_tool(1, tool, params, Caller::default());
+    let answer = tokio::select! {
+        answer = followed(stream, wish.json) => Some(answer?),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    runner.close().await;
+    match answer {
+        Some(answer) => show(&answer, wish.json),
+        None => Err(Failure::Failed("interrupted; the tool was ended".into())),
+    }
+}
+
+fn arguments(text: Option<&str>) -> Result<Value, Failure> {
+    let Some(text) = text else { return Ok(json!({})) };
+    let text = match text.strip_prefix('@') {
+        Some(file) => {
+            std::fs::read_to_string(file).map_err(|error| Failure::Usage(format!("--args @{file}: {error}")))?
+        }
+        None => text.to_owned(),
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(object.into()),
+        Ok(_) => Err(Failure::Usage("--args must be a JSON object, such as '{\"name\": \"Ann\"}'".into())),
+        Err(error) => Err(Failure::Usage(format!("--args is not JSON: {error}"))),
+    }
+}
+
+fn find(home: &Home, name: &str) -> Result<Arc<Tool>, Failure> {
+    let survey = Survey::of(home);
+    for problem in survey.all_problems() {
+        eprintln!("{problem}");
+    }
+    let contents = survey.contents.map_err(Failure::failed)?;
+    if let Some(tool) = contents.tool(name) {
+        return Ok(Arc::clone(tool));
+    }
+    let known: Vec<&str> = contents.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+    Err(Failure::Failed(format!("{}: no tool called {name}; {known}", home.root.display())))
+}
+
+/// Shows what the tool says while it runs, and gives its answer.
+async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, Failure> {
+    loop {
+        match stream.next().await {
+            CallEvent::Message(frame) if !quiet => {
+                let params: Value =
+                    frame.params().and_then(|at| serde_json::from_slice(frame.raw(at)).ok()).unwrap_or_default();
+                let said = |name: &str| match &params[name] {
+                    Value::String(text) => text.clone(),
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                match &*frame.method() {
+                    "notifications/progress" => eprintln!("progress {} {}", said("progress"), said("message")),
+                    "notifications/message" => eprintln!("{}: {}", said("level"), said("data")),
+                    _ => {}
+                }
+            }
+            CallEvent::Response(frame) => return serde_json::from_slice(frame.bytes()).map_err(Failure::failed),
+            CallEvent::Failed(error) => return Err(Failure::failed(error)),
+            _ => {}
+        }
+    }
+}
+
+fn show(answer: &Value, as_json: bool) -> Result<(), Failure> {
+    if let Some(error) = answer.get("error") {
+        if as_json {
+            println!("{:#}", json!({ "error": error }));
+        }
+        let message = error["message"].as_str().unwrap_or_default();
+        return Err(Failure::Failed(format!("the tool failed: {message} ({})", error["code"])));
+    }
+    let result = &answer["result"];
+    if as_json {
+        println!("{result:#}");
+    } else {
+        for block in result["content"].as_array().into_iter().flatten() {
+            match block["text"].as_str().or_else(|| block["resource"]["text"].as_str()) {
+                Some(text) => println!("{}", text.strip_suffix('\n').unwrap_or(text)),
+                None => println!("{block}"),
+            }
+        }
+        if let Some(errors) = result["_meta"]["stderr"].as_str() {
+            eprint!("{errors}");
+        }
+    }
+    if result["isError"] == true { Err(Failure::Failed("the tool reports an error".into())) } else { Ok(()) }
+}

@@ -1,0 +1,64 @@
+//! `tidings scaffold`: first files for those who write scripts.
+
+use std::path::{Path, PathBuf};
+
+use tidings_project::{Kind, ScaffoldFault};
+
+use super::project::named;
+use crate::cli::ScaffoldKind;
+use crate::failure::Failure;
+
+pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Result<(), Failure> {
+    let project = named(project).unwrap_or_else(|| PathBuf::from("."));
+    let made = tidings_project::scaffold(kind.into(), name, &project).map_err(|fault| match fault {
+        ScaffoldFault::Name(_) | ScaffoldFault::Exists(_) => Failure::Usage(fault.to_string()),
+        ScaffoldFault::Register { .. } | ScaffoldFault::Io { .. } => Failure::failed(fault),
+    })?;
+    println!("Made in {}:", project.display());
+    for path in made {
+        println!("  {}", path.display());
+    }
+    println!("\nNext:");
+    for line in next(kind, name, &quoted(&project)) {
+        println!("  {line}");
+    }
+    Ok(())
+}
+
+/// The commands that help from here.
+fn next(kind: ScaffoldKind, name: &str, project: &str) -> Vec<String> {
+    let connect = format!("claude mcp add {name} -- tidings project {project} --allow '*'");
+    let validate = format!("tidings validate {project}");
+    match kind {
+        ScaffoldKind::Tool => {
+            let call = format!("tidings run-tool {name} --project {project} --args '{{\"name\": \"Ada\"}}'");
+            vec![call, validate, connect]
+        }
+        ScaffoldKind::Prompt | ScaffoldKind::Resource => vec![validate, connect],
+        ScaffoldKind::Completion => {
+            vec![
+                format!("tidings scaffold prompt {name} --project {project}    # what it completes"),
+                validate,
+                connect,
+            ]
+        }
+    }
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+impl From<ScaffoldKind> for Kind {
+    fn from(kind: ScaffoldKind) -> Self {
+        match kind {
+            ScaffoldKind::Tool => Self::Tool,
+            ScaffoldKind::Prompt => Self::Prompt,
+            ScaffoldKind::Resource => Self::Resource,
+            ScaffoldKind::Completion => Self::Completion,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `tidings validate`: what is wrong with a folder of scripts. Nothing of it is run.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tidings_project::{Problem, Severity};
+
+use super::project::named;
+use crate::failure::Failure;
+use crate::wiring;
+
+pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
+    let dir = named(dir).unwrap_or_else(|| PathBuf::from("."));
+    let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
+    let (contents, problems) = tidings_project::validate(&home);
+    let errors = problems.iter().filter(|problem| problem.fault.severity() == Severity::Error).count();
+    let counts = [
+        ("tool", contents.tools.len()),
+        ("resource", contents.resources.len()),
+        ("template", contents.templates.len()),
+        ("prompt", contents.prompts.len()),
+        ("completion", contents.completions.len()),
+    ];
+    if as_json {
+        let counts: serde_json::Map<String, Value> =
+            counts.iter().map(|(kind, count)| (format!("{kind}s"), (*count).into())).collect();
+        let problems: Vec<Value> = problems.iter().map(Problem::to_json).collect();
+        println!(
+            "{:#}",
+            json!({ "ok": errors == 0, "project": home.root.to_string_lossy(), "offers": counts, "problems": problems })
+        );
+    } else {
+        for problem in &problems {
+            let word = if problem.fault.severity() == Severity::Error { "error" } else { "warning" };
+            println!("{word}: {problem}");
+        }
+        let offers: Vec<String> =
+            counts.iter().filter(|(_, count)| *count > 0).map(|(kind, n)| plural(kind, *n)).collect();
+        let offers = if offers.is_empty() { "nothing to offer yet".to_owned() } else { offers.join(", ") };
+        println!("{}: {offers}", home.root.display());
+    }
+    if errors == 0 { Ok(()) } else { Err(Failure::Failed(plural("error", errors))) }
+}
+
+fn plural(word: &str, count: usize) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}

@@ -1,0 +1,79 @@
+//! From `[servers.X] project` to servers in the process.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tidings_config::{Config, Transport};
+use tidings_engine::LocalServer;
+use tidings_project::run::Kit;
+use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
+use tidings_upstream::Launcher;
+
+use crate::cli::Cli;
+use crate::data::DataDir;
+use crate::failure::Failure;
+
+/// Makes servers of projects. What scripts find besides their project is unpacked for the first of them.
+pub(super) struct Projects {
+    data: Option<PathBuf>,
+    launcher: Arc<Launcher>,
+    kit: OnceLock<Kit>,
+}
+
+impl Projects {
+    pub(super) fn new(cli: &Cli, launcher: Arc<Launcher>) -> Self {
+        Self { data: cli.data.clone(), launcher, kit: OnceLock::new() }
+    }
+
+    /// A server of the project in this folder. Nothing is read of it yet.
+    pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, String> {
+        let home = open(dir, env).map_err(|fault| fault.to_string())?;
+        let kit = self.kit.get_or_init(|| unpacked(self.data.as_deref()));
+        Ok(Arc::new(ProjectServer::new(home, Arc::clone(&self.launcher), kit)))
+    }
+}
+
+/// Where they are, by the names of their servers.
+pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> {
+    let mut homes = BTreeMap::new();
+    for server in config.enabled_servers() {
+        let Transport::Project { dir, env } = &server.transport else { continue };
+        let home = open(dir, env).map_err(|fault| {
+            let key = format!("servers.{}.project", server.name);
+            match config.place_of(&key) {
+                Some(place) => Failure::Failed(format!("{place}: {key}: {fault}")),
+                None => Failure::failed(fault),
+            }
+        })?;
+        homes.insert(server.name.clone(), home);
+    }
+    Ok(homes)
+}
+
+/// What scripts find besides their project.
+pub(crate) fn kit(cli: &Cli) -> Kit {
+    unpacked(cli.data.as_deref())
+}
+
+/// Helpers, and a `jq`, in the data directory. Scripts that need neither run without.
+fn unpacked(data: Option<&Path>) -> Kit {
+    let unpacked = DataDir::find(data).map_err(|failure| failure.to_string()).and_then(|data| {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        Sdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
+    });
+    match unpacked {
+        Ok(sdk) => sdk.kit(),
+        Err(problem) => {
+            tracing::warn!("scripts can not use MCP_SDK: {problem}; name a data directory with --data DIR");
+            Kit::default()
+        }
+    }
+}
+
+/// A project with the environment of this process and some more.
+pub(crate) fn open(dir: &Path, env: &[(String, String)]) -> Result<Home, HomeFault> {
+    let more = env.iter().map(|(name, value)| (name.into(), value.into()));
+    let environment = Environment::new(std::env::vars_os().chain(more));
+    Home::open(dir, environment)
+}

@@ -1,0 +1,98 @@
+//! Processes by a mark in their environment: how those are found that left their process group.
+//!
+//! A mark is inherited by all that a process starts, unless somebody clears the environment on purpose. Only Linux tells
+//! the environment of a process; elsewhere nothing is found.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// The variable that holds the mark: `LAUNCHER.NUMBER`.
+pub const MARK: &str = "TIDINGS_RUN";
+/// An environment is read up to this size.
+const LONGEST: u64 = 4 << 20;
+
+/// A process that carries a mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The process.
+    pub pid: i32,
+    /// Its mark.
+    pub mark: String,
+}
+
+/// Every living process with a mark that is wanted.
+pub fn marked(wanted: impl Fn(&str) -> bool) -> Vec<Marked> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // Most environments fit, and are read at once.
+    let mut text = Vec::with_capacity(64 << 10);
+    pids.filter(|pid| *pid != own)
+        .filter_map(|pid| mark_of(pid, &mut text).filter(|mark| wanted(mark)).map(|mark| Marked { pid, mark }))
+        .collect()
+}
+
+/// How many processes carry each of the wanted marks.
+pub fn count(wanted: impl Fn(&str) -> bool) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for process in marked(wanted) {
+        *counts.entry(process.mark).or_default() += 1;
+    }
+    counts
+}
+
+/// Kills every process with a wanted mark, and with it the group that it leads. Goes on until none is left: what is killed
+/// may have started others in the meantime. Gives the number of those found.
+pub fn kill_marked(wanted: impl Fn(&str) -> bool) -> usize {
+    /// More rounds than any chain of forks survives.
+    const ROUNDS: usize = 50;
+    let mut found = 0;
+    for _ in 0..ROUNDS {
+        let left = marked(&wanted);
+        if left.is_empty() {
+            break;
+        }
+        found += left.len();
+        for pid in left.iter().filter_map(|process| Pid::from_raw(process.pid)) {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::yield_now();
+    }
+    found
+}
+
+/// The dead have an empty environment, and that of others can not be read.
+fn mark_of(pid: i32, text: &mut Vec<u8>) -> Option<String> {
+    text.clear();
+    std::fs::File::open(format!("/proc/{pid}/environ")).ok()?.take(LONGEST).read_to_end(text).ok()?;
+    text.split(|byte| *byte == 0).find_map(|variable| {
+        let value = variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=")?;
+        std::str::from_utf8(value).ok().map(str::to_owned)
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_marked_process_is_found_and_killed_and_others_are_left() {
+        let mark = format!("census-{}.1", std::process::id());
+        let sleep = |mark: &str| Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
+        let mut ours = sleep(&mark);
+        let mut other = sleep(&format!("{mark}0"));
+        assert_eq!(count(|found| found == mark), HashMap::from([(mark.clone(), 1)]));
+        kill_marked(|found| found == mark);
+        assert_eq!(ours.wait().unwrap().signal(), Some(9));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}
