@@ -95,6 +95,7 @@ impl Prepared {
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
         containers::sweep(&self.connector);
+        containers::report(&self.connector, self.shelf.reports());
         let on_stdio = only_client.is_some();
         plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
         let gateway = Gateway::start(settings(&self.config), plans, self.connector, only_client, journal);

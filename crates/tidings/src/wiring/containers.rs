@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use tidings_config::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
-use tidings_upstream::{Connector, ContainerSpec, Launcher, LinkError, Mount, MountSource, Network, Runtime};
+use tidings_sources::StartReports;
+use tidings_upstream::{
+    Connector, ContainerSpec, Launcher, LinkError, Mount, MountSource, Network, PullProgress, Runtime,
+};
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::data::DataDir;
 
@@ -23,6 +27,23 @@ pub(super) fn connector(launcher: Arc<Launcher>, data: Option<&DataDir>) -> Resu
 pub(super) fn sweep(connector: &Connector) {
     let connector = connector.clone();
     tokio::spawn(async move { connector.sweep().await });
+}
+
+/// Tells whoever waits for a server how far its image is. Ends with the connector.
+pub(super) fn report(connector: &Connector, reports: StartReports) {
+    let mut pulls = connector.pulls();
+    tokio::spawn(async move {
+        loop {
+            match pulls.recv().await {
+                Ok(PullProgress { server, line, layers, done, .. }) => {
+                    let layers = if layers == 0 { String::new() } else { format!(" ({done} of {layers} layers)") };
+                    reports.tell(&server, format!("{line}{layers}"));
+                }
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
 }
 
 pub(super) fn spec(config: &ContainerConfig) -> ContainerSpec {

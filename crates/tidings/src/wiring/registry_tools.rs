@@ -18,6 +18,13 @@ pub(super) struct Shelf {
     reports: StartReports,
 }
 
+impl Shelf {
+    /// Where to tell how servers start.
+    pub(super) fn reports(&self) -> StartReports {
+        self.reports.clone()
+    }
+}
+
 /// Reads the catalogue, if there is one.
 pub(super) fn prepare(config: &Config) -> Result<Shelf, Failure> {
     let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref()).map_err(|fault| {
