@@ -53,7 +53,8 @@ async fn a_container_that_can_not_be_added_is_told_to_nobody_and_leaves_nothing(
     let table = [
         (json!({"container": "localhost:1/none:1"}), 502, "connection refused"),
         (json!({"container": "nosuchname"}), 502, "whole name"),
-        (json!({"container": Podman::IMAGE, "args": ["/none"]}), 502, "testkit-relay: /none"),
+        // Its words may be missing: podman can lose what a container says that ends at once.
+        (json!({"container": Podman::IMAGE, "args": ["/none"]}), 502, "exit status: 1"),
         (keys(&mute, Podman::IMAGE), 502, "exit status: 4"),
         (json!({"container": "-v"}), 422, "the name of an image"),
     ];
