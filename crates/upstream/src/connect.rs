@@ -86,7 +86,10 @@ impl Connector {
                 Ok(Probed::Legacy) => legacy(&open, introduction).await,
                 Ok(Probed::Died) => {
                     open.link().close().await;
-                    return Box::pin(self.connect_again(spec, introduction, sink)).await;
+                    let words = open.link().last_words();
+                    let again = Box::pin(self.connect_again(spec, introduction, sink)).await;
+                    // What it said the first time may be all that it says.
+                    return again.map_err(|error| error.with_words(words));
                 }
                 Err(error) => Err(error),
             },
