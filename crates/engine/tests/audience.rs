@@ -73,6 +73,7 @@ fn gateway(audience: Audience) -> Gateway {
         timeout: Duration::from_secs(10),
         max_timeout: Duration::from_secs(10),
         page_size: 10,
+        bound_pages: None,
         view: View::default(),
         names: Names::Auto,
         list_quiet: Duration::ZERO,
