@@ -61,9 +61,19 @@ async fn a_saved_change_reaches_every_client_and_touches_only_what_changed() {
     b.wait_all_exited().await;
     assert_eq!(a.processes().len(), before, "it was not touched");
     assert_eq!(listener.count("notifications/tools/list_changed"), 1);
-    let (_, changes) = gateway.get_as_admin("/api/v1/changes").await;
-    assert!(changes.contains(r#""server":"c","kind":"tools","added":["echo"]"#), "{changes}");
-    assert!(changes.contains(r#""server":"b","kind":"tools","added":[],"removed":["echo"]"#), "{changes}");
+    // The feed is written beside everything else.
+    let came = r#""server":"c","kind":"tools","added":["echo"]"#;
+    let went = r#""server":"b","kind":"tools","added":[],"removed":["echo"]"#;
+    tidings_testkit::within("the changes in the feed", async {
+        loop {
+            let (_, changes) = gateway.get_as_admin("/api/v1/changes").await;
+            if changes.contains(came) && changes.contains(went) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     assert!(gateway.terminate().await.success());
 }
 
