@@ -75,6 +75,7 @@ impl Peers {
 /// Installs what is missing; does nothing when the stamp names the versions above.
 pub(crate) fn install(children: &Children, workspace: &Workspace) -> Result<Peers, Failure> {
     system::ensure_postgres(children)?;
+    system::ensure_podman(children)?;
     let peers = Peers { directory: workspace.peers() };
     if peers.is_complete() {
         return Ok(peers);

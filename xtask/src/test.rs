@@ -95,6 +95,8 @@ impl Steps<'_> {
         // They were skipped before if it was not there.
         let databases = ["test", "-p", "tidings-sources", "-p", "tidings", "--", "postgres", "database"];
         self.tests("PostgreSQL", &workspace.cargo(databases).env("TIDINGS_REQUIRE_POSTGRES", "1"))?;
+        let containers = ["test", "-p", "tidings", "--test", "containers"];
+        self.tests("containers", &workspace.cargo(containers).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
         announce("conformance");
         let result = conformance::run(children, workspace, &peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;

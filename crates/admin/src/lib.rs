@@ -26,7 +26,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use tidings_downstream::auth::same;
+use tidings_downstream::auth::Tokens;
 use tidings_engine::Gateway;
 use tidings_registry::Registry;
 use tidings_search::ToolIndex;
@@ -39,7 +39,7 @@ struct Admin {
     registry: Registry,
     index: Arc<ToolIndex>,
     changes: ChangeLog,
-    token: Arc<str>,
+    keys: Tokens,
 }
 
 /// The routes of the API. `openapi.json` describes each of them, and no other.
@@ -77,11 +77,11 @@ pub struct Parts {
     pub changes: ChangeLog,
 }
 
-/// Routes for everything but the MCP endpoint. `token` opens the API, and the metrics unless only this machine can ask for
-/// them.
-pub fn router(parts: Parts, token: &str, loopback: bool) -> Router {
+/// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless only this machine
+/// can ask for them.
+pub fn router(parts: Parts, keys: Tokens, loopback: bool) -> Router {
     let Parts { gateway, registry, index, changes } = parts;
-    let admin = Admin { gateway, registry, index, changes, token: token.into() };
+    let admin = Admin { gateway, registry, index, changes, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {
@@ -113,13 +113,19 @@ async fn ready(State(admin): State<Admin>) -> Response {
 }
 
 async fn authorise(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()?.strip_prefix("Bearer "));
-    if given.is_some_and(|given| same(given.as_bytes(), admin.token.as_bytes())) {
-        return next.run(request).await;
+    let given = request.headers().get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
+    match admin.keys.principal(given) {
+        Some(principal) if principal.is_admin() => return next.run(request).await,
+        Some(principal) => {
+            let name = &principal.name;
+            let detail = format!("the token \"{name}\" of [auth] does not open this; that needs one with admin = true");
+            return problem(StatusCode::FORBIDDEN, &detail);
+        }
+        None => {}
     }
     let mut response = problem(
         StatusCode::UNAUTHORIZED,
-        "send `Authorization: Bearer` with the content of admin.token in the data directory",
+        "send `Authorization: Bearer` with the content of admin.token in the data directory, or an admin token of [auth]",
     );
     response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
     response

@@ -9,7 +9,8 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use tidings_admin::Parts;
 use tidings_config::{Config, ServerConfig};
-use tidings_engine::{Gateway, Names, Origin, ServerPlan, Settings};
+use tidings_downstream::auth::{Token, Tokens};
+use tidings_engine::{Gateway, Names, Origin, Principal, Scope, ServerPlan, Settings};
 use tidings_proto::View;
 use tidings_registry::{Planner, Registry, Setup, Watches};
 use tidings_store::{ChangeLog, Limits, ServerTable, Store};
@@ -65,6 +66,15 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
     Parts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
 }
 
+/// `secret` is an admin's, `guest` is not.
+fn keys() -> Tokens {
+    let guest = Scope::new(vec!["*".to_owned()], false, |_, _| true);
+    Tokens::new(vec![
+        Token::of("secret", Principal::new("owner", Scope::everything())),
+        Token::of("guest", Principal::new("guest", guest)),
+    ])
+}
+
 /// The status and content type of the metrics, asked for with this token.
 async fn ask(router: &Router, token: Option<&str>) -> (u16, String) {
     let mut request = Request::get("/metrics");
@@ -83,11 +93,12 @@ async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
     let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
     let problem = "application/problem+json".to_owned();
     let log = ChangeLog::start(Store::in_memory, Limits::default());
-    let open = tidings_admin::router(parts(&gateway, &log), "secret", true);
+    let open = tidings_admin::router(parts(&gateway, &log), keys(), true);
     assert_eq!(ask(&open, None).await, (200, text.clone()));
-    let closed = tidings_admin::router(parts(&gateway, &log), "secret", false);
+    let closed = tidings_admin::router(parts(&gateway, &log), keys(), false);
     assert_eq!(ask(&closed, None).await, (401, problem.clone()));
-    assert_eq!(ask(&closed, Some("other")).await, (401, problem));
+    assert_eq!(ask(&closed, Some("other")).await, (401, problem.clone()));
+    assert_eq!(ask(&closed, Some("guest")).await, (403, problem), "known, and no admin");
     assert_eq!(ask(&closed, Some("secret")).await, (200, text));
     gateway.shutdown().await;
 }

@@ -73,6 +73,10 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     /// Taken just before the process was made.
     pub(crate) started: Instant,
+    /// Its configuration file.
+    pub(crate) config: PathBuf,
+    /// Its data directory.
+    pub(crate) data: PathBuf,
     child: Child,
     log: PathBuf,
 }
@@ -104,7 +108,7 @@ impl Gateway {
             .kill_on_drop(true);
         let started = Instant::now();
         let child = command.spawn().map_err(BenchError::io("starting the gateway"))?;
-        Ok(Self { address, started, child, log })
+        Ok(Self { address, started, config: file, data, child, log })
     }
 
     /// Starts it and waits until `/readyz` says 200.

@@ -3,6 +3,7 @@
 mod commits;
 mod listeners;
 mod memory;
+mod registry;
 mod scripts;
 mod search;
 mod signals;
@@ -23,7 +24,7 @@ const BUSY: f64 = 0.1;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
-    /// 10 listeners, 20 script projects.
+    /// 10 listeners, 11 add, 12 remove, 13 reload, 20 script projects.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
@@ -138,6 +139,12 @@ async fn cases(bench: &Bench, options: &Options) -> Result<Vec<Row>, BenchError>
     }
     if wanted(20) {
         rows.extend(scripts::rows(bench, options.mcp_bash.as_deref()).await?);
+    }
+    if wanted(11) || wanted(12) {
+        rows.extend(registry::add_and_remove(bench, wanted(11), wanted(12)).await);
+    }
+    if wanted(13) {
+        rows.push(registry::reload(bench).await);
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)

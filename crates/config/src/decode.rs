@@ -3,6 +3,8 @@
 mod access;
 mod clash;
 mod clients;
+mod container;
+mod entry;
 mod itself;
 mod server;
 mod settings;
@@ -13,10 +15,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Errors, Fault};
 use crate::expand::{Dialect, Expander, Surroundings};
+use crate::plan::entry::CatalogueEntry;
 use crate::plan::server::ServerConfig;
 use crate::plan::{Config, key_path};
 use crate::read::{Findings, Reading, Section};
-use crate::tree::{self, Entry, SyntaxError};
+use crate::tree::{self, Entry, Node, SyntaxError, Value};
 
 /// Decodes a whole file.
 pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Errors> {
@@ -62,6 +65,27 @@ pub(crate) fn single_server(
         (Some(server), None) => Ok(server),
         (_, Some(errors)) => Err(errors),
         (None, None) => Err(Errors::unusable(key_path("servers", name))),
+    }
+}
+
+/// Decodes a catalogue file.
+pub(crate) fn catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, Errors> {
+    let nothing = Surroundings { env: &|_| None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
+    let reading = reading(Some(path), PathBuf::new(), Dialect::Verbatim, &nothing);
+    let tree = if is_json(text, path) {
+        tree::json::parse(text).map_err(|error| vec![error])
+    } else {
+        let (entries, errors) = tree::toml::parse(text);
+        if errors.is_empty() { Ok(Node { at: None, value: Value::Table(entries) }) } else { Err(errors) }
+    };
+    let entries = match &tree {
+        Ok(node) => Section::of_node(&reading, String::new(), None, node).map(entry::all).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    tree.err().into_iter().flatten().for_each(|error| syntax(&reading, error));
+    match Errors::from_found(reading.findings.into_inner().errors) {
+        Some(errors) => Err(errors),
+        None => Ok(entries),
     }
 }
 

@@ -190,9 +190,6 @@ impl fmt::Display for Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Part {
-    /// A server in a container.
-    #[error("this build does not start containers yet; remove the server or set `enabled = false`")]
-    Container,
     /// A server whose tools wait for approval.
     #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
     ManualApproval,

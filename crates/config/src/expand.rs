@@ -25,6 +25,8 @@ impl std::fmt::Debug for Surroundings<'_> {
 pub(crate) enum Dialect {
     /// Our own: `${NAME}` is left as it is, `$${` stands for `${`.
     Native,
+    /// As `Native`, but every string is taken as it is written.
+    Verbatim,
     /// The `mcpServers` files of clients and editors.
     Clients,
 }
@@ -40,6 +42,9 @@ pub(crate) struct Expander<'a> {
 impl Expander<'_> {
     /// The text with its references replaced. What they bring in is not looked at again.
     pub(crate) fn expand(&self, text: &str) -> Result<String, Fault> {
+        if self.dialect == Dialect::Verbatim {
+            return Ok(text.to_owned());
+        }
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find("${") {

@@ -26,12 +26,14 @@ pub use error::{Caution, ConfigError, Errors, Fault, Notice, Part, Place, Positi
 pub use expand::Surroundings;
 pub use find::{Found, Origin, discover, user_file};
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, Token};
+pub use plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
+pub use plan::entry::{Arguments, CatalogueEntry, Run, Variable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
     Expose, GatewaySettings, InitialTriplet, Listen, ListenError, Naming, NotificationSettings, REVISIONS,
     RegistryTools, View,
 };
-pub use plan::server::{Approval, ContainerRuntime, EraChoice, Isolation, ServerConfig, Transport, UriMode};
+pub use plan::server::{Approval, EraChoice, Isolation, ServerConfig, Transport, UriMode};
 pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;
@@ -57,6 +59,11 @@ pub fn server_from_json(
     surroundings: &Surroundings<'_>,
 ) -> Result<ServerConfig, Errors> {
     decode::single_server(name, body, base, surroundings)
+}
+
+/// Validates `text` as a catalogue file: the servers that could be added.
+pub fn parse_catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, Errors> {
+    decode::catalogue(text, path)
 }
 
 /// A commented `tidings.toml` to begin from.

@@ -1,6 +1,8 @@
 //! The validated plan: complete, trusted, and free of the file it came from.
 
 pub(crate) mod auth;
+pub(crate) mod container;
+pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod server;
@@ -55,11 +57,7 @@ impl Config {
         };
         for server in self.enabled_servers() {
             for part in server.unsupported() {
-                let key = match part {
-                    Part::Container => "container",
-                    _ => "approve",
-                };
-                add(format!("{}.{key}", key_path("servers", &server.name)), part);
+                add(format!("{}.approve", key_path("servers", &server.name)), part);
             }
         }
         if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {

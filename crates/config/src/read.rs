@@ -49,7 +49,7 @@ impl Reading<'_> {
     }
 
     pub(crate) fn is_native(&self) -> bool {
-        self.expander.dialect == Dialect::Native
+        self.expander.dialect != Dialect::Clients
     }
 
     fn wrong_type(&self, key: &str, node: &Node, expected: &'static str) {

@@ -88,6 +88,8 @@ struct Gateway {
     /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands.
     #[schemars(extend("default" = "auto"))]
     registry_tools: Option<RegistryTools>,
+    /// A JSON or TOML file of servers that mcp_registry_add can add, beside those that are built in.
+    catalogue: Option<String>,
     /// How long the first lists wait for servers to settle.
     #[schemars(extend("default" = "5s"))]
     start_wait: Option<Span>,
@@ -213,6 +215,29 @@ struct Server {
     container: Option<String>,
     /// What runs the container; found by itself when absent.
     runtime: Option<Runtime>,
+    /// What the container reaches: nothing, what the runtime gives to containers, or a network by its name.
+    #[schemars(extend("default" = false))]
+    network: Option<Network>,
+    /// How much memory the container may use, such as "512m" or "2g", or "unlimited".
+    #[schemars(extend("default" = "1g"))]
+    memory: Option<String>,
+    /// How many processors the container may use, such as 2 or "0.5", or "unlimited".
+    #[schemars(extend("default" = 1))]
+    cpus: Option<Cpus>,
+    /// How many processes the container may have, or "unlimited".
+    #[schemars(extend("default" = 256))]
+    pids: Option<Pids>,
+    /// Whether the container can write nowhere but in /tmp and its volumes.
+    #[schemars(extend("default" = true))]
+    read_only: Option<bool>,
+    /// What the container sees of this machine: SOURCE:TARGET or SOURCE:TARGET:OPTIONS, such as "./data:/data:ro".
+    volumes: Option<Vec<String>>,
+    /// Who runs the container's command, as USER or USER:GROUP; by default as the image says.
+    user: Option<String>,
+    /// Arguments of podman or docker before `run`.
+    runtime_args: Option<Vec<String>>,
+    /// Arguments of `run`, after those of Tidings.
+    run_args: Option<Vec<String>>,
     /// A folder of scripts with tools/, resources/, prompts/ and server.d/.
     project: Option<String>,
     /// Whether it is used.
@@ -220,6 +245,8 @@ struct Server {
     enabled: Option<bool>,
     /// What to use in place of the server's name in public names and URIs.
     prefix: Option<String>,
+    /// The catalogue entry that it was made of; mcp_registry_add writes it.
+    entry: Option<String>,
     /// Whether each session has a connection of its own.
     #[schemars(extend("default" = "auto"))]
     isolation: Option<Isolation>,
@@ -247,6 +274,33 @@ struct Server {
 enum Runtime {
     Podman,
     Docker,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Network {
+    Switch(bool),
+    Name(String),
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Cpus {
+    Whole(#[schemars(range(min = 1, max = 4096))] i64),
+    Text(String),
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Pids {
+    Count(#[schemars(range(min = 1, max = 1_000_000))] i64),
+    Unlimited(Unlimited),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Unlimited {
+    Unlimited,
 }
 
 #[derive(JsonSchema)]

@@ -1,50 +1,103 @@
 //! Who is asking.
 
-use ring::digest::{SHA256, digest};
+use std::sync::{Arc, LazyLock};
 
-/// Tokens that open the door. Without any, everybody on the loopback interface is one person.
+use ring::digest::{SHA256, digest};
+use tidings_engine::Principal;
+
+/// Tokens that open the door.
 #[derive(Clone, Default)]
 pub struct Tokens {
-    known: Vec<Token>,
+    /// Nothing at all: nobody is asked, and everybody on the loopback interface is one person.
+    known: Option<Arc<[Token]>>,
 }
 
 /// One token.
 #[derive(Clone)]
 pub struct Token {
-    /// Whose it is.
-    pub name: String,
+    /// Whose it is, and what it is good for.
+    pub principal: Principal,
     /// Its SHA-256 digest.
     pub sha256: [u8; 32],
 }
 
 /// The person when no tokens are configured.
-pub const LOCAL: &str = "local";
+static LOCAL: LazyLock<Principal> = LazyLock::new(Principal::local);
+
+impl Token {
+    /// The token with this text.
+    pub fn of(secret: &str, principal: Principal) -> Self {
+        Self { principal, sha256: sha256(secret) }
+    }
+}
+
+/// What is kept of a token.
+pub fn sha256(secret: &str) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
+    out
+}
 
 impl Tokens {
-    /// The given tokens, and no others.
+    /// The given tokens, and no others: without any, nobody comes in.
     pub fn new(known: Vec<Token>) -> Self {
-        Self { known }
+        Self { known: Some(known.into()) }
     }
 
     /// The person behind an `Authorization` header; `None` when it opens nothing.
-    pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&str> {
-        if self.known.is_empty() {
-            return Some(LOCAL);
-        }
+    pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&Principal> {
+        let Some(known) = &self.known else { return Some(&LOCAL) };
         let text = std::str::from_utf8(authorization?).ok()?;
         let (scheme, secret) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let given = digest(&SHA256, secret.trim().as_bytes());
+        let given = sha256(secret.trim());
         // Every token is compared, and each in constant time.
-        self.known.iter().fold(None, |found, token| {
-            if same(given.as_ref(), &token.sha256) { Some(token.name.as_str()) } else { found }
-        })
+        known.iter().fold(None, |found, token| if same(&given, &token.sha256) { Some(&token.principal) } else { found })
     }
 }
 
 /// Compares without telling by the time it takes where two values differ.
-pub fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_engine::Scope;
+
+    use super::*;
+
+    fn tokens() -> Tokens {
+        let of = |name: &str, admin| {
+            let scope = Scope::new(vec!["*".to_owned()], admin, |_, _| true);
+            Token::of(&format!("secret-{name}"), Principal::new(name, scope))
+        };
+        Tokens::new(vec![of("a", true), of("b", false)])
+    }
+
+    fn name<'t>(tokens: &'t Tokens, authorization: &str) -> Option<&'t str> {
+        tokens.principal(Some(authorization.as_bytes())).map(|principal| &*principal.name)
+    }
+
+    // issue 6.8
+    #[test]
+    fn a_token_opens_for_its_owner_and_nothing_else_opens() {
+        let tokens = tokens();
+        assert_eq!(name(&tokens, "Bearer secret-a"), Some("a"));
+        assert_eq!(name(&tokens, "bearer  secret-b "), Some("b"), "the scheme in any case, spaces around");
+        for wrong in ["", "Bearer", "Bearer ", "secret-a", "Basic secret-a", "Bearer secret-", "Bearer secret-ab"] {
+            assert_eq!(name(&tokens, wrong), None, "{wrong:?}");
+        }
+        assert!(tokens.principal(None).is_none());
+        assert!(tokens.principal(Some(b"Bearer \xff")).is_none());
+    }
+
+    // issue 6.8
+    #[test]
+    fn no_tokens_is_not_an_empty_list_of_them() {
+        assert!(Tokens::default().principal(None).is_some_and(Principal::is_admin), "nobody is asked");
+        assert!(Tokens::new(Vec::new()).principal(None).is_none(), "nobody comes in");
+    }
 }

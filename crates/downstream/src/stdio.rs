@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
-use tidings_engine::{Caller, ClientSink, Gateway, Reply, Session};
+use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::Refusal;
@@ -17,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::LOCAL;
 use crate::batch::{self, cancelled, dispatch, legacy_method, malformed};
 use crate::{LIMITS, stdio::outbox::Outbox};
 
@@ -266,7 +265,7 @@ impl Connection {
             .filter(|method| method.is_modern())
             .ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
         let level = log_level(frame, &meta)?;
-        let caller = self.gateway.modern_caller(Some(self.modern), LOCAL, level, meta.capabilities);
+        let caller = self.gateway.modern_caller(Some(self.modern), &Principal::local(), level, meta.capabilities);
         Ok((Caller::Modern(caller), method))
     }
 
@@ -276,7 +275,7 @@ impl Connection {
         }
         let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
         let sink = Arc::new(Unasked { outbox, gateway, session: OnceLock::new() });
-        let (session, answer) = self.gateway.initialize(frame, id, LOCAL, Arc::clone(&sink) as _).await?;
+        let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
         let _ = sink.session.set(Arc::downgrade(&session));
         let news: Arc<dyn ClientSink> = sink;
         self.outbox.serve(Arc::downgrade(&news));

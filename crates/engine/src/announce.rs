@@ -9,12 +9,13 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
-use tidings_proto::{Era, Revision, meta};
+use tidings_proto::{Era, meta};
 use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
 use crate::clients::Listed;
 use crate::gateway::{Gateway, Inner};
+use crate::principal::Sight;
 use crate::session::Session;
 use crate::status::Catalogue;
 use crate::subscriptions::Receipt;
@@ -26,7 +27,7 @@ const UPDATED: &str = "notifications/resources/updated";
 /// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
 #[derive(Default)]
 pub(crate) struct Announcements {
-    ledger: Ledger,
+    ledger: Ledger<Sight>,
     bells: HashMap<FollowerId, Bell>,
     told: Told,
 }
@@ -76,17 +77,17 @@ pub(crate) struct Listening {
 
 impl Inner {
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
-    pub(crate) fn listen(self: &Arc<Self>, topics: Topics, capabilities: &Value) -> Listening {
+    pub(crate) fn listen(self: &Arc<Self>, sight: Sight, topics: Topics, capabilities: &Value) -> Listening {
         let follower = FollowerId(self.new_client().0);
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
         // Commits take this lock too: a change comes either before the baseline or after it.
-        let now = self.current().snapshot.digests(Revision::MODERN);
-        announcements.ledger.follow(follower, Revision::MODERN, topics, Baseline::Current, now);
-        announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
+        let now = sight.digests(&self.current().snapshot);
         if summary::asked(capabilities) {
-            announcements.told.follow(follower, Revision::MODERN, true);
+            announcements.told.follow(follower, sight.clone(), true);
         }
+        announcements.ledger.follow(follower, sight, topics, Baseline::Current, now);
+        announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
         Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
 
@@ -97,7 +98,7 @@ impl Inner {
             let old = Arc::clone(&self.current().snapshot);
             self.update(change);
             let snapshot = Arc::clone(&self.current().snapshot);
-            let done = announcements.ledger.commit(occasion, |revision| snapshot.digests(revision));
+            let done = announcements.ledger.commit(occasion, |sight| sight.digests(&snapshot));
             self.meters.committed(&done);
             let Announcements { ledger, told, .. } = &mut *announcements;
             told.commit(old, |follower| !ledger.owed(follower).is_empty());
@@ -133,12 +134,13 @@ impl Inner {
             if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
                 return;
             }
-            let now = self.current().snapshot.digests(session.revision);
-            announcements.ledger.follow(follower, session.revision, Topics::ALL, baseline, now);
+            let sight = session.sight();
+            let now = sight.digests(&self.current().snapshot);
+            announcements.ledger.follow(follower, sight.clone(), Topics::ALL, baseline, now);
             announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
             if summary::asked(&session.capabilities) && !self.has_isolated() {
-                announcements.told.follow(follower, session.revision, baseline == Baseline::Current);
+                announcements.told.follow(follower, sight, baseline == Baseline::Current);
             }
             // It may have asked before it said that it is ready.
             if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {

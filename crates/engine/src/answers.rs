@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
+use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::capabilities::Offered;
 use tidings_proto::outcome::Answer;
@@ -14,6 +15,7 @@ use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, m
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::gateway::{Gateway, Inner};
+use crate::principal::Principal;
 use crate::session::{Caller, ClientSink, Session};
 use crate::status::{Catalogue, ServerStatus};
 
@@ -23,7 +25,7 @@ impl Gateway {
         &self,
         frame: &Frame,
         id: &RawId,
-        principal: &str,
+        principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, Answer), Refusal> {
         let revision = match frame.param(&["protocolVersion"]) {
@@ -39,7 +41,7 @@ impl Gateway {
         let session = Arc::new(Session {
             key: self.0.new_client(),
             revision,
-            principal: principal.to_owned(),
+            principal: principal.clone(),
             since: SystemTime::now(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
@@ -60,34 +62,40 @@ impl Gateway {
         if self.0.passthrough.is_some() {
             self.0.wait_settled().await;
         }
-        let result = self.0.introduction_for(revision);
+        let result = self.0.introduction_for(principal, revision);
         self.0.sessions().insert(session.key, Arc::clone(&session));
         Ok((session, Answer::result(id, result.to_string().as_bytes())))
     }
 }
 
 impl Inner {
-    fn alone<'c>(&self, catalogue: &'c Catalogue) -> Option<&'c ServerStatus> {
-        self.passthrough.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
+    /// The server that speaks for itself, where there is one and the client may know of it.
+    fn alone<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<&'c ServerStatus> {
+        let alone = self.passthrough.filter(|id| self.is_seen_by(principal, *id));
+        alone.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
     }
 
-    fn introduction_for(&self, revision: Revision) -> Value {
+    fn is_seen_by(&self, principal: &Principal, server: ServerId) -> bool {
+        self.server(server).is_some_and(|server| principal.may_use(&server))
+    }
+
+    fn introduction_for(&self, principal: &Principal, revision: Revision) -> Value {
         let catalogue = self.current();
         let silent = self.settings.silent.contains(&revision);
-        let declared = match self.alone(&catalogue).and_then(|server| server.hello.as_ref()) {
+        let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
             // It was alone at the start; others may have come since.
             Some(_) => {
-                let offered = catalogue.servers.iter().filter_map(|server| self.offered(server));
-                capabilities::for_client(offered, revision, silent)
+                let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+                capabilities::for_client(seen.filter_map(|server| self.offered(server)), revision, silent)
             }
             None => capabilities::frozen(revision, silent),
         };
         let mut result = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": declared,
-            "serverInfo": self.server_info(&catalogue, revision),
+            "serverInfo": self.server_info(&catalogue, principal, revision),
         });
-        if let Some(text) = self.instructions(&catalogue) {
+        if let Some(text) = self.instructions(&catalogue, principal) {
             result["instructions"] = text.into();
         }
         result
@@ -99,34 +107,35 @@ impl Inner {
     }
 
     /// Answers `server/discover`.
-    pub(crate) fn discover(&self, id: &RawId) -> Answer {
+    pub(crate) fn discover(&self, principal: &Principal, id: &RawId) -> Answer {
         let catalogue = self.current();
         let revision = Revision::MODERN;
         let silent = self.settings.silent.contains(&revision);
-        let offered = catalogue.servers.iter().filter_map(|server| self.offered(server));
+        let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+        let offered = seen.filter_map(|server| self.offered(server));
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": [revision.as_str()],
             "capabilities": capabilities::for_client(offered, revision, silent),
             "ttlMs": 0,
             "cacheScope": "private",
-            "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, revision) },
+            "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, principal, revision) },
         });
-        if let Some(text) = self.instructions(&catalogue) {
+        if let Some(text) = self.instructions(&catalogue, principal) {
             result["instructions"] = text.into();
         }
         Answer::result(id, result.to_string().as_bytes())
     }
 
-    pub(crate) fn server_info(&self, catalogue: &Catalogue, revision: Revision) -> Value {
-        match self.alone(catalogue).and_then(|server| server.hello.as_ref()) {
+    pub(crate) fn server_info(&self, catalogue: &Catalogue, principal: &Principal, revision: Revision) -> Value {
+        match self.alone(catalogue, principal).and_then(|server| server.hello.as_ref()) {
             Some(hello) if hello.info.get("name").is_some() => identity::server_info(&hello.info, revision),
             _ => identity::gateway_info(self.settings.version, revision),
         }
     }
 
-    fn instructions(&self, catalogue: &Catalogue) -> Option<String> {
-        if let Some(server) = self.alone(catalogue) {
+    fn instructions(&self, catalogue: &Catalogue, principal: &Principal) -> Option<String> {
+        if let Some(server) = self.alone(catalogue, principal) {
             return server.hello.as_ref().and_then(|hello| hello.instructions.clone());
         }
         let servers = self.servers();
@@ -135,7 +144,7 @@ impl Inner {
             .iter()
             .filter_map(|status| {
                 let text = status.hello.as_ref()?.instructions.as_deref()?;
-                let server = servers.get(status.id)?;
+                let server = servers.get(status.id).filter(|server| principal.may_use(server))?;
                 Some((&*server.plan.name, &*server.plan.name_prefix, text))
             })
             .collect();
@@ -162,7 +171,7 @@ impl Inner {
                     .ok_or(Refusal::InvalidCursor)?,
             ),
         };
-        let snapshot = self.snapshot_of(caller.session()).await;
+        let snapshot = self.snapshot_of(caller.eyes()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
         let page = listing.page(after.as_ref(), self.page_size(frame));
@@ -184,7 +193,8 @@ impl Inner {
             out.put_slice(total.as_bytes());
         }
         if revision.era() == Era::Modern {
-            let scope = if listing.public { "public" } else { "private" };
+            // What some may see and others not is kept for nobody else.
+            let scope = if listing.public && caller.principal().is_anybody() { "public" } else { "private" };
             let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
             let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
             out.put_slice(hints.as_bytes());

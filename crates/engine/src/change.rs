@@ -9,10 +9,10 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{OfferList, ServerOffer};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_proto::ListKind;
-use tidings_upstream::LinkError;
+use tidings_upstream::{LinkError, PullProgress};
 
 use crate::gateway::Gateway;
-use crate::plan::{Origin, ServerPlan};
+use crate::plan::{Origin, ServerPlan, Source};
 use crate::server::Server;
 use transaction::Transaction;
 
@@ -189,6 +189,22 @@ impl Gateway {
                 Err(error)
             }
         }
+    }
+
+    /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which
+    /// a change has no patience: ask before it.
+    pub async fn prepare(&self, plan: &ServerPlan) -> Result<(), ChangeError> {
+        let Source::Remote(spec) = &plan.source else { return Ok(()) };
+        let prepared = tokio::select! {
+            prepared = self.0.connector.prepare(spec) => prepared,
+            () = self.0.stop.cancelled() => return Err(ChangeError::Stopping),
+        };
+        prepared.map_err(|error| ChangeError::Failed { name: plan.name.clone(), error })
+    }
+
+    /// Reports of images that are being got, from now on.
+    pub fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
+        self.0.connector.pulls()
     }
 
     /// Ends a server and starts it again. Returns when it is ready, or with the reason why it is not; then it is tried

@@ -77,7 +77,7 @@ impl Gateway {
                 id: session.key.0,
                 revision: session.revision,
                 name: session.name(),
-                principal: session.principal.clone(),
+                principal: session.principal.name.to_string(),
                 since: session.since,
                 requests: core.calls.count_of(session.key),
             })

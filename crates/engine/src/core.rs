@@ -11,6 +11,8 @@ use tidings_upstream::FIRST_CALL_ID;
 use tidings_wire::{Frame, RawId};
 use tokio::sync::Notify;
 
+use crate::principal::Principal;
+
 /// How many messages may wait beside the stream of a call.
 const ASIDE: usize = 256;
 
@@ -28,6 +30,8 @@ pub(crate) struct State {
 /// Whoever waits for a call, and what reached it by other ways than the call's own stream.
 #[derive(Default)]
 pub(crate) struct Waiter {
+    /// Who makes the call.
+    whose: Option<Principal>,
     bell: Notify,
     aside: Mutex<Vec<Frame>>,
     sending: Mutex<Sending>,
@@ -44,6 +48,11 @@ enum Sending {
 }
 
 impl Waiter {
+    /// For a call that somebody makes.
+    pub(crate) fn of(principal: &Principal) -> Arc<Self> {
+        Arc::new(Self { whose: Some(principal.clone()), ..Self::default() })
+    }
+
     /// Rings when the call was ended by somebody else, or when there is something aside.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
@@ -131,10 +140,15 @@ impl Core {
     }
 
     /// A request has come in; from now on it can be cancelled.
-    pub(crate) fn arrive(&self, client: ClientKey, id: &RawId) -> Arc<Waiter> {
-        let waiter = Arc::new(Waiter::default());
-        self.lock().arriving.insert((client, id.clone()), Arc::clone(&waiter));
-        waiter
+    pub(crate) fn arrive(&self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        self.lock().arriving.insert((client, id.clone()), Arc::clone(waiter));
+    }
+
+    /// Who makes a call: their name and rights, and the client. `None` when it is over, or no client's.
+    pub(crate) fn caller(&self, id: CallId) -> Option<(Principal, ClientKey)> {
+        let state = self.lock();
+        let client = state.calls.get(id)?.client;
+        Some((state.waiting.get(&id)?.whose.clone()?, client))
     }
 
     /// Whether a client has a request with this id under way.
@@ -179,8 +193,8 @@ impl Core {
     pub(crate) fn take_back(&self, id: CallId) -> Option<TakenBack> {
         let mut state = self.lock();
         let call = state.calls.finish(id)?;
-        state.waiting.remove(&id);
-        let waiter = Arc::new(Waiter::default());
+        let whose = state.waiting.remove(&id).and_then(|waiter| waiter.whose.clone());
+        let waiter = Arc::new(Waiter { whose, ..Waiter::default() });
         if let Some(theirs) = call.id {
             state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
         }

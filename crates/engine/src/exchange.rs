@@ -150,9 +150,9 @@ impl Exchange {
             (Method::Ping, Caller::Legacy(_)) => Answer::result(&self.id, b"{}"),
             (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
             (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
-            (Method::Discover, Caller::Modern(_)) => {
+            (Method::Discover, Caller::Modern(caller)) => {
                 gateway.wait_settled().await;
-                gateway.discover(&self.id)
+                gateway.discover(&caller.principal, &self.id)
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
@@ -191,7 +191,7 @@ impl Exchange {
     /// Routes the request and sends it.
     async fn call(&mut self) -> Result<Option<Reply>, Refusal> {
         let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
-            Some((server, name)) => self.gateway.route_to(server, name)?,
+            Some((server, name)) => self.gateway.route_to(&self.caller, server, name)?,
             None => self.gateway.route(&self.caller, &self.frame, self.method).await?,
         };
         let live = self.gateway.link_for(&self.caller, &routed.server).await?;
@@ -414,10 +414,11 @@ impl Exchange {
 
 /// From now on the request can be cancelled, by its id if its client may do that.
 fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
-    match caller.names_its_calls() {
-        true => gateway.core.arrive(caller.key(), id),
-        false => Arc::default(),
+    let waiter = Waiter::of(caller.principal());
+    if caller.names_its_calls() {
+        gateway.core.arrive(caller.key(), id, &waiter);
     }
+    waiter
 }
 
 impl Drop for Exchange {

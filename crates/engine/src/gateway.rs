@@ -26,6 +26,7 @@ use crate::exchange::Exchange;
 use crate::journal::{self, Journal};
 use crate::meters::Meters;
 use crate::plan::{Names, Origin, ServerPlan, Settings};
+use crate::principal::Principal;
 use crate::pulse::Pulse;
 use crate::seal::Sealer;
 use crate::server::{LiveLink, Server};
@@ -43,7 +44,7 @@ pub(crate) struct Inner {
     pub(crate) connector: Connector,
     pub(crate) core: Core,
     pub(crate) sealer: Sealer,
-    servers: ArcSwap<Servers>,
+    pub(crate) servers: ArcSwap<Servers>,
     /// One change of the set of servers at a time.
     pub(crate) changing: tokio::sync::Mutex<Ids>,
     pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
@@ -230,11 +231,11 @@ impl Gateway {
         self.0.draining.clone()
     }
 
-    /// The header annotations of a tool, by the name that clients use.
-    pub fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
-        let catalogue = self.0.current();
-        let Some(route) = catalogue.snapshot.tool(tool) else { return Vec::new() };
-        let offer = catalogue.snapshot.offer(route.server);
+    /// The header annotations of a tool, by the name that a client uses.
+    pub fn param_headers(&self, principal: &Principal, tool: &str) -> Vec<ParamHeader> {
+        let snapshot = self.0.current().snapshot.seen_by(&principal.scope);
+        let Some(route) = snapshot.tool(tool) else { return Vec::new() };
+        let offer = snapshot.offer(route.server);
         offer.and_then(|o| o.list(ListKind::Tools).get(&route.local)).map(|t| t.headers.clone()).unwrap_or_default()
     }
 
@@ -251,13 +252,13 @@ impl Gateway {
     pub fn modern_caller(
         &self,
         connection: Option<ClientKey>,
-        principal: &str,
+        principal: &Principal,
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::Span,
     ) -> Arc<ModernCaller> {
         let key = connection.unwrap_or_else(|| self.new_client());
         let names_its_calls = connection.is_some();
-        Arc::new(ModernCaller { key, names_its_calls, principal: principal.to_owned(), log_level, capabilities })
+        Arc::new(ModernCaller { key, names_its_calls, principal: principal.clone(), log_level, capabilities })
     }
 }
 

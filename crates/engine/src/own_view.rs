@@ -11,6 +11,7 @@ use tidings_hub::catalogue::{ServerOffer, Snapshot};
 
 use crate::gateway::Inner;
 use crate::plan::Isolation;
+use crate::principal::Eyes;
 use crate::server::Server;
 use crate::session::{OwnView, Session};
 
@@ -30,10 +31,10 @@ impl Drop for Unfinished<'_> {
 
 impl Inner {
     /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
-    pub(crate) async fn snapshot_of(self: &Arc<Self>, session: Option<&Arc<Session>>) -> Arc<Snapshot> {
-        match session {
+    pub(crate) async fn snapshot_of(self: &Arc<Self>, eyes: Eyes<'_>) -> Arc<Snapshot> {
+        match eyes.session {
             Some(session) if self.has_isolated() => self.own_snapshot(session).await,
-            _ => Arc::clone(&self.current().snapshot),
+            _ => self.current().snapshot.seen_by(&eyes.principal.scope),
         }
     }
 
@@ -51,7 +52,8 @@ impl Inner {
         let mut offers = before.map(|view| view.offers.clone()).unwrap_or_default();
         let servers = self.servers();
         offers.retain(|own| servers.get(own.server).is_some_and(|server| server.plan.isolation == Isolation::Session));
-        for server in servers.iter().filter(|server| server.plan.isolation == Isolation::Session) {
+        let isolated = servers.iter().filter(|server| server.plan.isolation == Isolation::Session);
+        for server in isolated.filter(|server| session.principal.may_use(server)) {
             // What a server says on the shared link may hold for this one, too.
             let same = before.is_some_and(|before| same_offer(server, &before.shared, &shared));
             if stale || !same {
@@ -62,7 +64,7 @@ impl Inner {
         merged.retain(|offer| offers.iter().all(|own| own.server != offer.server));
         merged.extend(offers.iter().cloned());
         merged.sort_by_key(|offer| offer.server);
-        let own = Arc::new(Snapshot::new(merged, self.settings.view));
+        let own = Arc::new(Snapshot::new(merged, self.settings.view)).seen_by(&session.principal.scope);
         *view = Some(OwnView { shared, own: Arc::clone(&own), offers });
         unfinished.0 = None;
         // It can be read now, by whoever waits for the lock.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::calls::Limits;
+use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
 use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink};
@@ -123,6 +124,11 @@ pub enum Source {
 pub trait LocalServer: Send + Sync + 'static {
     /// A new link.
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
+
+    /// Who may use it. Whoever may not does not know that it is there.
+    fn audience(&self) -> Audience {
+        Audience::ByName
+    }
 
     /// How long changes of one of its resources are gathered.
     fn patience(&self, _uri: &str) -> Patience {

@@ -143,7 +143,8 @@ impl Inner {
             "notifications/elicitation/complete" if owner.is_none() => {}
             _ => {
                 let Some(frame) = self.core.give_to_sole(key, frame) else { return };
-                let all = || self.sessions().values().cloned().collect();
+                let may_hear = |session: &&Arc<Session>| session.principal.may_use(server);
+                let all = || self.sessions().values().filter(may_hear).cloned().collect();
                 let sessions: Vec<Arc<Session>> = owner.map_or_else(all, |owner| vec![owner]);
                 for session in sessions {
                     session.sink.push(frame.bytes().clone());

@@ -10,6 +10,7 @@ use tidings_wire::Frame;
 
 use crate::gateway::Inner;
 use crate::plan::Isolation;
+use crate::principal::{Eyes, Principal};
 use crate::server::{LiveLink, Server};
 use crate::session::{Caller, Session};
 use crate::status::ServerState;
@@ -76,21 +77,22 @@ impl Inner {
         frame: &Frame,
         method: Method,
     ) -> Result<Routed, Refusal> {
-        self.find(caller.session(), &Wanted::read(frame, method)?).await
+        self.find(caller.eyes(), &Wanted::read(frame, method)?).await
     }
 
-    /// Where a call of this tool would go, whoever makes it.
-    pub(crate) async fn find_tool(self: &Arc<Self>, session: Option<&Arc<Session>>, name: &str) -> Option<Route> {
+    /// Where a call of this tool would go.
+    pub(crate) async fn find_tool(self: &Arc<Self>, eyes: Eyes<'_>, name: &str) -> Option<Route> {
         let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
-        let routed = self.find(session, &wanted).await.ok()?;
+        let routed = self.find(eyes, &wanted).await.ok()?;
         Some(Route { server: routed.server.id, local: routed.target.local.into() })
     }
 
     /// The destination of a tool call that names the server, and the tool as that server does.
-    pub(crate) fn route_to(&self, server: &str, local: &str) -> Result<Routed, Refusal> {
+    pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, Refusal> {
         let servers = self.servers();
         let server = servers.iter().find(|known| known.plan.name == server);
-        let server = server.filter(|server| (server.plan.permits)(local));
+        let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(server);
+        let server = server.filter(may_call);
         let server = server.ok_or_else(|| Refusal::UnknownTool(local.to_owned()))?;
         Ok(Routed {
             server: Arc::clone(server),
@@ -100,35 +102,44 @@ impl Inner {
     }
 
     /// Where a resource is that a client of the shared catalogue names.
-    pub(crate) async fn find_resource(self: &Arc<Self>, uri: &str) -> Result<Routed, Refusal> {
+    pub(crate) async fn find_resource(self: &Arc<Self>, principal: &Principal, uri: &str) -> Result<Routed, Refusal> {
         let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
-        self.find(None, &wanted).await
+        self.find(Eyes { principal, session: None }, &wanted).await
     }
 
-    async fn find(self: &Arc<Self>, session: Option<&Arc<Session>>, wanted: &Wanted) -> Result<Routed, Refusal> {
+    async fn find(self: &Arc<Self>, eyes: Eyes<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
+        let principal = eyes.principal;
         let look_up_now = async || {
-            let snapshot = self.snapshot_of(session).await;
-            self.look_up(&snapshot, wanted, || self.current().built_ins_settled())
+            let snapshot = self.snapshot_of(eyes).await;
+            self.look_up(&snapshot, principal, wanted, || self.current().built_ins_settled())
         };
         if let Some(routed) = look_up_now().await {
             return Ok(routed);
         }
         if self.starting() {
             let mut catalogue = self.catalogue.subscribe();
-            let known = catalogue
-                .wait_for(|c| c.settled() || self.look_up(&c.snapshot, wanted, || c.built_ins_settled()).is_some());
+            let known = catalogue.wait_for(|c| {
+                let seen = c.snapshot.seen_by(&principal.scope);
+                c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
+            });
             let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
         }
         look_up_now().await.ok_or_else(|| wanted.unknown())
     }
 
     /// `is_whole`: whether a name that is not there is certainly none of our own.
-    fn look_up(&self, snapshot: &Snapshot, wanted: &Wanted, is_whole: impl FnOnce() -> bool) -> Option<Routed> {
+    fn look_up(
+        &self,
+        snapshot: &Snapshot,
+        principal: &Principal,
+        wanted: &Wanted,
+        is_whole: impl FnOnce() -> bool,
+    ) -> Option<Routed> {
         let found = match wanted.what {
             What::Tool => snapshot.tool(&wanted.name).cloned(),
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
             What::Resource => self
-                .by_prefix(&wanted.name)
+                .by_prefix(principal, &wanted.name)
                 .or_else(|| snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() })),
         };
         // Alone, a server answers for everything, listed or not.
@@ -137,7 +148,7 @@ impl Inner {
             Some(Route { server, local: wanted.name.as_str().into() })
         };
         let route = found.or_else(alone)?;
-        let server = self.server(route.server)?;
+        let server = self.server(route.server).filter(|server| principal.may_use(server))?;
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
             return None;
         }
@@ -149,16 +160,18 @@ impl Inner {
     }
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
-    fn by_prefix(&self, uri: &str) -> Option<Route> {
-        let servers = self.servers();
+    fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<Route> {
+        let servers = self.servers.load();
         let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
-        let mut found = prefixed.filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
+        let mut found = prefixed
+            .filter(|server| principal.may_use(server))
+            .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
         found.next().map(|(server, local)| Route { server, local: local.into() })
     }
 
     /// Whether some servers are connected once per session.
     pub(crate) fn has_isolated(&self) -> bool {
-        self.servers().has_isolated()
+        self.servers.load().has_isolated()
     }
 
     /// The link that carries a client's call to a server.

@@ -12,6 +12,7 @@ use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, LogLevel, Revision};
 use tidings_wire::{Frame, Span};
 
+use crate::principal::Principal;
 use crate::server::LiveLink;
 
 /// Where messages go that belong to no request of the client. Must not block.
@@ -27,7 +28,7 @@ pub trait ClientSink: Send + Sync + 'static {
 pub struct Session {
     pub(crate) key: ClientKey,
     pub(crate) revision: Revision,
-    pub(crate) principal: String,
+    pub(crate) principal: Principal,
     pub(crate) since: SystemTime,
     pub(crate) info: Option<Bytes>,
     pub(crate) capabilities: Value,
@@ -69,7 +70,7 @@ impl Session {
     }
 
     /// Whose session it is.
-    pub fn principal(&self) -> &str {
+    pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
@@ -103,7 +104,7 @@ pub struct ModernCaller {
     /// Whether it may name this request by its id later on. Over HTTP it can only close the stream.
     pub names_its_calls: bool,
     /// Who is asking.
-    pub principal: String,
+    pub principal: Principal,
     /// Log messages it wants for this request.
     pub log_level: Option<LogLevel>,
     /// Where its capabilities stand in the request.
@@ -154,7 +155,7 @@ impl Caller {
         self.revision().era()
     }
 
-    pub(crate) fn principal(&self) -> &str {
+    pub(crate) fn principal(&self) -> &Principal {
         match self {
             Self::Legacy(session) => &session.principal,
             Self::Modern(caller) => &caller.principal,

@@ -12,6 +12,8 @@ use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::item::ItemView;
 use tidings_proto::{ListKind, Revision, View, meta};
 
+use crate::principal::Sight;
+
 /// How many old states are kept. A follower that is further behind is told that it changed, and not what.
 const KEPT: usize = 16;
 /// How many names each list of a summary may hold.
@@ -33,11 +35,11 @@ pub(crate) struct Told {
     summaries: VecDeque<(Asked, Arc<str>)>,
 }
 
-/// What a summary depends on: two states, a revision and a topic.
-type Asked = (u64, u64, Revision, Topic);
+/// What a summary depends on: two states, who sees them, and a topic.
+type Asked = (u64, u64, Sight, Topic);
 
 struct Place {
-    revision: Revision,
+    sight: Sight,
     /// `None` as long as it was told nothing.
     state: Option<u64>,
 }
@@ -52,18 +54,18 @@ pub(crate) enum Basis {
     Known(Interval),
 }
 
-/// From one state to another, as clients of a revision see them.
+/// From one state to another, as some clients see them.
 pub(crate) struct Interval {
     then: (u64, Arc<Snapshot>),
     now: (u64, Arc<Snapshot>),
-    revision: Revision,
+    sight: Sight,
 }
 
 impl Told {
     /// Begins with the current state, or with nothing.
-    pub(crate) fn follow(&mut self, id: FollowerId, revision: Revision, knows_current: bool) {
+    pub(crate) fn follow(&mut self, id: FollowerId, sight: Sight, knows_current: bool) {
         let state = knows_current.then_some(self.current);
-        self.followers.insert(id, Place { revision, state });
+        self.followers.insert(id, Place { sight, state });
     }
 
     pub(crate) fn unfollow(&mut self, id: FollowerId) {
@@ -102,7 +104,7 @@ impl Told {
         match at.ok().and_then(|at| self.old.get(at)) {
             Some(then) => {
                 let now = (self.current, Arc::clone(now));
-                Basis::Known(Interval { then: then.clone(), now, revision: place.revision })
+                Basis::Known(Interval { then: then.clone(), now, sight: place.sight.clone() })
             }
             None => Basis::Forgotten,
         }
@@ -124,12 +126,13 @@ impl Told {
 
 impl Interval {
     fn asked(&self, topic: Topic) -> Asked {
-        (self.then.0, self.now.0, self.revision, topic)
+        (self.then.0, self.now.0, self.sight.clone(), topic)
     }
 
     /// What stands under [`meta::CHANGES`] in the notification of a topic.
     pub(crate) fn summary(&self, topic: Topic, view: View) -> Arc<str> {
-        summarise(&self.then.1, &self.now.1, topic, self.revision, view).to_string().into()
+        let seen = |state: &Arc<Snapshot>| state.seen_by(&self.sight.scope);
+        summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.sight.revision, view).to_string().into()
     }
 }
 
@@ -206,10 +209,16 @@ fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: 
 
 #[cfg(test)]
 mod tests {
+    use tidings_hub::scope::Scope;
+
     use super::*;
 
     const ALWAYS: FollowerId = FollowerId(1);
     const NEVER: FollowerId = FollowerId(2);
+
+    fn sight() -> Sight {
+        Sight { revision: Revision::MODERN, scope: Scope::everything() }
+    }
 
     fn state() -> Arc<Snapshot> {
         Arc::new(Snapshot::new(Vec::new(), View::Strict))
@@ -218,8 +227,8 @@ mod tests {
     /// Two followers: one is owed something by every commit, the other by none.
     fn followed() -> Told {
         let mut told = Told::default();
-        told.follow(ALWAYS, Revision::MODERN, true);
-        told.follow(NEVER, Revision::MODERN, true);
+        told.follow(ALWAYS, sight(), true);
+        told.follow(NEVER, sight(), true);
         told
     }
 
@@ -258,7 +267,7 @@ mod tests {
         let mut told = Told::default();
         let count = KEPT as u64 + 1;
         for follower in 0..count {
-            told.follow(FollowerId(follower), Revision::MODERN, true);
+            told.follow(FollowerId(follower), sight(), true);
             told.commit(state(), |_| true);
             assert!(told.old.len() <= KEPT);
         }
@@ -276,7 +285,7 @@ mod tests {
     #[test]
     fn whoever_was_told_nothing_or_does_not_ask_has_no_basis() {
         let mut told = Told::default();
-        told.follow(ALWAYS, Revision::V2025_11_25, false);
+        told.follow(ALWAYS, sight(), false);
         told.commit(state(), |_| true);
         assert!(matches!(told.deliver(ALWAYS, &state()), Basis::None), "everything is new");
         told.commit(state(), |_| true);

@@ -9,6 +9,7 @@ use tidings_proto::{Revision, capabilities};
 use tokio::sync::watch;
 
 use crate::gateway::Inner;
+use crate::principal::{Eyes, Principal};
 use crate::session::Session;
 use crate::status::Catalogue;
 
@@ -24,7 +25,9 @@ pub struct Surroundings {
 pub struct CallerView {
     /// What it sees.
     pub snapshot: Arc<Snapshot>,
-    /// Whether that is what all see who have no connections of their own.
+    /// The catalogue that this is a part of, or all of.
+    pub whole: Arc<Snapshot>,
+    /// Whether the whole is that of all who have no connections of their own.
     pub shared: bool,
 }
 
@@ -56,15 +59,25 @@ impl Surroundings {
         self.gateway.upgrade().map(|gateway| gateway.catalogue.subscribe())
     }
 
-    /// The catalogue as whoever makes this call sees it, once the servers have settled.
+    /// The catalogue as whoever makes this call sees it, once the servers have settled. `None` when either is gone.
     pub async fn view(&self, call: u64) -> Option<CallerView> {
         let gateway = self.gateway.upgrade()?;
         if gateway.starting() {
             gateway.wait_settled().await;
         }
-        let session = session_of(&gateway, call);
-        let shared = session.is_none() || !gateway.has_isolated();
-        Some(CallerView { snapshot: gateway.snapshot_of(session.as_ref()).await, shared })
+        let (principal, session) = caller(&gateway, call)?;
+        if session.is_some() && gateway.has_isolated() {
+            let own = gateway.snapshot_of(Eyes { principal: &principal, session: session.as_ref() }).await;
+            return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
+        }
+        let whole = Arc::clone(&gateway.current().snapshot);
+        Some(CallerView { snapshot: whole.seen_by(&principal.scope), whole, shared: true })
+    }
+
+    /// Whether whoever makes this call may change the gateway. Nobody may whose call is over.
+    pub fn is_admin(&self, call: u64) -> bool {
+        let gateway = self.gateway.upgrade();
+        gateway.and_then(|gateway| gateway.core.caller(CallId(call))).is_some_and(|(who, _)| who.is_admin())
     }
 
     /// Who makes a call, and what it can be asked while the call runs. `None` when the call is over.
@@ -89,12 +102,13 @@ impl Surroundings {
     /// Where a tool leads for whoever makes this call, in any spelling that the router understands.
     pub async fn find_tool(&self, call: u64, name: &str) -> Option<Route> {
         let gateway = self.gateway.upgrade()?;
-        let session = session_of(&gateway, call);
-        gateway.find_tool(session.as_ref(), name).await
+        let (principal, session) = caller(&gateway, call)?;
+        gateway.find_tool(Eyes { principal: &principal, session: session.as_ref() }, name).await
     }
 }
 
-fn session_of(gateway: &Inner, call: u64) -> Option<Arc<Session>> {
-    let client = gateway.core.lock().calls.get(CallId(call)).map(|call| call.client)?;
-    gateway.sessions().get(&client).cloned()
+/// Who makes a call. `None` when it is over.
+fn caller(gateway: &Inner, call: u64) -> Option<(Principal, Option<Arc<Session>>)> {
+    let (principal, client) = gateway.core.caller(CallId(call))?;
+    Some((principal, gateway.sessions().get(&client).cloned()))
 }

@@ -5,6 +5,7 @@
 //! shares with the one before everything that server has no part in: the work of a commit is that of its own list.
 
 mod difference;
+mod limited;
 mod listing;
 mod names;
 mod offer;
@@ -23,6 +24,7 @@ pub use offer::{Item, ItemFault, OfferList, ServerOffer};
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;
+use limited::Parts;
 use owners::Owners;
 use rendered::Rendered;
 
@@ -37,6 +39,10 @@ pub struct Snapshot {
     view: View,
     listings: PerView<Arc<Listing>>,
     digests: PerView<Digest>,
+    /// Whether some servers are left out. Then the tables of names still have theirs.
+    limited: bool,
+    /// What is seen by those who may not use every server.
+    parts: Parts,
 }
 
 /// Something for each list and revision, made when it is first wanted.
@@ -68,6 +74,8 @@ impl Snapshot {
             view,
             listings: PerView::default(),
             digests: PerView::default(),
+            limited: false,
+            parts: Parts::default(),
         }
     }
 
@@ -108,6 +116,8 @@ impl Snapshot {
             view: self.view,
             listings: PerView::default(),
             digests: self.digests_after(old.first(), new.as_ref()),
+            limited: self.limited,
+            parts: Parts::default(),
         }
     }
 
@@ -144,12 +154,12 @@ impl Snapshot {
 
     /// Where a tool call goes.
     pub fn tool(&self, name: &str) -> Option<&Route> {
-        self.tools.route(name)
+        self.tools.route_among(name, |server| self.has(server))
     }
 
     /// Where a prompt comes from.
     pub fn prompt(&self, name: &str) -> Option<&Route> {
-        self.prompts.route(name)
+        self.prompts.route_among(name, |server| self.has(server))
     }
 
     /// The public name of a server's tool or prompt.
@@ -175,13 +185,13 @@ impl Snapshot {
                 return Some((offer.server, local.to_owned()));
             }
         }
-        if let Some(server) = self.owners.of(uri) {
+        if let Some(server) = self.owners.of(uri, |server| self.has(server)) {
             return Some((server, uri.to_owned()));
         }
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
         open()
             .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(&t.key, uri)))
-            .or_else(|| open().next().filter(|_| self.offers.len() == 1))
+            .or_else(|| open().next().filter(|_| self.offers.len() == 1 && !self.limited))
             .map(|offer| (offer.server, uri.to_owned()))
     }
 

@@ -165,7 +165,8 @@ pub struct Delivery {
 
 #[derive(Debug)]
 struct Follower {
-    view: Revision,
+    /// Where its view stands.
+    view: usize,
     /// What it sees, if nobody else sees the same.
     own: Option<ViewDigests>,
     follows: Topics,
@@ -174,23 +175,75 @@ struct Follower {
     notified: [Option<Digest>; 3],
 }
 
-/// The ledger.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    views: HashMap<Revision, ViewDigests>,
+/// What some followers see alike.
+#[derive(Debug)]
+struct SharedView<V> {
+    of: V,
+    digests: ViewDigests,
+    /// What the commit under way changed in it.
+    changed: Topics,
+    followers: usize,
+}
+
+/// The ledger. `V` tells views apart: followers with equal ones see the same.
+#[derive(Debug)]
+pub struct Ledger<V = Revision> {
+    /// The views that somebody has. There are few; a place is free when nobody has it.
+    views: Vec<Option<SharedView<V>>>,
     followers: HashMap<FollowerId, Follower>,
     silent: HashSet<FollowerId>,
 }
 
-impl Ledger {
+impl<V> Default for Ledger<V> {
+    fn default() -> Self {
+        Self { views: Vec::new(), followers: HashMap::new(), silent: HashSet::new() }
+    }
+}
+
+impl<V: PartialEq> Ledger<V> {
     /// Begins to follow. `now` is what the follower's view is at this moment: the last committed state.
-    pub fn follow(&mut self, id: FollowerId, view: Revision, follows: Topics, baseline: Baseline, now: ViewDigests) {
-        self.views.entry(view).or_insert(now);
+    pub fn follow(&mut self, id: FollowerId, view: V, follows: Topics, baseline: Baseline, now: ViewDigests) {
+        let view = self.share(view, now);
         let owed = match baseline {
             Baseline::Nothing => follows,
             Baseline::Current => Topics::default(),
         };
-        self.followers.insert(id, Follower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] });
+        let follower = Follower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
+        if let Some(before) = self.followers.insert(id, follower) {
+            self.leave(before.view);
+        }
+    }
+
+    /// One more has this view.
+    fn share(&mut self, view: V, now: ViewDigests) -> usize {
+        let same = |shared: &Option<SharedView<V>>| shared.as_ref().is_some_and(|shared| shared.of == view);
+        if let Some(place) = self.views.iter().position(same) {
+            if let Some(shared) = &mut self.views[place] {
+                shared.followers += 1;
+            }
+            return place;
+        }
+        let new = Some(SharedView { of: view, digests: now, changed: Topics::default(), followers: 1 });
+        match self.views.iter().position(Option::is_none) {
+            Some(free) => {
+                self.views[free] = new;
+                free
+            }
+            None => {
+                self.views.push(new);
+                self.views.len() - 1
+            }
+        }
+    }
+
+    /// One less has this view. One that nobody has costs nothing.
+    fn leave(&mut self, place: usize) {
+        if let Some(shared) = &mut self.views[place] {
+            shared.followers -= 1;
+            if shared.followers == 0 {
+                self.views[place] = None;
+            }
+        }
     }
 
     /// A client who is told of nothing. It is only counted, so its view costs nothing.
@@ -201,34 +254,25 @@ impl Ledger {
     /// Forgets a follower, or one who is told of nothing.
     pub fn unfollow(&mut self, id: FollowerId) {
         self.silent.remove(&id);
-        if let Some(gone) = self.followers.remove(&id)
-            && !self.followers.values().any(|other| other.view == gone.view)
-        {
-            self.views.remove(&gone.view);
+        if let Some(gone) = self.followers.remove(&id) {
+            self.leave(gone.view);
         }
     }
 
     /// A new state can be read. Says who is owed something by it, and who is not.
-    pub fn commit(&mut self, occasion: &Occasion, digests: impl Fn(Revision) -> ViewDigests) -> Committed {
-        let mut changed: HashMap<Revision, Topics> = HashMap::new();
-        for (view, current) in &mut self.views {
-            let new = digests(*view);
-            let mut topics = Topics::default();
-            for topic in Topic::ALL {
-                if new[topic as usize] != current[topic as usize] {
-                    topics.insert(topic);
-                }
-            }
-            *current = new;
-            if !topics.is_empty() {
-                changed.insert(*view, topics);
-            }
+    pub fn commit(&mut self, occasion: &Occasion, digests: impl Fn(&V) -> ViewDigests) -> Committed {
+        let mut unchanged = true;
+        for view in self.views.iter_mut().flatten() {
+            let new = digests(&view.of);
+            let before = std::mem::replace(&mut view.digests, new);
+            view.changed = Topics(std::array::from_fn(|topic| new[topic] != before[topic]));
+            unchanged &= view.changed.is_empty();
         }
         let mut done = Committed::default();
         for topic in occasion.touched.iter() {
             done.silent[topic as usize] = self.silent.len() as u64;
         }
-        if changed.is_empty() && occasion.touched.is_empty() {
+        if unchanged && occasion.touched.is_empty() {
             return done;
         }
         for (id, follower) in &mut self.followers {
@@ -236,7 +280,7 @@ impl Ledger {
                 done.own.push(*id);
                 continue;
             }
-            let changed = changed.get(&follower.view).copied().unwrap_or_default();
+            let changed = self.views[follower.view].as_ref().map(|view| view.changed).unwrap_or_default();
             for topic in follower.follows.iter() {
                 if !changed.contains(topic) {
                     done.unchanged[topic as usize] += u64::from(occasion.touched.contains(topic));
@@ -282,7 +326,8 @@ impl Ledger {
         let Some(follower) = self.followers.get_mut(&id) else { return Delivery::default() };
         let topics = std::mem::take(&mut follower.owed);
         let since = std::mem::take(&mut follower.since);
-        if let Some(digests) = follower.own.as_ref().or_else(|| self.views.get(&follower.view)) {
+        let shared = || self.views[follower.view].as_ref().map(|view| &view.digests);
+        if let Some(digests) = follower.own.as_ref().or_else(shared) {
             for topic in topics.iter() {
                 follower.notified[topic as usize] = Some(digests[topic as usize]);
             }

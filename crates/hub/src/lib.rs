@@ -4,6 +4,7 @@
 //! - [`asks`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
+//! - [`scope`]: which servers somebody may use.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
 //! Nothing here awaits, spawns or reads the time.
@@ -13,6 +14,7 @@ pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
+pub mod scope;
 pub mod subscriptions;
 
 pub use id_map::IdMap;

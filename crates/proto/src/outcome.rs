@@ -21,6 +21,8 @@ pub struct Reader<'a> {
     pub identity: Option<&'a [u8]>,
     /// Whether the client handles URL elicitation (2025-11-25).
     pub url_elicitation: bool,
+    /// Whether clients are told apart, so that no answer may be kept for others.
+    pub private: bool,
     /// Wraps the server's `requestState` before the client sees it.
     pub seal: &'a dyn Fn(&str) -> String,
 }
@@ -92,6 +94,9 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
             }
             if reader.method == Method::ResourcesRead && reader.from == Era::Legacy {
                 edit.set("ttlMs", "0").set("cacheScope", "\"private\"");
+            }
+            if reader.private && edit.get("cacheScope").is_some_and(|at| at.of(bytes) != b"\"private\"") {
+                edit.set("cacheScope", "\"private\"");
             }
         }
         Era::Legacy if reader.from == Era::Modern => {

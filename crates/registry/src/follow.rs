@@ -1,12 +1,15 @@
 //! Noticing that the configuration file changed.
 //!
 //! Its folder is watched, not the file: editors replace files, and a link may come to point elsewhere. What counts is that
-//! the text is another; several changes in a row are read once.
+//! the text is another. A file that was renamed into place or closed by its writer is whole and read at once; otherwise it
+//! is read when the folder has been quiet for a while, since half a file may look like a whole one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -24,7 +27,7 @@ impl Registry {
     pub async fn follow_file(&self) {
         let Some(file) = self.file() else { return };
         self.attached().await;
-        let bell = Arc::new(Notify::new());
+        let bell = Arc::new(Bell::default());
         let watcher = watch(&file, &bell);
         if let Err(error) = &watcher {
             tracing::warn!(file = %file.display(), %error, "its folder can not be watched; it is looked at from time to time");
@@ -51,13 +54,18 @@ async fn read(file: &Path) -> Option<Vec<u8>> {
     tokio::fs::read(file).await.ok()
 }
 
-fn watch(file: &Path, bell: &Arc<Notify>) -> notify::Result<notify::RecommendedWatcher> {
+fn watch(file: &Path, bell: &Arc<Bell>) -> notify::Result<notify::RecommendedWatcher> {
     let bell = Arc::clone(bell);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Reading it is no change; what can not be understood may be one.
-        if !matches!(event, Ok(notify::Event { kind: EventKind::Access(_), .. })) {
-            bell.notify_one();
+        match event.map(|event| event.kind) {
+            Ok(EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Name(_))) => {
+                bell.whole.store(true, Ordering::SeqCst);
+            }
+            // Reading it is no change; what can not be understood may be one.
+            Ok(EventKind::Access(_)) => return,
+            _ => {}
         }
+        bell.rings.notify_one();
     })?;
     for folder in folders(file) {
         watcher.watch(&folder, RecursiveMode::NonRecursive)?;
@@ -75,16 +83,24 @@ fn folders(file: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Waits for a ring, and then until it has been quiet for a while, but not for ever.
-async fn quiet(bell: &Notify) {
-    bell.notified().await;
+/// Rings when something happened in the folder.
+#[derive(Default)]
+struct Bell {
+    rings: Notify,
+    /// Whether somebody is done with a file.
+    whole: AtomicBool,
+}
+
+/// Waits for a ring, and then until a file is whole or it has been quiet for a while, but not for ever.
+async fn quiet(bell: &Bell) {
+    bell.rings.notified().await;
     let latest = Instant::now() + LONGEST;
-    loop {
+    while !bell.whole.swap(false, Ordering::SeqCst) {
         let quiet = (Instant::now() + QUIET).min(latest);
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(quiet) => return,
-            () = bell.notified() => {}
+            () = bell.rings.notified() => {}
         }
     }
 }

@@ -158,6 +158,7 @@ impl Registry {
     }
 
     async fn apply_now(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+        self.prepare(&changes).await?;
         let desired = self.0.desired.lock().await;
         let mut steps = Vec::new();
         let mut named = BTreeSet::new();
@@ -168,6 +169,22 @@ impl Registry {
             steps.extend(self.steps(&desired.sources, change)?);
         }
         self.transact(desired, steps, &named).await
+    }
+
+    /// Gets what new servers need, while others may change something else. What can be refused is refused before.
+    async fn prepare(&self, changes: &[Change]) -> Result<(), Refusal> {
+        let sources = self.0.desired.lock().await.sources.clone();
+        for change in changes {
+            self.steps(&sources, change)?;
+        }
+        for change in changes {
+            let (Change::Put { name, server } | Change::Add { name, server }) = change else { continue };
+            let read = crate::sources::read_server(name, server, &self.0.base).map_err(Refusal::Invalid)?;
+            if read.enabled {
+                self.gateway()?.prepare(&self.plan(&read, Origin::Runtime)?).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends a server and starts it again; returns when it is ready, or with the reason why it is not.

@@ -94,7 +94,7 @@ impl Sources {
     fn entry(&self, name: &str, origin: Origin, configured: bool, problem: Option<String>) -> Entry {
         let switched = self.switched.get(name).copied();
         let enabled = switched.unwrap_or(configured);
-        Entry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), problem }
+        Entry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), made_of: None, problem }
     }
 
     /// Why the file keeps a server from running that was added at run time.
@@ -119,6 +119,7 @@ impl Sources {
 
 impl Resolved {
     fn add(&mut self, entry: Entry, server: Option<&ServerConfig>) {
+        let entry = Entry { made_of: server.and_then(|server| server.entry.clone()), ..entry };
         if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
             // Whether it is on is decided; it is no part of what runs.
             let config = ServerConfig { enabled: true, ..server.clone() };

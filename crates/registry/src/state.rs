@@ -31,6 +31,8 @@ pub struct Entry {
     pub enabled: bool,
     /// Whether that was decided by hand, and not by its configuration.
     pub switched: bool,
+    /// The catalogue entry that it was made of, if it was.
+    pub made_of: Option<String>,
     /// Why it does not run though it is on: the file has one of its name, or it can not be read.
     pub problem: Option<String>,
 }

@@ -27,6 +27,8 @@ pub struct Document {
     pub title: Option<String>,
     /// The description, empty if there is none.
     pub description: String,
+    /// Words beside the text that it should be found by; tools have none.
+    pub keywords: Vec<String>,
     /// The parameters at all levels of the input schema.
     pub parameters: Vec<Parameter>,
 }
@@ -55,6 +57,7 @@ impl Document {
             name: text(&tool["name"]).unwrap_or_else(|| public_name.to_owned()),
             title,
             description: text(&tool["description"]).unwrap_or_default(),
+            keywords: Vec::new(),
             parameters,
         }
     }

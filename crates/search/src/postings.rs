@@ -33,6 +33,7 @@ const NAME_PAIR: Field = Field { weight: 2.0, typical_length: 2.0, dilution: 0.5
 const TITLE: Field = Field { weight: 2.0, typical_length: 3.0, dilution: 0.5 };
 const DESCRIPTION: Field = Field { weight: 1.5, typical_length: 8.0, dilution: 0.5 };
 const SERVER: Field = Field { weight: 1.5, typical_length: 1.0, dilution: 0.5 };
+const KEYWORD: Field = Field { weight: 1.5, typical_length: 4.0, dilution: 0.3 };
 const PARAMETER: Field = Field { weight: 0.4, typical_length: 6.0, dilution: 0.3 };
 const PARAMETER_DESCRIPTION: Field = Field { weight: 0.3, typical_length: 6.0, dilution: 0.3 };
 
@@ -103,6 +104,7 @@ impl Analyzed {
         weigh(&mut weighed, &TITLE, terms(document.title.as_deref().unwrap_or_default(), false));
         weigh(&mut weighed, &DESCRIPTION, terms(&document.description, false));
         weigh(&mut weighed, &SERVER, server);
+        weigh(&mut weighed, &KEYWORD, document.keywords.iter().flat_map(|word| terms(word, false)).collect());
         let parameters = document.parameters.iter();
         weigh(&mut weighed, &PARAMETER, parameters.clone().flat_map(|p| terms(&p.name, false)).collect());
         weigh(&mut weighed, &PARAMETER_DESCRIPTION, parameters.flat_map(|p| terms(&p.description, false)).collect());

@@ -9,6 +9,7 @@ fn document(name: &str, description: &str) -> Document {
         name: name.to_owned(),
         title: None,
         description: description.to_owned(),
+        keywords: Vec::new(),
         parameters: Vec::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! A link to a server in the same process.
 
+mod progress;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,12 +12,16 @@ use tidings_upstream::{CallEvent, CallStream, Instead, Link, LinkError, Outgoing
 use tidings_wire::{Frame, Limits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use progress::Progress;
+
 /// A request to a server in the process.
 pub(crate) struct Request {
     /// The call, by which the gateway knows who makes it.
     pub(crate) call: u64,
     pub(crate) method: Method,
     pub(crate) frame: Frame,
+    /// Where the server may say how far it is; what it says comes before the answer.
+    pub(crate) progress: Progress,
 }
 
 impl Request {
@@ -65,8 +71,13 @@ impl<S: Answers> Link for LocalLink<S> {
             Err(error) => return CallStream::failed(error),
         };
         let id = request.id;
-        let answer = Arc::clone(&self.server).answer(Request { call: id, method: request.method, frame });
-        CallStream::new(futures_util::stream::once(async move { event(id, answer.await) }))
+        let (progress, said) = progress::channel(&frame);
+        let answer = Arc::clone(&self.server).answer(Request { call: id, method: request.method, frame, progress });
+        let answer = async move { event(id, answer.await) };
+        match said {
+            None => CallStream::new(futures_util::stream::once(answer)),
+            Some(said) => CallStream::new(progress::before(said, answer)),
+        }
     }
 
     fn cancel(&self, _id: u64, _reason: Option<&str>) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use tidings_engine::{CallerView, Catalogue, LocalServer, Surroundings};
+use tidings_engine::{Audience, CallerView, Catalogue, LocalServer, Surroundings};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::{ListKind, Method, Revision, code};
@@ -20,6 +20,7 @@ use tidings_wire::encode_string;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::hidden;
 use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
 use arguments::{Call, Query};
 use definitions::{CALL, RETRIEVE};
@@ -40,6 +41,11 @@ impl SearchTools {
 }
 
 impl LocalServer for SearchTools {
+    fn audience(&self) -> Audience {
+        // They find and call for each caller only what that caller may use.
+        Audience::Everybody
+    }
+
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let stop = CancellationToken::new();
         if let Some(catalogue) = surroundings.catalogue() {
@@ -68,10 +74,10 @@ impl LocalServer for SearchTools {
 
 /// Follows the catalogue until the gateway ends.
 async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<Catalogue>>, own: ServerId) {
-    let mut hidden = Vec::new();
+    let mut given_way = Vec::new();
     loop {
         let now = Arc::clone(&catalogue.borrow_and_update().snapshot);
-        warn_of_hidden(&now, own, &mut hidden);
+        hidden::warn(&now, own, &mut given_way);
         let (index, latest) = (Arc::clone(&index), catalogue.clone());
         // The first lists may be thousands of tools: not on a thread that serves calls.
         let step = move || index.follow(|| Arc::clone(&latest.borrow().snapshot));
@@ -82,18 +88,6 @@ async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<
             return;
         }
     }
-}
-
-/// Says it when a server's tool takes the place of one of ours, once each time.
-fn warn_of_hidden(snapshot: &Snapshot, own: ServerId, known: &mut Vec<Box<str>>) {
-    let Some(offer) = snapshot.offer(own) else { return };
-    let hidden: Vec<Box<str>> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
-    for name in hidden.iter().filter(|name| !known.contains(name)) {
-        let route = snapshot.tool(name);
-        let winner = route.and_then(|route| snapshot.offer(route.server)).map_or("another", |offer| &*offer.name);
-        tracing::warn!(tool = %name, server = winner, "a server offers a tool of this name; the built-in one is hidden");
-    }
-    *known = hidden;
 }
 
 struct Tools {
@@ -181,13 +175,14 @@ impl Tools {
         limit: usize,
         show: impl Fn(&Snapshot, &Found) -> Option<T> + Send + 'static,
     ) -> Vec<T> {
-        let (index, own, snapshot) = (Arc::clone(&self.index), self.surroundings.server(), Arc::clone(&view.snapshot));
+        let (index, own) = (Arc::clone(&self.index), self.surroundings.server());
+        let (snapshot, whole) = (Arc::clone(&view.snapshot), Arc::clone(&view.whole));
         let whose = if view.shared { View::Shared } else { View::Own };
         let search = move || {
             let wanted = |found: &Found| {
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
-            let found = index.search(&snapshot, whose, &text, limit, wanted);
+            let found = index.search(&whole, whose, &text, limit, wanted);
             found.iter().filter_map(|found| show(&snapshot, found)).collect()
         };
         // Usually far below a millisecond, but the first one may have to read thousands of tools.

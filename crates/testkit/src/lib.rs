@@ -21,6 +21,7 @@ mod client;
 mod clock;
 mod gate;
 mod gateway;
+mod podman;
 mod postgres;
 mod received;
 mod record;
@@ -33,6 +34,7 @@ pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder
 pub use clock::Clock;
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder};
+pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;
 pub use received::{DISCONNECTED, Received};
 pub use record::{DEADLINE, Record, eventually, within};

@@ -10,8 +10,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
-use tidings_downstream::auth::LOCAL;
-use tidings_engine::{Caller, Gateway, Reply};
+use tidings_engine::{Caller, Gateway, Principal, Reply};
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{ListKind, Method, Revision, headers};
 use tidings_registry::Registry;
@@ -49,7 +48,8 @@ impl Backend {
             return Ok(Self::Running(running));
         }
         let loaded = settings::load_to_run(cli.config.as_deref())?;
-        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()))?;
+        let data = DataDir::find(cli.data.as_deref()).ok();
+        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
         let (index, registry) = (prepared.index(), prepared.registry());
         Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
     }
@@ -110,7 +110,7 @@ impl Backend {
             Self::Own(Own { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
-                let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
+                let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
@@ -135,7 +135,8 @@ impl Backend {
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", Revision::MODERN.as_str())
-            .header("mcp-method", method.as_str());
+            .header("mcp-method", method.as_str())
+            .header("authorization", format!("Bearer {}", running.token));
         if !name.is_empty() {
             post = post.header("mcp-name", &*headers::encode(name));
         }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::token;
+
 /// One MCP endpoint in front of all your MCP servers.
 #[derive(Parser, Debug)]
 #[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
@@ -261,6 +263,26 @@ pub(crate) enum Command {
         /// Options and filter, as for jq; `tidings json --help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
+    },
+    /// Make a token for `[auth]`: print it once, with the line for the configuration, which holds only its hash.
+    #[command(
+        after_help = "Examples:\n  tidings token laptop\n  tidings token notes-only --servers notes,'team-*'\n  \
+                            tidings token ops --admin --json\n\n\
+                            Clients send it as `Authorization: Bearer TOKEN`."
+    )]
+    Token {
+        /// Whose it is; shown in logs and lists.
+        #[arg(value_parser = token::plain)]
+        name: String,
+        /// The servers it may use; `*` stands for any characters [default: all].
+        #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = token::plain)]
+        servers: Vec<String>,
+        /// Let it change the gateway: the API, and the tools that add and remove servers.
+        #[arg(long)]
+        admin: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]

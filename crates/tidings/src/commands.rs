@@ -14,6 +14,7 @@ mod show;
 mod status;
 mod stdio;
 mod subscriptions;
+pub(crate) mod token;
 mod tools;
 mod validate;
 mod watch;
@@ -65,6 +66,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
         // Reached only when other options come first; see main.
         Some(Command::Json { arguments }) => json(arguments),
+        Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

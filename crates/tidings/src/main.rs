@@ -1,5 +1,6 @@
 //! `tidings`: command line, configuration and wiring. What it starts lives in the other crates.
 
+mod access;
 mod backend;
 mod cli;
 mod commands;

@@ -107,6 +107,9 @@ fn commands(config: &Config) -> Vec<String> {
         tidings_config::Transport::Project { dir, .. } => {
             Some(format!("  {}: the scripts in {}", server.name, dir.display()))
         }
+        tidings_config::Transport::Container(container) => {
+            Some(format!("  {}: container {}", server.name, container.image))
+        }
         _ => None,
     };
     config.enabled_servers().filter_map(line).collect()

@@ -1,6 +1,8 @@
 //! From the configuration's plan to the engine's.
 
+mod containers;
 mod projects;
+mod registry_tools;
 mod watches;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, Expose, Part, ServerConfig, Transport};
+use tidings_config::{Config, Expose, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
 use tidings_proto::{Era, Revision, View};
@@ -20,6 +22,7 @@ use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 
 use crate::cli::Cli;
+use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::Failure;
 use projects::Projects;
@@ -61,20 +64,22 @@ pub(crate) struct Prepared {
     index: Arc<ToolIndex>,
     watches: watches::Watches,
     registry: Registry,
+    shelf: registry_tools::Shelf,
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
 }
 
-/// Gets ready to start.
-pub(crate) fn prepare(cli: &Cli, ground: Ground) -> Result<Prepared, Failure> {
+/// Gets ready to start. What has to outlive the process goes into `data`.
+pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
     let Ground { config, file, table } = ground;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
-    let connector = Connector::new(Arc::clone(&launcher)).map_err(Failure::failed)?;
+    let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
     projects::homes(&config)?;
     let projects = Projects::new(cli, launcher);
     let mut watches = watches::prepare(&config)?;
+    let shelf = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
@@ -93,7 +98,7 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground) -> Result<Prepared, Failure> {
         watches = watches::prepare(&shown)?;
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, bound_pages: None, demo })
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, shelf, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -135,6 +140,9 @@ impl Prepared {
             let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
+        containers::sweep(&self.connector);
+        let on_stdio = only_client.is_some();
+        plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
         let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
@@ -216,7 +224,7 @@ fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projec
             remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
         }
         Transport::Http { url, headers } => remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })),
-        Transport::Container { .. } => return Err(Part::Container.to_string()),
+        Transport::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
         Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
     };
     let is_project = matches!(server.transport, Transport::Project { .. });

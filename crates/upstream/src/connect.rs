@@ -1,10 +1,12 @@
 //! Making a link: transport, era, introduction.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidings_proto::Era;
 use tidings_wire::notification;
 
+use crate::container::{ContainerLink, Containers, PullProgress};
 use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
 use crate::http::{HttpClient, HttpLink};
 use crate::link::{SharedLink, Sink};
@@ -26,12 +28,41 @@ pub struct Connected {
 pub struct Connector {
     launcher: Arc<Launcher>,
     client: HttpClient,
+    containers: Arc<Containers>,
 }
 
 impl Connector {
-    /// A connector that starts processes through `launcher`.
+    /// A connector that starts processes through `launcher`. What has to outlive the process is kept with temporary files.
     pub fn new(launcher: Arc<Launcher>) -> Result<Self, LinkError> {
-        Ok(Self { launcher, client: HttpClient::new()? })
+        let user = rustix::process::geteuid().as_raw();
+        Self::with_home(launcher, std::env::temp_dir().join(format!("tidings-{user}")))
+    }
+
+    /// The same, with a folder of this user that outlives the process: it tells the next one which containers are left.
+    /// Made with the first container.
+    pub fn with_home(launcher: Arc<Launcher>, home: PathBuf) -> Result<Self, LinkError> {
+        let containers = Arc::new(Containers::new(Arc::clone(&launcher), home));
+        Ok(Self { launcher, client: HttpClient::new()?, containers })
+    }
+
+    /// Reports of images that are being got, from now on. Who is too slow misses the oldest.
+    pub fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
+        self.containers.pulls()
+    }
+
+    /// Gets what a server needs before it can be started: the image of its container. This may take minutes, and is
+    /// reported to [`Self::pulls`]; [`Self::connect`] does it too, but whoever has a deadline for that does it before.
+    pub async fn prepare(&self, spec: &ServerSpec) -> Result<(), LinkError> {
+        match &spec.transport {
+            Transport::Container(container) => self.containers.prepare(&spec.name, container).await,
+            Transport::Stdio(_) | Transport::Http(_) => Ok(()),
+        }
+    }
+
+    /// Removes containers that killed processes left, never those of a living one. Has deadlines, and runs nothing when
+    /// there is nothing to remove.
+    pub async fn sweep(&self) {
+        self.containers.sweep().await;
     }
 
     /// Connects in the era that is configured, else in the one that is `known` from before, else in the one it finds.
@@ -86,8 +117,13 @@ impl Connector {
 
     async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn Sink>) -> Result<Open, LinkError> {
         Ok(match &spec.transport {
-            Transport::Stdio(stdio) => Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, sink).await?),
+            Transport::Stdio(stdio) => {
+                Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, None, sink).await?)
+            }
             Transport::Http(http) => Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink)?),
+            Transport::Container(container) => {
+                Open::Container(self.containers.open(&spec.name, container, sink).await?)
+            }
         })
     }
 }
@@ -123,6 +159,7 @@ async fn legacy(open: &Open, introduction: &Introduction) -> Result<Box<Hello>, 
 enum Open {
     Stdio(Arc<StdioLink>),
     Http(Arc<HttpLink>),
+    Container(ContainerLink),
 }
 
 impl Open {
@@ -130,6 +167,7 @@ impl Open {
         match self {
             Self::Stdio(link) => &**link,
             Self::Http(link) => &**link,
+            Self::Container(container) => &*container.link,
         }
     }
 
@@ -137,6 +175,7 @@ impl Open {
         match self {
             Self::Stdio(link) => link,
             Self::Http(link) => link,
+            Self::Container(container) => container.link,
         }
     }
 
@@ -149,8 +188,10 @@ impl Open {
 
     /// Headers say the revision from now on, `initialized` is the first to, and only then does the server speak by itself.
     async fn settle(&self, hello: &Hello) {
-        if let Self::Http(link) = self {
-            link.settle(hello.revision);
+        match self {
+            Self::Http(link) => link.settle(hello.revision),
+            Self::Container(container) => container.settle(),
+            Self::Stdio(_) => {}
         }
         if hello.revision.era() == Era::Modern {
             return;

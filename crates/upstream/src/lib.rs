@@ -5,9 +5,11 @@
 //! repaired: when it breaks it says so once, and a new one is made, so that nobody can miss a reset.
 //!
 //! Nothing here knows clients, names or routes.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod call;
 mod connect;
+mod container;
 mod error;
 mod handshake;
 mod http;
@@ -17,6 +19,7 @@ mod stdio;
 
 pub use call::{CallEvent, CallQueue, CallStream, Instead, call_channel};
 pub use connect::{Connected, Connector};
+pub use container::{ContainerSpec, Mount, MountSource, Network, PullProgress, Runtime};
 pub use error::LinkError;
 pub use handshake::{Hello, Introduction};
 pub use http::{HttpBody, HttpClient, is_public};

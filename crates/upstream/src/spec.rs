@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::container::ContainerSpec;
+
 /// A server, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -20,6 +22,8 @@ pub enum Transport {
     Stdio(StdioSpec),
     /// Streamable HTTP.
     Http(HttpSpec),
+    /// A container.
+    Container(Box<ContainerSpec>),
 }
 
 /// A child process.

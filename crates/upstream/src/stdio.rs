@@ -1,7 +1,7 @@
 //! A server as a child process, one message per line.
 
 pub mod census;
-mod lines;
+pub(crate) mod lines;
 mod outbox;
 pub(crate) mod process;
 
@@ -35,6 +35,16 @@ pub(crate) struct StdioLink {
     done: CancellationToken,
     sink: Arc<dyn Sink>,
     words: Words,
+    epilogue: Option<Arc<dyn Epilogue>>,
+}
+
+/// What is to be done when a process is over that stands for something else.
+pub(crate) trait Epilogue: Send + Sync + 'static {
+    /// The error in the terms of what it stood for; `code` is its exit code.
+    fn explain(&self, error: LinkError, code: Option<i32>) -> LinkError;
+
+    /// Removes what it left. The link is closed only after that.
+    fn clean_up(&self) -> BoxFuture<'_, ()>;
 }
 
 #[derive(Default)]
@@ -48,6 +58,7 @@ impl StdioLink {
         launcher: &Arc<Launcher>,
         name: &str,
         spec: &StdioSpec,
+        epilogue: Option<Arc<dyn Epilogue>>,
         sink: Arc<dyn Sink>,
     ) -> Result<Arc<Self>, LinkError> {
         let mut process = launcher.spawn(name, spec).await?;
@@ -59,6 +70,7 @@ impl StdioLink {
             done: CancellationToken::new(),
             sink,
             words: process.words(),
+            epilogue,
         });
         let stdin = process.take_stdin();
         let stdout = process.take_stdout();
@@ -91,8 +103,15 @@ impl StdioLink {
                 other
             }
         };
+        let error = match &self.epilogue {
+            Some(epilogue) => epilogue.explain(error, process.exit_code()),
+            None => error,
+        };
         self.fail(&error);
         self.sink.closed(error);
+        if let Some(epilogue) = &self.epilogue {
+            epilogue.clean_up().await;
+        }
         self.done.cancel();
     }
 

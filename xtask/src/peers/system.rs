@@ -1,4 +1,5 @@
-//! What must be on the machine before packages can be installed: npm, a Python with `venv`, and PostgreSQL.
+//! What must be on the machine before packages can be installed: npm, a Python with `venv`, PostgreSQL,
+//! and podman with an image registry.
 //! Missing parts come from Debian when that is possible, else the command to run is named.
 
 use std::path::Path;
@@ -31,6 +32,20 @@ pub(super) fn ensure_postgres(children: &Children) -> Result<(), Failure> {
         return Ok(());
     }
     install_debian_packages(children, "PostgreSQL", &["postgresql"])
+}
+
+/// The tests of containers need a runtime that works in a sandbox, and a registry to get images from.
+pub(super) fn ensure_podman(children: &Children) -> Result<(), Failure> {
+    let all = [("podman", "--version"), ("runc", "--version"), ("docker-registry", "--version")];
+    let is_there = |(program, arg): &(&str, &str)| {
+        // Ordinary users do not look there.
+        let beside = Path::new("/usr/sbin").join(program).is_file();
+        beside || children.succeeds(&Invocation::new(program).arg(arg))
+    };
+    if all.iter().all(is_there) {
+        return Ok(());
+    }
+    install_debian_packages(children, "podman with runc and docker-registry", &all.map(|(program, _)| program))
 }
 
 /// Makes a virtual environment with pip in it.

@@ -65,7 +65,7 @@ impl Followed {
         let mut touched = Topics::default();
         touched.insert(Topic::Tools);
         let occasion = Occasion { at: started, touched, signalled: [None; 3] };
-        let owed = self.ledger.commit(&occasion, |view| self.snapshot.digests(view)).owed;
+        let owed = self.ledger.commit(&occasion, |view| self.snapshot.digests(*view)).owed;
         let took = started.elapsed();
         assert_eq!(owed.len(), 2, "both are told");
         for follower in owed {

@@ -103,7 +103,7 @@ async fn measure_running(gateway: &Gateway, server: &Server) -> Result<Measured,
 }
 
 /// Opens a stream and reads its acknowledgement.
-async fn listen(to: SocketAddr, number: usize) -> Result<TcpStream, BenchError> {
+pub(super) async fn listen(to: SocketAddr, number: usize) -> Result<TcpStream, BenchError> {
     let doing = BenchError::io("opening a listener");
     let open = async {
         let mut stream = TcpStream::connect(to).await?;
@@ -130,7 +130,7 @@ async fn listen(to: SocketAddr, number: usize) -> Result<TcpStream, BenchError> 
 }
 
 /// Counts the notifications of a stream: streams that had one, and all of them.
-async fn count(mut stream: TcpStream, counts: Arc<(AtomicUsize, AtomicUsize)>) {
+pub(super) async fn count(mut stream: TcpStream, counts: Arc<(AtomicUsize, AtomicUsize)>) {
     let mut received = Vec::new();
     let mut seen = 0;
     while stream.read_buf(&mut received).await.is_ok_and(|read| read > 0) {

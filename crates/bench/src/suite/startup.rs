@@ -94,7 +94,7 @@ fn arguments(server: usize) -> Vec<String> {
 }
 
 /// From the start of the server's process to its answer to a call, asked directly.
-async fn alone_ms(server: usize) -> Result<f64, BenchError> {
+pub(super) async fn alone_ms(server: usize) -> Result<f64, BenchError> {
     let mut times = Vec::new();
     for _ in 0..DIRECT_REPETITIONS {
         times.push(milliseconds(alone_once(server).await?));

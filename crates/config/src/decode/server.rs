@@ -1,9 +1,10 @@
 //! `[servers.X]`.
 
+use super::container;
 use crate::error::Fault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
-use crate::plan::server::{Approval, ContainerRuntime, EraChoice, Isolation, ServerConfig, Transport, UriMode};
+use crate::plan::server::{Approval, EraChoice, Isolation, ServerConfig, Transport, UriMode};
 use crate::read::Section;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
@@ -15,7 +16,7 @@ pub(super) fn native(mut section: Section<'_, '_>, name: &str) -> Option<ServerC
     let kind = section.kind(KINDS);
     let transport = kind.and_then(|kind| transport(&mut section, kind));
     // Known whatever the kind, so that a missing kind is the only complaint.
-    for key in ["args", "env", "cwd", "headers", "runtime"] {
+    for key in ["args", "env", "cwd", "headers"].iter().chain(container::KEYS) {
         section.has(key);
     }
     let server = common(&mut section, name, enabled, transport);
@@ -32,30 +33,28 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
             let args = section.texts("args").unwrap_or_default();
             let env = section.pairs("env", variable_objection);
             let cwd = section.text("cwd").map(|cwd| section.reading.expander.path(&cwd));
-            section.refuse(kind, &["headers", "runtime"]);
+            section.refuse(kind, &["headers"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Stdio { command: command?, args, env, cwd })
         }
         "url" => {
             let url = http_url(section, "url");
             let headers = section.pairs("headers", header_objection);
-            section.refuse(kind, &["args", "env", "cwd", "runtime"]);
+            section.refuse(kind, &["args", "env", "cwd"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Http { url: url?, headers })
         }
         "container" => {
-            section.remember("container");
-            let image = section.text("container");
-            let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
-            let runtime = section.choice("runtime", &runtimes);
-            let env = section.pairs("env", variable_objection);
-            let args = section.texts("args").unwrap_or_default();
+            let config = container::container(section);
             section.refuse(kind, &["cwd", "headers"]);
-            Some(Transport::Container { image: image?, runtime, env, args })
+            Some(Transport::Container(Box::new(config?)))
         }
         _ => {
             section.remember("project");
             let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
             let env = section.pairs("env", variable_objection);
-            section.refuse(kind, &["args", "cwd", "headers", "runtime"]);
+            section.refuse(kind, &["args", "cwd", "headers"]);
+            section.refuse(kind, container::KEYS);
             Some(Transport::Project { dir: dir?, env })
         }
     }
@@ -74,6 +73,7 @@ pub(super) fn common(
     transport: Option<Transport>,
 ) -> Option<ServerConfig> {
     let prefix = section.any_text("prefix");
+    let entry = section.text("entry");
     let isolation = section.choice("isolation", &[("auto", Isolation::Auto), ("session", Isolation::Session)]);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
@@ -90,6 +90,7 @@ pub(super) fn common(
         transport: transport?,
         enabled,
         prefix,
+        entry,
         isolation: isolation.unwrap_or_default(),
         uris: uris.unwrap_or_default(),
         era: era.unwrap_or_default(),
@@ -145,7 +146,7 @@ pub(super) fn url(
     Some(url)
 }
 
-fn variable_objection(name: &str, _: &str) -> Option<Fault> {
+pub(super) fn variable_objection(name: &str, _: &str) -> Option<Fault> {
     (name.is_empty() || name.contains(['=', '\0'])).then_some(Fault::BadVariableName)
 }
 

@@ -18,6 +18,8 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     let names = section.choice("names", &[("auto", Naming::Auto), ("prefix", Naming::Prefix), ("none", Naming::None)]);
     let expose = section.choice("expose", &[("all", Expose::All), ("search", Expose::Search), ("both", Expose::Both)]);
     let registry_tools = registry_tools(&mut section);
+    section.remember("catalogue");
+    let catalogue = section.text("catalogue").map(|path| section.reading.expander.path(&path));
     let start_wait = section.duration("start_wait").unwrap_or(default.start_wait);
     let start_timeout = section.positive_duration("start_timeout").unwrap_or(default.start_timeout);
     let timeout = section.positive_duration("timeout").unwrap_or(default.timeout);
@@ -31,6 +33,7 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
         names: names.unwrap_or_default(),
         expose: expose.unwrap_or_default(),
         registry_tools: registry_tools.unwrap_or_default(),
+        catalogue,
         start_wait,
         start_timeout,
         timeout,

@@ -101,6 +101,8 @@ pub enum Fault {
     BadHeaderName,
     /// A value with line breaks or other characters that HTTP headers can not hold.
     BadHeaderValue,
+    /// Not the id of a catalogue entry.
+    BadEntryId,
     /// Not a name that can be part of a URL path.
     BadHookName,
     /// Not an absolute URI.
@@ -109,6 +111,20 @@ pub enum Fault {
     BadMimeType,
     /// Not a JSON pointer.
     BadPointer,
+    /// Not the name of a container image.
+    BadImage,
+    /// Not one word, or one that would be read as an option.
+    BadContainerWord,
+    /// A variable that a container can not be given.
+    BadContainerVariable,
+    /// A value that a container can not be given.
+    BadContainerValue,
+    /// Not an amount of memory.
+    BadMemory,
+    /// Not a number of processors.
+    BadCpus,
+    /// Not a volume.
+    BadVolume,
     /// An environment variable that is not set and has no default.
     UnsetVariable {
         /// Its name.
@@ -207,12 +223,33 @@ impl fmt::Display for Fault {
             }
             Self::BadHeaderName => write!(f, "not a name for an HTTP header: use letters, digits and \"-\""),
             Self::BadHeaderValue => write!(f, "an HTTP header can not hold line breaks or other control characters"),
+            Self::BadEntryId => {
+                write!(f, "use letters, digits and \"-_./@:\" only, and do not end with \"/\"")
+            }
             Self::BadHookName => {
                 write!(f, "use letters, digits, \"-\", \"_\" and \".\" only: it is the NAME of POST /hooks/NAME")
             }
             Self::BadUri => write!(f, "expected an absolute URI such as \"orders://latest\""),
             Self::BadMimeType => write!(f, "expected a type such as \"application/json\""),
             Self::BadPointer => write!(f, "expected a JSON pointer such as \"/repository/name\""),
+            Self::BadImage => write!(f, "expected the name of an image such as \"docker.io/library/alpine:3\""),
+            Self::BadContainerWord => write!(f, "expected one word that does not begin with \"-\""),
+            Self::BadContainerVariable => {
+                write!(f, "not a name for a container's variable: it has white space, a \"#\" or a \"*\" in it")
+            }
+            Self::BadContainerValue => {
+                write!(f, "a container's variable can not hold line breaks; give it a file by `volumes` instead")
+            }
+            Self::BadMemory => {
+                write!(f, "expected at least \"6m\", such as \"512m\" or \"2g\", or \"unlimited\"")
+            }
+            Self::BadCpus => {
+                write!(f, "expected a number of processors such as 2 or \"0.5\", or \"unlimited\"")
+            }
+            Self::BadVolume => write!(
+                f,
+                "expected SOURCE:TARGET or SOURCE:TARGET:OPTIONS, such as \"./data:/data:ro\" or \"notes:/data\""
+            ),
             Self::UnsetVariable { name, spelled_env } => {
                 let prefix = if *spelled_env { "env:" } else { "" };
                 write!(f, "the environment variable {name} is not set; set it, or write ${{{prefix}{name}:-default}}")

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct GatewaySettings {
     pub expose: Expose,
     /// Whether `mcp_registry_*` tools are offered.
     pub registry_tools: RegistryTools,
+    /// A file of servers that could be added, beside those that are built in.
+    pub catalogue: Option<PathBuf>,
     /// How long the first lists wait for servers to settle.
     pub start_wait: Duration,
     /// How long a server that is added at run time may take to start.
@@ -40,6 +43,7 @@ impl Default for GatewaySettings {
             names: Naming::Auto,
             expose: Expose::All,
             registry_tools: RegistryTools::Auto,
+            catalogue: None,
             start_wait: Duration::from_secs(5),
             start_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5 * 60),

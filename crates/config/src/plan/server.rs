@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::container::ContainerConfig;
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
 use crate::error::Part;
@@ -19,6 +20,8 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// What to use for `name` in public names and URIs; may be empty.
     pub prefix: Option<String>,
+    /// The catalogue entry that it was made of, if it was.
+    pub entry: Option<String>,
     /// Whether clients share one connection.
     pub isolation: Isolation,
     /// Whether its URIs get a prefix.
@@ -45,6 +48,7 @@ impl ServerConfig {
             transport,
             enabled: true,
             prefix: None,
+            entry: None,
             isolation: Isolation::default(),
             uris: UriMode::default(),
             era: EraChoice::default(),
@@ -68,12 +72,7 @@ impl ServerConfig {
 
     /// What this build can not do for it yet.
     pub fn unsupported(&self) -> Vec<Part> {
-        let transport = match self.transport {
-            Transport::Container { .. } => Some(Part::Container),
-            Transport::Stdio { .. } | Transport::Http { .. } | Transport::Project { .. } => None,
-        };
-        let approval = (self.approve == Approval::Manual).then_some(Part::ManualApproval);
-        transport.into_iter().chain(approval).collect()
+        (self.approve == Approval::Manual).then_some(Part::ManualApproval).into_iter().collect()
     }
 }
 
@@ -100,16 +99,7 @@ pub enum Transport {
         headers: Vec<(String, String)>,
     },
     /// A container whose command speaks the protocol on its standard input and output.
-    Container {
-        /// The image.
-        image: String,
-        /// What runs it; found when absent.
-        runtime: Option<ContainerRuntime>,
-        /// Variables to set in it.
-        env: Vec<(String, String)>,
-        /// Arguments after the image.
-        args: Vec<String>,
-    },
+    Container(Box<ContainerConfig>),
     /// A folder of scripts.
     Project {
         /// The folder.
@@ -132,13 +122,7 @@ impl fmt::Debug for Transport {
             Self::Http { url, headers } => {
                 f.debug_struct("Http").field("url", &without_secrets(url)).field("headers", &Redacted(headers)).finish()
             }
-            Self::Container { image, runtime, env, args } => f
-                .debug_struct("Container")
-                .field("image", image)
-                .field("runtime", runtime)
-                .field("env", &Redacted(env))
-                .field("args", args)
-                .finish(),
+            Self::Container(container) => container.fmt(f),
             Self::Project { dir, env } => {
                 f.debug_struct("Project").field("dir", dir).field("env", &Redacted(env)).finish()
             }
@@ -147,7 +131,7 @@ impl fmt::Debug for Transport {
 }
 
 /// Names without their values.
-struct Redacted<'a>(&'a [(String, String)]);
+pub(super) struct Redacted<'a>(pub(super) &'a [(String, String)]);
 
 impl fmt::Debug for Redacted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,15 +150,6 @@ pub(crate) fn without_secrets(url: &str) -> String {
         }
         None => "…".to_owned(),
     }
-}
-
-/// What runs containers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerRuntime {
-    /// Podman.
-    Podman,
-    /// Docker.
-    Docker,
 }
 
 /// Whether clients share one connection to a server.
@@ -229,7 +204,7 @@ mod tests {
         let transports = [
             Transport::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
             Transport::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
-            Transport::Container { image: "i".into(), runtime: None, env: pair(), args: vec![] },
+            Transport::Container(Box::new(ContainerConfig { env: pair(), ..ContainerConfig::new("i") })),
         ];
         for transport in transports {
             let shown = format!("{:?}", ServerConfig::new("s", transport));

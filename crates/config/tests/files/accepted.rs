@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidings_config::{
-    Approval, Config, ContainerRuntime, EraChoice, Expose, Isolation, Naming, Part, RegistryTools, Transport, UriMode,
-    WatchSource,
+    Approval, Config, ContainerConfig, ContainerNetwork, ContainerRuntime, EraChoice, Expose, Isolation, Naming, Part,
+    RegistryTools, Transport, UriMode, Volume, VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -31,8 +31,8 @@ fn every_key_of_the_documented_example_is_accepted() {
     let headers = vec![pair("Authorization", "Bearer hunter2")];
     assert_eq!(config.servers[1].transport, Transport::Http { url: "https://example.com/mcp".into(), headers });
     let runtime = Some(ContainerRuntime::Podman);
-    let clock = Transport::Container { image: "localhost/clock:1".into(), runtime, env: vec![], args: vec![] };
-    assert_eq!(config.servers[2].transport, clock);
+    let clock = ContainerConfig { runtime, ..ContainerConfig::new("localhost/clock:1") };
+    assert_eq!(config.servers[2].transport, Transport::Container(Box::new(clock)));
     assert_eq!(config.servers[3].transport, Transport::Project { dir: "/conf/my-scripts".into(), env: Vec::new() });
 
     assert_eq!(config.watches[0].source, WatchSource::File { path: "/conf/settings.json".into() });
@@ -45,19 +45,73 @@ fn every_key_of_the_documented_example_is_accepted() {
 
 #[test]
 fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
-    let mut config = toml(INTERFACE);
+    let config = toml(INTERFACE);
     let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
-    assert_eq!(shown.len(), 2, "{shown:#?}");
-    assert!(
-        shown[0]
-            .starts_with("/conf/tidings.toml:32:1: servers.clock.container: this build does not start containers yet")
-    );
-    assert!(shown[1].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[1]);
-
-    config.servers.iter_mut().for_each(|server| server.enabled = false);
-    assert!(config.unsupported().iter().all(|notice| !matches!(notice.part, Part::Container)));
+    assert_eq!(shown.len(), 1, "{shown:#?}");
+    assert!(shown[0].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[0]);
     let jwt = "[auth]\njwt = { issuer = \"i\", audience = \"a\", jwks_url = \"https://i/keys\" }";
     assert_eq!(toml(jwt).unsupported()[0].part, Part::Jwt);
+}
+
+#[test]
+fn a_container_gets_what_is_asked_for_and_no_more() {
+    let plain = toml("[servers.x]\ncontainer = \"i\"");
+    assert_eq!(plain.servers[0].transport, Transport::Container(Box::new(ContainerConfig::new("i"))));
+    let text = r#"
+        [servers.x]
+        container = "ghcr.io/acme/files:2"
+        args = ["--all"]
+        env = { KEY = "${env:SEARCH_TOKEN}" }
+        network = "backend"
+        memory = "512m"
+        cpus = "0.5"
+        pids = 32
+        read_only = false
+        volumes = ["./data:/data:ro,z", "notes:/notes"]
+        user = "1000:1000"
+        runtime_args = ["--runtime", "runc"]
+        run_args = ["--ulimit", "nofile=1024:1024"]
+
+        [servers.y]
+        container = "i"
+        network = true
+        memory = "unlimited"
+        cpus = "unlimited"
+        pids = "unlimited"
+    "#;
+    let config = toml(text);
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let volume = |source, target: &str, options: Option<&str>| Volume {
+        source,
+        target: target.to_owned(),
+        options: options.map(str::to_owned),
+    };
+    let expected = ContainerConfig {
+        args: texts(&["--all"]),
+        env: vec![pair("KEY", "hunter2")],
+        network: ContainerNetwork::Named("backend".into()),
+        memory: Some(512 << 20),
+        milli_cpus: Some(500),
+        pids: Some(32),
+        read_only: false,
+        volumes: vec![
+            volume(VolumeSource::Path("/conf/data".into()), "/data", Some("ro,z")),
+            volume(VolumeSource::Named("notes".into()), "/notes", None),
+        ],
+        user: Some("1000:1000".into()),
+        runtime_args: texts(&["--runtime", "runc"]),
+        run_args: texts(&["--ulimit", "nofile=1024:1024"]),
+        ..ContainerConfig::new("ghcr.io/acme/files:2")
+    };
+    assert_eq!(config.servers[0].transport, Transport::Container(Box::new(expected)));
+    let free = ContainerConfig {
+        network: ContainerNetwork::Default,
+        memory: None,
+        milli_cpus: None,
+        pids: None,
+        ..ContainerConfig::new("i")
+    };
+    assert_eq!(config.servers[1].transport, Transport::Container(Box::new(free)));
 }
 
 #[test]

@@ -74,10 +74,11 @@ fn defaults_of_the_schema_are_those_of_the_decoder() {
     let (gateway, notifications) = (defaults("Gateway"), defaults("Notifications"));
     assert!(gateway.lines().count() > 8 && notifications.lines().count() > 6, "{gateway}{notifications}");
     let written = toml(&format!(
-        "[gateway]\n{gateway}\n[notifications]\n{notifications}\n[servers.x]\ncommand = \"x\"\n{}",
+        "[gateway]\n{gateway}\n[notifications]\n{notifications}\n[servers.x]\ncontainer = \"x\"\n{}",
         defaults("Server")
     ));
-    let empty = toml("[servers.x]\ncommand = \"x\"\n");
+    // A container has every key with a default.
+    let empty = toml("[servers.x]\ncontainer = \"x\"\n");
     assert_eq!(written.gateway, empty.gateway);
     assert_eq!(written.notifications, empty.notifications);
     assert_eq!(written.servers, empty.servers);

@@ -8,7 +8,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMa
 use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use tidings_engine::Gateway;
+use tidings_engine::{Gateway, Principal};
 use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, Kind, Message};
@@ -50,7 +50,7 @@ impl From<Refused> for Response<Body> {
 /// A request as far as it was read.
 pub(super) struct Received<'h> {
     pub(super) headers: &'h HeaderMap,
-    pub(super) principal: &'h str,
+    pub(super) principal: &'h Principal,
 }
 
 impl Endpoint {

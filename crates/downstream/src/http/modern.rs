@@ -67,7 +67,7 @@ impl Endpoint {
         }
         let method = method.ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
         if method == Method::ToolsCall {
-            self.check_params(received.headers, frame)?;
+            self.check_params(received, frame)?;
         }
         let level = crate::stdio::log_level(frame, &meta)?;
         let caller = self.gateway.modern_caller(None, received.principal, level, meta.capabilities);
@@ -75,12 +75,12 @@ impl Endpoint {
     }
 
     /// Tool parameters that the tool's schema mirrors into headers.
-    fn check_params(&self, given: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+    fn check_params(&self, received: &Received<'_>, frame: &Frame) -> Result<(), Refusal> {
         let Some(tool) = frame.param_str(&["name"]) else { return Ok(()) };
-        for param in self.gateway.param_headers(&tool) {
+        for param in self.gateway.param_headers(received.principal, &tool) {
             let label = format!("Mcp-Param-{}", param.name);
             let body = frame.param(&["arguments"]).and_then(|at| param.value(frame.bytes(), at));
-            let header = match given.get(&label) {
+            let header = match received.headers.get(&label) {
                 None => None,
                 Some(value) => Some(
                     headers::decode(value.as_bytes())

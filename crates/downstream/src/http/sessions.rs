@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidings_engine::{ClientSink, Session};
+use tidings_engine::{ClientSink, Principal, Session};
 
 use super::reply_stream::ReplyStream;
 
@@ -134,7 +134,7 @@ impl Sessions {
     }
 
     /// The session of this person with this id.
-    pub(super) fn get(&self, id: &str, principal: &str) -> Option<Arc<HttpSession>> {
+    pub(super) fn get(&self, id: &str, principal: &Principal) -> Option<Arc<HttpSession>> {
         let found = self.lock().get(id).cloned()?;
         // Somebody else's session is no session at all: the id is not proof of anything.
         found.session().is_some_and(|session| session.principal() == principal).then_some(found)

@@ -241,6 +241,10 @@ impl Arrival {
         let Some(task) = &mut self.task else { return Err(ChangeError::Stopping) };
         let ready = match tokio::time::timeout_at(limit, &mut task.ready).await {
             Ok(Ok(Ok(ready))) => ready,
+            Ok(Ok(Err(error))) if matches!(error.cause(), LinkError::HandshakeTimeout(_)) => {
+                let last_words = error.last_words().map(str::to_owned);
+                return Err(ChangeError::Late { name: name(), seconds, last_words });
+            }
             Ok(Ok(Err(error))) => return Err(ChangeError::Failed { name: name(), error }),
             Ok(Err(_)) => return Err(ChangeError::Stopping),
             Err(_) => {

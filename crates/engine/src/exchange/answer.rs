@@ -33,6 +33,7 @@ impl Exchange {
             },
             identity: identity.as_deref(),
             url_elicitation: self.handles_urls(),
+            private: !self.caller.principal().is_anybody(),
             seal: &seal,
         };
         outcome::translate(frame, &self.id, &reader)
@@ -43,7 +44,7 @@ impl Exchange {
         if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
             return None;
         }
-        let info = self.gateway.server_info(&self.gateway.current(), Revision::MODERN);
+        let info = self.gateway.server_info(&self.gateway.current(), self.caller.principal(), Revision::MODERN);
         Some(info.to_string().into_bytes())
     }
 

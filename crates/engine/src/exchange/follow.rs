@@ -13,6 +13,7 @@ use tidings_wire::{Frame, Limits};
 use super::{Exchange, Reply, Stage};
 use crate::announce;
 use crate::gateway::Inner;
+use crate::principal::Principal;
 use crate::routing::Routed;
 use crate::session::Session;
 use crate::subscriptions::{Decision, Named};
@@ -32,12 +33,13 @@ impl Exchange {
         // What comes before the servers have settled is no change.
         self.gateway.wait_settled().await;
         let topics = announce::wanted(&self.frame);
-        let mut listening = self.gateway.listen(topics, &self.caller.capabilities(&self.frame));
+        let mut listening = self.gateway.listen(self.caller.sight(), topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
-        listening.listed = Some(self.gateway.show_listen(listening.follower, name.as_deref(), self.caller.principal()));
+        listening.listed =
+            Some(self.gateway.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
-            let named = named(&self.gateway, uris).await;
+            let named = named(&self.gateway, self.caller.principal(), uris).await;
             // From here on it leaves everything when it is dropped.
             listening.follows = true;
             let mut asked = self.gateway.listen_to(listening.follower, name.as_deref(), &named);
@@ -109,12 +111,12 @@ impl Exchange {
     }
 }
 
-/// The resources behind URIs, without those that nobody has.
-async fn named(gateway: &Arc<Inner>, uris: Vec<String>) -> Vec<Named> {
+/// The resources behind URIs, without those that are not there for whoever asks.
+async fn named(gateway: &Arc<Inner>, principal: &Principal, uris: Vec<String>) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::with_capacity(uris.len());
     let mut known = HashSet::new();
     for uri in uris {
-        let Ok(routed) = gateway.find_resource(&uri).await else { continue };
+        let Ok(routed) = gateway.find_resource(principal, &uri).await else { continue };
         let address = Address { server: routed.server.id, uri: routed.target.local.into() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {

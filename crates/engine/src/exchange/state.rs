@@ -12,10 +12,11 @@ impl Exchange {
     /// What a multi-round request is bound to.
     pub(super) fn binding<'a>(&'a self, exposed: &'a str) -> Binding<'a> {
         if let Some(detour) = &self.detour {
-            return detour.binding(self.caller.principal(), self.method);
+            return detour.binding(&self.caller.principal().name, self.method);
         }
         let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.raw(at)).unwrap_or_default();
-        Binding { principal: self.caller.principal(), method: self.method.as_str(), name: exposed, arguments }
+        let principal = &self.caller.principal().name;
+        Binding { principal, method: self.method.as_str(), name: exposed, arguments }
     }
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.

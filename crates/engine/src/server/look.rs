@@ -169,6 +169,7 @@ impl Server {
             current: true,
             listed: self.plan.listed,
             yields: self.plan.origin == Origin::BuiltIn,
+            audience: self.audience(),
             lists,
         }
     }

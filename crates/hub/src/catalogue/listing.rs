@@ -28,7 +28,7 @@ pub struct Listing {
     len: usize,
     /// How long it is fresh: the least any server says, and nothing when one is legacy or down.
     pub ttl_ms: u64,
-    /// Whether every server calls it public.
+    /// Whether every server calls it public, and everything is in it.
     pub public: bool,
 }
 
@@ -55,7 +55,8 @@ pub struct Page {
 impl Listing {
     pub(super) fn assemble(snapshot: &Snapshot, kind: ListKind, revision: Revision) -> Self {
         let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
-        let (mut ttl_ms, mut public) = (u64::MAX, true);
+        // What only some may see is shared with nobody.
+        let (mut ttl_ms, mut public) = (u64::MAX, !snapshot.limited);
         for of in snapshot.rendered.iter().filter(|of| of.offer.shows(kind)) {
             let (offer, list) = (&of.offer, of.offer.list(kind));
             let says = offer.era == Era::Modern;

@@ -152,9 +152,14 @@ impl NameTable {
 
     /// Where a name leads, in any spelling that is understood.
     pub fn route(&self, name: &str) -> Option<&Route> {
-        self.public.get(name).or_else(|| match self.aliases.get(name)?.as_slice() {
-            [alone] => Some(alone),
-            _ => None,
+        self.route_among(name, |_| true)
+    }
+
+    /// As [`Self::route`], where only some servers are there: the others are as if they had no names.
+    pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&Route> {
+        self.public.get(name).filter(|route| there(route.server)).or_else(|| {
+            let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
+            claims.next().filter(|_| claims.next().is_none())
         })
     }
 }

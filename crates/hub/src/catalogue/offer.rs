@@ -6,6 +6,7 @@ use tidings_proto::{Era, ListKind, UriMap};
 use tidings_wire::{Digest, Span, digest, get, is_object, string_at};
 
 use crate::ServerId;
+use crate::scope::Audience;
 
 /// One item of a list, as the server gave it.
 #[derive(Clone, Debug)]
@@ -119,6 +120,8 @@ pub struct ServerOffer {
     /// Whether it is part of the program: where another server has one of its names, that server wins and its own item is
     /// hidden.
     pub yields: bool,
+    /// Who may use it.
+    pub audience: Audience,
     /// Its lists, by kind.
     pub lists: [OfferList; 4],
 }
@@ -136,6 +139,7 @@ impl ServerOffer {
             current: true,
             listed: true,
             yields: false,
+            audience: Audience::ByName,
             lists: Default::default(),
         }
     }

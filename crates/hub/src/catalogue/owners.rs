@@ -11,9 +11,9 @@ use crate::ServerId;
 pub(super) struct Owners(HashTrieMapSync<Box<str>, Vec<ServerId>>);
 
 impl Owners {
-    /// The first configured server that lists a URI.
-    pub(super) fn of(&self, uri: &str) -> Option<ServerId> {
-        self.0.get(uri)?.first().copied()
+    /// The first configured server that lists a URI, of those that are there.
+    pub(super) fn of(&self, uri: &str, there: impl Fn(ServerId) -> bool) -> Option<ServerId> {
+        self.0.get(uri)?.iter().copied().find(|server| there(*server))
     }
 
     /// One server's list changed.

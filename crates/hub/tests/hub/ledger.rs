@@ -25,8 +25,8 @@ fn digest_of(content: u8) -> Digest {
     digest(text.as_bytes(), Span::new(0, text.len()))
 }
 
-fn digests(world: &World, view: Revision) -> ViewDigests {
-    let place = VIEWS.iter().position(|other| *other == view).unwrap();
+fn digests(world: &World, view: &Revision) -> ViewDigests {
+    let place = VIEWS.iter().position(|other| other == view).unwrap();
     world[place].map(digest_of)
 }
 
@@ -122,7 +122,7 @@ proptest! {
                         continue;
                     }
                     let baseline = if fresh { Baseline::Nothing } else { Baseline::Current };
-                    ledger.follow(FollowerId(id), VIEWS[view], set(follows), baseline, digests(&committed, VIEWS[view]));
+                    ledger.follow(FollowerId(id), VIEWS[view], set(follows), baseline, digests(&committed, &VIEWS[view]));
                     let seen = vec![committed[view]];
                     model.insert(id, Expected { view, follows, fresh, seen, commits: Vec::new(), told: [None; 3] });
                 }
@@ -143,8 +143,8 @@ proptest! {
                     let signalled = signalled.map(|yes| yes.then(|| now - Duration::from_secs(1)));
                     let occasion = Occasion { at: now, touched: set((0..3).map(touched)), signalled };
                     let asked = RefCell::new(BTreeSet::new());
-                    let look = |view| {
-                        asked.borrow_mut().insert(view);
+                    let look = |view: &Revision| {
+                        asked.borrow_mut().insert(*view);
                         digests(&written, view)
                     };
                     let done = ledger.commit(&occasion, look);

@@ -10,5 +10,6 @@ mod ledger;
 mod names;
 mod own_views;
 mod pages;
+mod scopes;
 mod subscriptions;
 mod uris;

@@ -18,11 +18,12 @@ struct Case {
     to: Revision,
     uris: UriMap,
     urls: bool,
+    private: bool,
     identity: Option<&'static [u8]>,
 }
 
 fn case(method: Method, from: Era, to: Revision) -> Case {
-    Case { method, from, to, uris: UriMap::Prefix("up".into()), urls: false, identity: None }
+    Case { method, from, to, uris: UriMap::Prefix("up".into()), urls: false, private: false, identity: None }
 }
 
 impl Case {
@@ -33,6 +34,7 @@ impl Case {
             content: ContentView { uris: &self.uris, revision: self.to, view: View::Strict },
             identity: self.identity,
             url_elicitation: self.urls,
+            private: self.private,
             seal: &|inner| format!("sealed({inner})"),
         };
         let id = RawId::from_raw(b"\"mine\"").unwrap();
@@ -230,9 +232,23 @@ fn nothing_is_touched_where_nothing_must_change() {
         content: ContentView { uris: &UriMap::Transparent, revision: Revision::LATEST_LEGACY, view: View::Strict },
         identity: None,
         url_elicitation: false,
+        private: false,
         seal: &|inner| inner.to_owned(),
     };
     let text = r#"{ "result" : { "b":1e2,"a":"\u0041","content":[ ] }, "id": 77 ,"jsonrpc":"2.0"}"#;
     let answer = translate(&frame(text), &id, &reader);
     assert_eq!(answer.payload.to_bytes(), text.replace("77", "1"));
+}
+
+// bridging "Caching"
+#[test]
+fn what_clients_are_told_apart_for_is_kept_for_nobody_else() {
+    let read = case(Method::ResourcesRead, M, Revision::MODERN);
+    let public = r#"{"resultType":"complete","contents":[],"ttlMs":5,"cacheScope":"public"}"#;
+    assert_eq!(read.result(public)["cacheScope"], "public");
+    let apart = Case { private: true, ..read };
+    assert_eq!(apart.result(public)["cacheScope"], "private");
+    assert_eq!(apart.result(public)["ttlMs"], 5);
+    let plain = r#"{"resultType":"complete","contents":[]}"#;
+    assert_eq!(apart.result(plain).get("cacheScope"), None, "nothing is added");
 }

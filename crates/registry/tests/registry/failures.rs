@@ -16,7 +16,7 @@ async fn strict(server: &Server) -> House {
 }
 
 async fn refusal(house: &House, changes: Vec<Change>) -> Refusal {
-    house.registry.apply(changes).await.expect_err("it is refused")
+    house.registry.apply(changes.clone()).await.expect_err(&format!("{changes:?}"))
 }
 
 /// A script that leaves its process id in a file before it goes on.

@@ -7,8 +7,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
-use tidings_downstream::auth::LOCAL;
-use tidings_engine::{Caller, Exchange, Reply};
+use tidings_engine::{Caller, Exchange, Principal, Reply};
 use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Method, Revision};
 use tidings_upstream::{HttpBody, HttpClient};
@@ -37,7 +36,7 @@ impl Backend {
                 let gateway = &own.gateway;
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
-                let caller = gateway.modern_caller(None, LOCAL, None, meta.capabilities);
+                let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
                 Ok(Listen::Own(Box::new(gateway.request(Caller::Modern(caller), frame, Method::Listen, id))))
             }
             Self::Running(running) => {
@@ -46,6 +45,7 @@ impl Backend {
                     .header("accept", "application/json, text/event-stream")
                     .header("mcp-protocol-version", Revision::MODERN.as_str())
                     .header("mcp-method", Method::Listen.as_str())
+                    .header("authorization", format!("Bearer {}", running.token))
                     .body(Full::new(body))
                     .map_err(Failure::failed)?;
                 let client = HttpClient::new().map_err(Failure::failed)?;

@@ -7,6 +7,7 @@ use tidings_store::{KeptServers, ServerTable};
 
 use super::stdio;
 use crate::cli::Cli;
+use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::wiring::Ground;
 use crate::{settings, wiring};
@@ -28,12 +29,13 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     };
     config.watches.clear();
     config.gateway.expose = tidings_config::Expose::All;
+    config.gateway.registry_tools = tidings_config::RegistryTools::Off;
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
     // Nothing else is served: neither what was added at run time nor what a file says later.
     let ground = Ground { config, file: None, table: ServerTable::in_memory(KeptServers::default()) };
     let store = stdio::store(cli).await;
-    let mut prepared = wiring::prepare(cli, ground)?;
+    let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     prepared.bind_pages();
     stdio::serve(prepared, store).await
 }

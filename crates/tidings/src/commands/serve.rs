@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tidings_admin::Parts;
-use tidings_config::{Config, Listen};
-use tidings_downstream::auth::{Token, Tokens};
+use tidings_config::Listen;
 use tidings_downstream::http::{self, Options};
 use tidings_store::ServerTable;
 use tokio::net::TcpListener;
@@ -15,7 +14,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::Failure;
-use crate::{feed, reload, settings, wiring};
+use crate::{access, feed, reload, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,20 +23,20 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     let config = &loaded.config;
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
-    let tokens = tokens(config)?;
-    if !listen.is_loopback() && tokens.is_none() {
+    if !listen.is_loopback() && config.auth.is_none() {
         return Err(Failure::Usage(format!(
-            "{listen} can be reached from other machines; add [auth] tokens to the configuration, or listen on 127.0.0.1"
+            "{listen} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes \
+             one), or listen on 127.0.0.1"
         )));
     }
     let data = DataDir::find(cli.data.as_deref())?;
-    let admin_token = data.admin_token()?;
+    let access = access::of(config, &data.admin_token()?)?;
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
         .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
-    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()))?;
+    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);
@@ -48,9 +47,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let stop = CancellationToken::new();
     tokio::spawn(ring_on_signal(stop.clone()));
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
-    let options = Options { tokens: tokens.unwrap_or_default(), loopback: listen.is_loopback(), ..Options::default() };
+    let options = Options { tokens: access.clients, loopback: listen.is_loopback(), ..Options::default() };
     let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
-    let others = tidings_admin::router(parts, &admin_token, listen.is_loopback()).merge(hooks);
+    let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announcement);
     let _ = reloading.await;
@@ -58,19 +57,6 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     log.close().await;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// The configured tokens. Limits that this build does not enforce are refused, not ignored.
-fn tokens(config: &Config) -> Result<Option<Tokens>, Failure> {
-    let Some(auth) = &config.auth else { return Ok(None) };
-    if let Some(token) = auth.tokens.iter().find(|token| token.servers != ["*"]) {
-        return Err(Failure::Failed(format!(
-            "auth.tokens: \"{}\" is limited to some servers, which this build does not enforce yet; use servers = [\"*\"]",
-            token.name
-        )));
-    }
-    let known = auth.tokens.iter().map(|token| Token { name: token.name.clone(), sha256: token.sha256 }).collect();
-    Ok(Some(Tokens::new(known)))
 }
 
 pub(super) async fn ring_on_signal(stop: CancellationToken) {

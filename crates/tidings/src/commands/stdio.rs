@@ -27,7 +27,8 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure
     if let Some(dir) = project {
         add(&mut ground, &project::server(dir, Vec::new()))?;
     }
-    serve(wiring::prepare(cli, ground)?, store).await
+    let data = DataDir::find(cli.data.as_deref()).ok();
+    serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
 }
 
 /// A client's process may have no home: then there is nothing to keep.

@@ -141,7 +141,11 @@ impl Visit {
             }
             Over::Stdio => {
                 let directory = TempDir::new();
-                let config = format!("[servers.scripted]\n{}\n[servers.sdk]\n{}", scripted.toml(), sdk.toml());
+                let config = format!(
+                    "[gateway]\nregistry_tools = false\n[servers.scripted]\n{}\n[servers.sdk]\n{}",
+                    scripted.toml(),
+                    sdk.toml()
+                );
                 let mut command = Command::new(tidings_testkit::tidings());
                 command.arg("stdio").arg("--config").arg(directory.write("tidings.toml", config));
                 command.arg("--data").arg(directory.path());

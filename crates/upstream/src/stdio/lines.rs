@@ -3,19 +3,19 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 /// Reads lines; what is too long is cut, and says so.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     reader: R,
     longest: usize,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// At most `longest` bytes of each line are kept, and never more are held.
-    pub(super) fn new(reader: R, longest: usize) -> Self {
+    pub(crate) fn new(reader: R, longest: usize) -> Self {
         Self { reader, longest }
     }
 
     /// The next line that is not blank, without the white space at its end; `None` at the end of the input.
-    pub(super) async fn next(&mut self) -> Option<String> {
+    pub(crate) async fn next(&mut self) -> Option<String> {
         loop {
             let (line, cut) = self.raw().await?;
             let text = String::from_utf8_lossy(&line);

@@ -40,6 +40,9 @@ const LAST_LINES: Duration = Duration::from_millis(200);
 const DEPTH: &str = "TIDINGS_DEPTH";
 const DEEPEST: u32 = 4;
 
+/// How long the commands of the watchdog may take.
+const LAST_COMMANDS: Duration = Duration::from_secs(30);
+
 type Spawned = oneshot::Sender<std::io::Result<Child>>;
 
 /// Starts processes.
@@ -88,7 +91,7 @@ impl Launcher {
         match cfg!(target_os = "linux") {
             // Found by its mark; that there is somebody to look for it is enough.
             true => self.with_watchdog(|_| Ok(())),
-            false => self.tell_watchdog('+', group),
+            false => self.tell_watchdog(&format!("+{}", group.as_raw_nonzero())),
         }
         Adopted { launcher: Arc::clone(self), group }
     }
@@ -109,12 +112,12 @@ impl Launcher {
         let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(group) = group {
-            self.tell_watchdog('+', group);
+            self.tell_watchdog(&format!("+{}", group.as_raw_nonzero()));
         }
         let words = Words::default();
         let stderr = child.stderr.take();
         let stderr = stderr.map(|stderr| tokio::spawn(log_lines(name.to_owned(), stderr, words.clone())));
-        Ok(Process { child, group, words, stderr, launcher: Arc::clone(self) })
+        Ok(Process { child, group, words, stderr, code: None, launcher: Arc::clone(self) })
     }
 
     fn command(&self, spec: &StdioSpec, depth: u32) -> Command {
@@ -141,8 +144,18 @@ impl Launcher {
         command
     }
 
-    fn tell_watchdog(&self, sign: char, group: Pid) {
-        self.with_watchdog(|pipe| writeln!(pipe, "{sign}{}", group.as_raw_nonzero()));
+    /// Has a command run if this process is killed, for what is not in a process group of ours.
+    pub(crate) fn at_death(&self, command: &[String]) {
+        self.tell_watchdog(&format!("!{}", serde_json::json!(command)));
+    }
+
+    /// Takes it back.
+    pub(crate) fn not_at_death(&self, command: &[String]) {
+        self.tell_watchdog(&format!("~{}", serde_json::json!(command)));
+    }
+
+    fn tell_watchdog(&self, line: &str) {
+        self.with_watchdog(|pipe| writeln!(pipe, "{line}"));
     }
 
     fn with_watchdog(&self, tell: impl FnOnce(&mut std::process::ChildStdin) -> std::io::Result<()>) {
@@ -169,7 +182,7 @@ pub struct Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if !cfg!(target_os = "linux") {
-            self.launcher.tell_watchdog('-', self.group);
+            self.launcher.tell_watchdog(&format!("-{}", self.group.as_raw_nonzero()));
         }
     }
 }
@@ -219,16 +232,21 @@ pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::i
 }
 
 /// The hidden subcommand `__watchdog MARK`: when its input ends, kills every process group that was announced and not
-/// withdrawn, and every process that carries the mark.
+/// withdrawn, runs the commands that were, and kills every process that carries the mark.
 pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
     let mark = args.next().and_then(|mark| mark.into_string().ok());
     let mut groups = std::collections::HashSet::new();
+    let mut commands = std::collections::HashSet::new();
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         if let Some(group) = line.strip_prefix('+').and_then(|g| g.parse::<i32>().ok()) {
             groups.insert(group);
         } else if let Some(group) = line.strip_prefix('-').and_then(|g| g.parse::<i32>().ok()) {
             groups.remove(&group);
+        } else if let Some(command) = line.strip_prefix('!') {
+            commands.insert(command.to_owned());
+        } else if let Some(command) = line.strip_prefix('~') {
+            commands.remove(command);
         }
     }
     for group in groups {
@@ -236,12 +254,32 @@ pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
+    run_last(commands.iter().filter_map(|command| serde_json::from_str(command).ok()));
     let Some(mark) = mark.filter(|mark| !mark.is_empty()) else { return };
     let is_ours = |found: &str| found.strip_prefix(mark.as_str()).is_some_and(|rest| rest.starts_with('.'));
     census::kill_marked(is_ours);
     // One may have been forked, and not yet marked, when the gateway died.
     std::thread::sleep(SETTLED);
     census::kill_marked(is_ours);
+}
+
+/// Runs commands side by side, and kills those that do not end.
+fn run_last(commands: impl Iterator<Item = Vec<String>>) {
+    let start = |command: Vec<String>| {
+        let (program, args) = command.split_first()?;
+        let mut last = std::process::Command::new(program);
+        last.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+    };
+    let mut running: Vec<_> = commands.filter_map(start).collect();
+    let since = std::time::Instant::now();
+    while since.elapsed() < LAST_COMMANDS {
+        running.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if running.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.iter_mut().for_each(|child| drop(child.kill()));
 }
 
 /// The end of what a process says beside the protocol.
@@ -274,6 +312,7 @@ pub(crate) struct Process {
     words: Words,
     /// Reads its standard error to the end.
     stderr: Option<JoinHandle<()>>,
+    code: Option<i32>,
     launcher: Arc<Launcher>,
 }
 
@@ -308,13 +347,20 @@ impl Process {
             status = Some(self.child.wait().await);
         }
         if let Some(group) = self.group.take() {
-            self.launcher.tell_watchdog('-', group);
+            self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
         if let Some(stderr) = self.stderr.take() {
             // What it wrote last may not have been read yet.
             let _ = tokio::time::timeout(LAST_LINES, stderr).await;
         }
-        LinkError::Exited { status: status.and_then(Result::ok).map(|s| s.to_string()), last_words: self.words.last() }
+        let status = status.and_then(Result::ok);
+        self.code = status.and_then(|status| status.code());
+        LinkError::Exited { status: status.map(|s| s.to_string()), last_words: self.words.last() }
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.code
     }
 
     fn signal(&self, signal: Signal) {
@@ -328,7 +374,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
-            self.launcher.tell_watchdog('-', group);
+            self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
     }
 }
@@ -342,7 +388,7 @@ async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Wor
 }
 
 /// The file a command means, so that a missing one is told apart from one that fails.
-fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
     if program.contains('/') {
         let path = cwd.map_or_else(|| PathBuf::from(program), |dir| dir.join(program));
         return path.exists().then_some(path);

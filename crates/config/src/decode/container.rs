@@ -1,0 +1,234 @@
+//! `[servers.X]` with `container`.
+
+use super::server::variable_objection;
+use crate::error::Fault;
+use crate::plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
+use crate::read::Section;
+use crate::tree::Value;
+
+/// The keys that only containers have.
+pub(super) const KEYS: &[&str] =
+    &["runtime", "network", "memory", "cpus", "pids", "read_only", "volumes", "user", "runtime_args", "run_args"];
+
+const UNLIMITED: &str = "unlimited";
+/// Less than this no runtime starts anything in.
+const LEAST_MEMORY: u64 = 6 << 20;
+const MOST_PIDS: i64 = 1_000_000;
+const MOST_CPUS: u32 = 4096;
+
+pub(super) fn container(section: &mut Section<'_, '_>) -> Option<ContainerConfig> {
+    let image = image(section);
+    let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
+    let default = ContainerConfig::new(image.clone().unwrap_or_default());
+    let config = ContainerConfig {
+        runtime: section.choice("runtime", &runtimes),
+        env: section.pairs("env", objection),
+        args: section.texts("args").unwrap_or_default(),
+        network: network(section).unwrap_or_default(),
+        memory: memory(section).unwrap_or(default.memory),
+        milli_cpus: cpus(section).unwrap_or(default.milli_cpus),
+        pids: pids(section).unwrap_or(default.pids),
+        read_only: section.boolean("read_only").unwrap_or(default.read_only),
+        volumes: volumes(section),
+        user: word(section, "user"),
+        runtime_args: section.texts("runtime_args").unwrap_or_default(),
+        run_args: section.texts("run_args").unwrap_or_default(),
+        ..default
+    };
+    image.map(|_| config)
+}
+
+/// A name that can not be taken for an option.
+fn image(section: &mut Section<'_, '_>) -> Option<String> {
+    let image = section.text("container")?;
+    if !is_word(&image) && !section.reading.lenient.get() {
+        section.fault("container", Fault::BadImage);
+        return None;
+    }
+    Some(image)
+}
+
+fn word(section: &mut Section<'_, '_>, key: &'static str) -> Option<String> {
+    let text = section.text(key)?;
+    if !is_word(&text) && !section.reading.lenient.get() {
+        section.fault(key, Fault::BadContainerWord);
+        return None;
+    }
+    Some(text)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.starts_with('-') && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Files of variables have one line for each, and `#` begins a comment.
+fn objection(name: &str, value: &str) -> Option<Fault> {
+    if name.starts_with('#') || name.contains(char::is_whitespace) || name.ends_with('*') {
+        return Some(Fault::BadContainerVariable);
+    }
+    if value.contains(['\n', '\r', '\0']) {
+        return Some(Fault::BadContainerValue);
+    }
+    variable_objection(name, value)
+}
+
+fn network(section: &mut Section<'_, '_>) -> Option<ContainerNetwork> {
+    match &section.entry("network")?.node.value {
+        Value::Boolean(true) => Some(ContainerNetwork::Default),
+        Value::Boolean(false) => Some(ContainerNetwork::None),
+        Value::Text(_) => word(section, "network").map(|name| match name.as_str() {
+            "none" => ContainerNetwork::None,
+            _ => ContainerNetwork::Named(name),
+        }),
+        other => {
+            let fault = Fault::WrongType { expected: "true, false or the name of a network", found: other.kind() };
+            section.fault("network", fault);
+            None
+        }
+    }
+}
+
+/// `Some(None)` is "unlimited".
+fn memory(section: &mut Section<'_, '_>) -> Option<Option<u64>> {
+    let text = section.text("memory")?;
+    if text == UNLIMITED {
+        return Some(None);
+    }
+    let bytes = parse_bytes(&text).filter(|bytes| *bytes >= LEAST_MEMORY);
+    if bytes.is_none() {
+        section.fault("memory", Fault::BadMemory);
+    }
+    bytes.map(Some)
+}
+
+/// A number of bytes with an optional unit.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match &lower[digits.len()..] {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// A whole number, or a text: numbers that are not whole have no place in the tree.
+fn cpus(section: &mut Section<'_, '_>) -> Option<Option<u32>> {
+    let thousandths = match &section.entry("cpus")?.node.value {
+        Value::Integer(whole) => u32::try_from(*whole).ok().and_then(|whole| whole.checked_mul(1000)),
+        Value::Text(_) => {
+            let text = section.text("cpus")?;
+            if text == UNLIMITED {
+                return Some(None);
+            }
+            parse_thousandths(&text)
+        }
+        _ => None,
+    };
+    let thousandths = thousandths.filter(|count| (10..=MOST_CPUS * 1000).contains(count));
+    if thousandths.is_none() {
+        section.fault("cpus", Fault::BadCpus);
+    }
+    thousandths.map(Some)
+}
+
+/// `1.5` is 1500.
+fn parse_thousandths(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let only_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !only_digits(whole) || !only_digits(part) || part.len() > 3 {
+        return None;
+    }
+    let part: u32 = format!("{part:0<3}").parse().ok()?;
+    whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(part)
+}
+
+fn pids(section: &mut Section<'_, '_>) -> Option<Option<u32>> {
+    if let Value::Text(_) = &section.entry("pids")?.node.value {
+        return section.choice("pids", &[(UNLIMITED, None)]);
+    }
+    section.integer("pids", 1, MOST_PIDS).and_then(|count| u32::try_from(count).ok()).map(Some)
+}
+
+fn volumes(section: &mut Section<'_, '_>) -> Vec<Volume> {
+    let written = section.texts("volumes").unwrap_or_default();
+    let read: Vec<Option<Volume>> = written.iter().map(|text| volume(section, text)).collect();
+    if read.contains(&None) && !section.reading.lenient.get() {
+        section.fault("volumes", Fault::BadVolume);
+    }
+    read.into_iter().flatten().collect()
+}
+
+/// `SOURCE:TARGET[:OPTIONS]`; a source with a `/` or a `.` at its beginning is a path.
+fn volume(section: &Section<'_, '_>, text: &str) -> Option<Volume> {
+    let mut parts = text.split(':');
+    let (source, target, options) = (parts.next()?, parts.next()?, parts.next());
+    if parts.next().is_some() || !target.starts_with('/') || text.contains(char::is_control) {
+        return None;
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let source = if source.contains('/') || source == "." {
+        let path = section.reading.expander.path(source);
+        // It would be cut there.
+        if path.as_os_str().as_encoded_bytes().contains(&b':') {
+            return None;
+        }
+        VolumeSource::Path(path)
+    } else if source.starts_with(|c: char| c.is_ascii_alphanumeric()) && source.chars().all(is_name) {
+        VolumeSource::Named(source.to_owned())
+    } else {
+        return None;
+    };
+    let is_option =
+        |option: &str| !option.is_empty() && option.chars().all(|c| c.is_ascii_alphanumeric() || "_-=.".contains(c));
+    if options.is_some_and(|options| !options.split(',').all(is_option)) {
+        return None;
+    }
+    Some(Volume { source, target: target.to_owned(), options: options.map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_their_unit() {
+        let table = [
+            ("512m", Some(512 << 20)),
+            ("2G", Some(2 << 30)),
+            ("1GiB", Some(1 << 30)),
+            ("1048576", Some(1 << 20)),
+            ("64kb", Some(64 << 10)),
+            ("", None),
+            ("m", None),
+            ("1.5g", None),
+            ("-1g", None),
+            ("5t", None),
+            ("99999999999g", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(parse_bytes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_processors_are_read_in_thousandths() {
+        let table = [
+            ("1", Some(1000)),
+            ("0.5", Some(500)),
+            ("1.25", Some(1250)),
+            ("0.001", Some(1)),
+            (".5", None),
+            ("1.", None),
+            ("1.2345", None),
+            ("+1", None),
+            ("1e3", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(parse_thousandths(text), expected, "{text}");
+        }
+    }
+}

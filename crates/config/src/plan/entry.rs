@@ -1,0 +1,108 @@
+//! Servers that could be added: what a catalogue file says about each.
+
+/// One server of a catalogue file. References such as `${env:NAME}` are kept as they are written: they are followed when
+/// the server is added, not when it is read about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueEntry {
+    /// What it is asked for by; unique in its file.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it does, in a sentence.
+    pub description: String,
+    /// What it is for, in general.
+    pub categories: Vec<String>,
+    /// Words it should be found by.
+    pub tags: Vec<String>,
+    /// Whether it is made by those who make what it gives access to.
+    pub official: bool,
+    /// Whether it is recommended.
+    pub featured: bool,
+    /// Where its source is.
+    pub repository: Option<String>,
+    /// What one needs to know to use it.
+    pub docs: Option<String>,
+    /// How it is run.
+    pub run: Run,
+    /// Environment variables that it reads.
+    pub variables: Vec<Variable>,
+    /// What its caller has to add to the arguments, if anything.
+    pub arguments: Option<Arguments>,
+}
+
+/// How a server of a catalogue is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Run {
+    /// A package of npm, run by `npx -y`.
+    Npm {
+        /// The package, perhaps with `@version`.
+        package: String,
+        /// Arguments after it.
+        args: Vec<String>,
+    },
+    /// A package of PyPI, run by `uvx`.
+    Pypi {
+        /// The package, perhaps with `==version`.
+        package: String,
+        /// Arguments after it.
+        args: Vec<String>,
+    },
+    /// Any other command.
+    Command {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+    /// A container.
+    Container {
+        /// The image.
+        image: String,
+        /// Arguments after it.
+        args: Vec<String>,
+        /// Whether it needs the network.
+        network: bool,
+    },
+    /// A URL that speaks Streamable HTTP.
+    Url {
+        /// The URL.
+        url: String,
+        /// Headers to send.
+        headers: Vec<(String, String)>,
+    },
+}
+
+impl Run {
+    /// The key that it is written with.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Npm { .. } => "npm",
+            Self::Pypi { .. } => "pypi",
+            Self::Command { .. } => "command",
+            Self::Container { .. } => "container",
+            Self::Url { .. } => "url",
+        }
+    }
+}
+
+/// An environment variable that a server reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Whether the server does not work without it.
+    pub required: bool,
+    /// Whether its value must not be shown.
+    pub secret: bool,
+}
+
+/// Arguments that only the one who adds the server can know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arguments {
+    /// What they are, such as "the folders it may use".
+    pub description: String,
+    /// Whether there has to be at least one.
+    pub required: bool,
+}

@@ -1,0 +1,155 @@
+//! Servers in the process that are not for everybody.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tidings_engine::{
+    Audience, Caller, Gateway, Isolation, LocalServer, Names, Origin, Pace, Principal, Reply, Scope, ServerPlan,
+    Settings, Source, Surroundings,
+};
+use tidings_proto::meta::{self, ModernMeta};
+use tidings_proto::{Method, Revision, View};
+use tidings_upstream::{CallEvent, CallStream, Connected, Connector, Hello, Launcher, Link, Outgoing, Sink};
+use tidings_wire::{Frame, Limits, RawId, request, response};
+
+/// A server whose only tool says whether its caller is an admin.
+struct Registry(Audience);
+
+struct RegistryLink {
+    surroundings: Surroundings,
+    /// To let go of it is to end the link.
+    _sink: Arc<dyn Sink>,
+}
+
+impl LocalServer for Registry {
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+        let hello = Hello {
+            revision: Revision::MODERN,
+            capabilities: json!({ "tools": {} }),
+            info: json!({ "name": "registry", "version": "0" }),
+            instructions: Some("Add servers.".to_owned()),
+        };
+        Connected { link: Arc::new(RegistryLink { surroundings, _sink: sink }), hello }
+    }
+
+    fn audience(&self) -> Audience {
+        self.0
+    }
+}
+
+impl Link for RegistryLink {
+    fn call(&self, request: Outgoing) -> CallStream {
+        let result = match request.method {
+            Method::List(_) => json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "tools": [{"name": "add", "inputSchema": {"type": "object"}}]}),
+            _ => {
+                let text = self.surroundings.is_admin(request.id).to_string();
+                json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})
+            }
+        };
+        assert!(!self.surroundings.is_admin(request.id + 1), "nobody makes that call");
+        let answer = response(&RawId::from(request.id), result.to_string().as_bytes());
+        let answer = Frame::parse(answer, &Limits::default()).unwrap();
+        CallStream::new(futures_util::stream::iter([CallEvent::Response(answer)]))
+    }
+
+    fn cancel(&self, _id: u64, _reason: Option<&str>) {}
+
+    fn send(&self, _message: Bytes) {}
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn gateway(audience: Audience) -> Gateway {
+    let settings = Settings {
+        start_wait: Duration::from_secs(10),
+        start_timeout: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
+        max_timeout: Duration::from_secs(10),
+        page_size: 10,
+        view: View::default(),
+        names: Names::Auto,
+        list_quiet: Duration::ZERO,
+        list_max_wait: Duration::ZERO,
+        resource_pace: Pace::default(),
+        poll_interval: Duration::ZERO,
+        announce_initially: false,
+        silent: Vec::new(),
+        limits: Default::default(),
+        version: "0",
+    };
+    let plan = ServerPlan {
+        source: Source::Local(Arc::new(Registry(audience))),
+        origin: Origin::BuiltIn,
+        name: "registry".into(),
+        name_prefix: "registry".into(),
+        uri_prefix: "registry".into(),
+        transparent_uris: true,
+        isolation: Isolation::Auto,
+        timeout: None,
+        max_timeout: None,
+        poll_interval: None,
+        listed: true,
+        permits: Arc::new(|_| true),
+    };
+    Gateway::start(settings, vec![plan], Connector::new(Launcher::new(None)).unwrap(), None, None)
+}
+
+/// One request of somebody.
+async fn ask(gateway: &Gateway, who: &Principal, method: Method, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
+        meta::CLIENT_INFO: { "name": "test", "version": "0" },
+        meta::CLIENT_CAPABILITIES: {},
+    });
+    let id = RawId::from(1);
+    let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
+    let frame = Frame::parse(body, &Limits::default()).unwrap();
+    let capabilities = ModernMeta::read(&frame).unwrap().capabilities;
+    let caller = gateway.modern_caller(None, who, None, capabilities);
+    let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
+    loop {
+        if let Reply::Answer(answer) = exchange.next().await {
+            return serde_json::from_slice(&answer.payload.to_bytes()).unwrap();
+        }
+    }
+}
+
+fn somebody(servers: &[&str], admin: bool) -> Principal {
+    let servers = servers.iter().map(|name| (*name).to_owned()).collect();
+    Principal::new("somebody", Scope::new(servers, admin, |pattern, name| pattern == name))
+}
+
+// issue 6.2, 6.8
+#[tokio::test]
+async fn what_is_for_admins_is_not_there_for_others_and_knows_its_callers() {
+    for (audience, who, sees, admin) in [
+        (Audience::Admins, Principal::local(), true, true),
+        (Audience::Admins, somebody(&["*"], true), true, true),
+        (Audience::Admins, somebody(&[], true), true, true),
+        (Audience::Admins, somebody(&["*"], false), false, false),
+        (Audience::Admins, somebody(&["registry"], false), false, false),
+        (Audience::Everybody, somebody(&[], false), true, false),
+        (Audience::ByName, somebody(&["registry"], false), true, false),
+        (Audience::ByName, somebody(&["other"], true), false, false),
+    ] {
+        let gateway = gateway(audience);
+        let tools = ask(&gateway, &who, Method::List(tidings_proto::ListKind::Tools), json!({})).await;
+        let called = ask(&gateway, &who, Method::ToolsCall, json!({"name": "add", "arguments": {}})).await;
+        let found = ask(&gateway, &who, Method::Discover, json!({})).await;
+        let context = format!("{audience:?} {who:?}");
+        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), usize::from(sees), "{context}");
+        assert_eq!(found["result"]["instructions"].is_string(), sees, "{context}");
+        match sees {
+            true => assert_eq!(called["result"]["content"][0]["text"], admin.to_string(), "{context}"),
+            false => assert!(called["error"].is_object(), "{context} {called}"),
+        }
+        gateway.shutdown().await;
+    }
+}

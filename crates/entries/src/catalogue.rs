@@ -1,0 +1,130 @@
+//! What a catalogue of entries can be asked.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use futures_util::future::BoxFuture;
+use tidings_config::CatalogueEntry;
+
+/// A server that could be added, and who says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The source that it comes from.
+    pub source: Arc<str>,
+    /// What is known of it.
+    pub about: CatalogueEntry,
+}
+
+impl Deref for Entry {
+    type Target = CatalogueEntry;
+
+    fn deref(&self) -> &CatalogueEntry {
+        &self.about
+    }
+}
+
+/// What is looked for. Empty lists do not restrict; of a list that is not empty, one word has to fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// What the server should do, or its name.
+    pub text: String,
+    /// Its categories.
+    pub categories: Vec<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Where it comes from.
+    pub sources: Vec<String>,
+    /// Only those made by the owners of what they give access to.
+    pub official_only: bool,
+    /// Only recommended ones.
+    pub featured_only: bool,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// An entry that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// How well it fits; comparable only within one result.
+    pub score: f32,
+}
+
+/// Some entries of many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// Those that were asked for, in the order of their ids.
+    pub entries: Vec<Arc<Entry>>,
+    /// How many there are.
+    pub total: usize,
+}
+
+/// One source of entries at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The file, if it is one.
+    pub file: Option<PathBuf>,
+    /// How many entries it has.
+    pub entries: usize,
+    /// When they were last read.
+    pub refreshed: SystemTime,
+    /// Why they could not be read since; those from before are still there.
+    pub error: Option<String>,
+}
+
+/// What a refresh of one source changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refreshed {
+    /// How the source is now.
+    pub source: SourceStatus,
+    /// How many entries are new.
+    pub added: usize,
+    /// How many say something else.
+    pub changed: usize,
+    /// How many are gone.
+    pub removed: usize,
+}
+
+/// Why a catalogue could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogueError {
+    /// There is no source of this name.
+    #[error("there is no source \"{name}\"; there is {}", .known.join(", "))]
+    UnknownSource {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// A source somewhere else does not answer.
+    #[error("the source \"{source_name}\" can not be reached: {reason}")]
+    Unreachable {
+        /// The source.
+        source_name: String,
+        /// What it or the network says.
+        reason: String,
+    },
+}
+
+/// A catalogue of entries, wherever it is kept.
+pub trait EntryCatalogue: Send + Sync + 'static {
+    /// Its sources.
+    fn sources(&self) -> Vec<SourceStatus>;
+
+    /// The entries that fit, best first.
+    fn search(&self, query: Query) -> BoxFuture<'_, Result<Vec<Hit>, CatalogueError>>;
+
+    /// The first entries of one source, or of all.
+    fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<Listing, CatalogueError>>;
+
+    /// One entry.
+    fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<Entry>>, CatalogueError>>;
+
+    /// Reads one source again, or all. A source that can not be read says so in its status and keeps what it had.
+    fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<Refreshed>, CatalogueError>>;
+}

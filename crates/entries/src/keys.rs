@@ -1,0 +1,174 @@
+//! From an entry to the keys of `[servers.X]`.
+
+use serde_json::{Map, Value, json};
+use tidings_config::{Run, Variable};
+
+use crate::catalogue::Entry;
+
+/// What the one who adds a server wants besides the entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Arguments after those of the entry.
+    pub args: Vec<String>,
+    /// Environment variables and their values.
+    pub environment: Vec<(String, String)>,
+}
+
+/// Why an entry can not be run as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeysError {
+    /// Variables that it does not work without.
+    #[error(
+        "{id} needs {}; give it in `environment`, or set it where the gateway runs",
+        .missing.iter().map(described).collect::<Vec<_>>().join(" and ")
+    )]
+    MissingVariables {
+        /// The entry.
+        id: String,
+        /// The variables that nobody set.
+        missing: Vec<Variable>,
+    },
+    /// Arguments that only the caller can know.
+    #[error("{id} needs `args`: {description}")]
+    MissingArguments {
+        /// The entry.
+        id: String,
+        /// What they are.
+        description: String,
+    },
+    /// Arguments for a URL.
+    #[error("{id} is reached by a URL and takes no `args`")]
+    NoArguments {
+        /// The entry.
+        id: String,
+    },
+    /// A variable for a URL that none of its headers uses.
+    #[error("{id} is reached by a URL, and none of its headers uses {variable}")]
+    UnusedVariable {
+        /// The entry.
+        id: String,
+        /// The variable.
+        variable: String,
+    },
+}
+
+fn described(variable: &Variable) -> String {
+    match variable.description.as_str() {
+        "" => variable.name.clone(),
+        description => format!("{} ({description})", variable.name),
+    }
+}
+
+/// The prefix of a server that is added without one: the last part of its id, in characters that names may have.
+pub fn default_prefix(id: &str) -> String {
+    let last = id.rsplit('/').next().unwrap_or(id);
+    last.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
+}
+
+/// The keys of a server that runs this entry. `is_set` tells whether the gateway's own environment has a variable: then
+/// the server gets it by reference, and the value is written nowhere.
+pub fn server_keys(entry: &Entry, wishes: &Wishes, is_set: &dyn Fn(&str) -> bool) -> Result<Value, KeysError> {
+    check_arguments(entry, wishes)?;
+    let environment = environment(entry, wishes, is_set)?;
+    let mut keys = match &entry.run {
+        Run::Npm { package, args } => command("npx", &["-y", package], args, wishes),
+        Run::Pypi { package, args } => command("uvx", &[package], args, wishes),
+        Run::Command { command: program, args } => command(program, &[], args, wishes),
+        Run::Container { image, args, network } => {
+            let mut keys = object(json!({ "container": image }));
+            put_list(&mut keys, args.iter().chain(&wishes.args).cloned().collect());
+            if *network {
+                keys.insert("network".into(), true.into());
+            }
+            keys
+        }
+        Run::Url { url, headers } => {
+            let headers = filled_in(entry, headers, wishes)?;
+            let mut keys = object(json!({ "url": url }));
+            put_pairs(&mut keys, "headers", headers);
+            keys
+        }
+    };
+    if !matches!(entry.run, Run::Url { .. }) {
+        put_pairs(&mut keys, "env", environment);
+    }
+    keys.insert("entry".into(), entry.id.as_str().into());
+    Ok(Value::Object(keys))
+}
+
+fn check_arguments(entry: &Entry, wishes: &Wishes) -> Result<(), KeysError> {
+    if matches!(entry.run, Run::Url { .. }) && !wishes.args.is_empty() {
+        return Err(KeysError::NoArguments { id: entry.id.clone() });
+    }
+    match &entry.arguments {
+        Some(needed) if needed.required && wishes.args.is_empty() => {
+            Err(KeysError::MissingArguments { id: entry.id.clone(), description: needed.description.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was given, and references to what the gateway's own environment has.
+fn environment(
+    entry: &Entry,
+    wishes: &Wishes,
+    is_set: &dyn Fn(&str) -> bool,
+) -> Result<Vec<(String, String)>, KeysError> {
+    let given = |name: &str| wishes.environment.iter().any(|(own, _)| own == name);
+    let missing: Vec<Variable> = entry
+        .variables
+        .iter()
+        .filter(|variable| variable.required && !given(&variable.name) && !is_set(&variable.name))
+        .cloned()
+        .collect();
+    if !missing.is_empty() {
+        return Err(KeysError::MissingVariables { id: entry.id.clone(), missing });
+    }
+    let inherited = entry.variables.iter().map(|variable| &variable.name);
+    let inherited = inherited.filter(|name| !given(name) && is_set(name));
+    let inherited = inherited.map(|name| (name.clone(), format!("${{env:{name}}}")));
+    Ok(wishes.environment.iter().cloned().chain(inherited).collect())
+}
+
+/// The headers with the values that were given in the place of their references.
+fn filled_in(entry: &Entry, headers: &[(String, String)], wishes: &Wishes) -> Result<Vec<(String, String)>, KeysError> {
+    let mut headers = headers.to_vec();
+    for (name, value) in &wishes.environment {
+        let reference = format!("${{env:{name}}}");
+        if !headers.iter().any(|(_, text)| text.contains(&reference)) {
+            return Err(KeysError::UnusedVariable { id: entry.id.clone(), variable: name.clone() });
+        }
+        headers.iter_mut().for_each(|(_, text)| *text = text.replace(&reference, value));
+    }
+    Ok(headers)
+}
+
+fn command(program: &str, first: &[&str], args: &[String], wishes: &Wishes) -> Map<String, Value> {
+    let mut keys = object(json!({ "command": program }));
+    let first = first.iter().map(|arg| (*arg).to_owned());
+    put_list(&mut keys, first.chain(args.iter().chain(&wishes.args).cloned()).collect());
+    keys
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn put_list(keys: &mut Map<String, Value>, args: Vec<String>) {
+    if !args.is_empty() {
+        keys.insert("args".into(), args.into());
+    }
+}
+
+fn put_pairs(keys: &mut Map<String, Value>, key: &str, pairs: Vec<(String, String)>) {
+    if !pairs.is_empty() {
+        let pairs: Map<String, Value> = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
+        keys.insert(key.into(), pairs.into());
+    }
+}
+
+#[cfg(test)]
+mod tests;

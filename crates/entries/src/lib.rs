@@ -1,0 +1,19 @@
+//! Servers that could be added: what is known of each, how to find one, and what to configure to run it.
+//!
+//! [`EntryCatalogue`] is what the rest knows of a catalogue; [`LocalCatalogue`] is the starter set that is built in together
+//! with a file of the user's. [`server_keys`] makes the configuration of a server out of an entry.
+//!
+//! Not here: starting anything. An entry becomes a server only by the transaction that changes the set of servers.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+mod catalogue;
+mod docs;
+mod keys;
+mod local;
+mod shelf;
+mod starter;
+
+pub use catalogue::{CatalogueError, Entry, EntryCatalogue, Hit, Listing, Query, Refreshed, SourceStatus};
+pub use docs::documentation;
+pub use keys::{KeysError, Wishes, default_prefix, server_keys};
+pub use local::{FileFault, LocalCatalogue};

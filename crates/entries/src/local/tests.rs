@@ -1,0 +1,97 @@
+use tidings_testkit::TempDir;
+
+use super::*;
+
+const DESK: &str = "[[servers]]\nid = \"acme/desk\"\nname = \"Ticket desk\"\ndescription = \"Files tickets of customers.\"\n\
+    categories = [\"Work\"]\ntags = [\"helpdesk\"]\nnpm = \"@acme/desk\"\n";
+
+fn query(text: &str) -> Query {
+    Query { text: text.to_owned(), limit: 20, ..Query::default() }
+}
+
+async fn found(catalogue: &LocalCatalogue, query: Query) -> Vec<String> {
+    catalogue.search(query).await.unwrap().iter().map(|hit| hit.entry.id.clone()).collect()
+}
+
+// S4.5
+#[tokio::test]
+async fn entries_are_found_by_what_they_do_their_name_and_their_words() {
+    let folder = TempDir::new();
+    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK))).unwrap();
+    for (text, first) in [
+        ("memory", "modelcontextprotocol/memory"),
+        ("sequential-thinking", "modelcontextprotocol/sequential-thinking"),
+        ("current time in a timezone", "modelcontextprotocol/time"),
+        ("read and write files", "modelcontextprotocol/filesystem"),
+        ("helpdesk", "acme/desk"),
+        ("customer tickets", "acme/desk"),
+        ("acme/desk", "acme/desk"),
+    ] {
+        assert_eq!(found(&catalogue, query(text)).await.first().map(String::as_str), Some(first), "{text}");
+    }
+}
+
+// S4.5
+#[tokio::test]
+async fn filters_narrow_and_limits_cut() {
+    let folder = TempDir::new();
+    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK))).unwrap();
+    let all = found(&catalogue, query("time")).await;
+    assert!(all.len() >= 2, "{all:?}");
+    assert_eq!(found(&catalogue, Query { limit: 1, ..query("time") }).await, all[..1]);
+    let official = Query { official_only: true, ..query("time container") };
+    assert!(!found(&catalogue, official).await.contains(&"docker/time".to_owned()));
+    let featured = Query { featured_only: true, ..query("git repository") };
+    assert!(!found(&catalogue, featured).await.contains(&"modelcontextprotocol/git".to_owned()));
+    let of_file = Query { sources: vec!["FILE".into()], ..query("files tickets time") };
+    assert_eq!(found(&catalogue, of_file).await, ["acme/desk"]);
+    let category = Query { categories: vec!["work".into()], ..query("files") };
+    assert_eq!(found(&catalogue, category).await, ["acme/desk"]);
+    let tag = Query { tags: vec!["Clock".into(), "nothing".into()], ..query("time") };
+    assert!(found(&catalogue, tag).await.iter().all(|id| id.ends_with("time")));
+    let odd = catalogue.search(Query { sources: vec!["elsewhere".into()], ..query("a") }).await.unwrap_err();
+    assert_eq!(odd.to_string(), "there is no source \"elsewhere\"; there is built-in, file, all");
+}
+
+// S4.5
+#[tokio::test]
+async fn the_file_wins_and_a_refresh_tells_what_changed() {
+    let folder = TempDir::new();
+    let own = DESK.replace("acme/desk\"\nname", "modelcontextprotocol/time\"\nname");
+    let path = folder.write("servers.toml", &own);
+    let catalogue = LocalCatalogue::open(Some(&path)).unwrap();
+    let get = async |id: &str| catalogue.get(id.to_owned()).await.unwrap();
+    assert_eq!(get("modelcontextprotocol/time").await.unwrap().name, "Ticket desk");
+
+    folder.write("servers.toml", DESK);
+    let done = catalogue.refresh(Some("file".into())).await.unwrap();
+    assert_eq!((done.len(), done[0].added, done[0].changed, done[0].removed), (1, 1, 0, 1));
+    assert_eq!(get("modelcontextprotocol/time").await.unwrap().name, "Time", "the built-in one is there again");
+    assert_eq!(get("acme/desk").await.unwrap().description, "Files tickets of customers.");
+
+    folder.write("servers.toml", DESK.replace("customers", "everybody"));
+    let done = catalogue.refresh(Some("all".into())).await.unwrap();
+    assert_eq!(done.iter().map(|one| one.changed).collect::<Vec<_>>(), [0, 1]);
+    let listing = catalogue.list(Some("file".into()), 10).await.unwrap();
+    assert_eq!((listing.total, listing.entries[0].description.as_str()), (1, "Files tickets of everybody."));
+}
+
+// S4.5
+#[tokio::test]
+async fn a_file_that_broke_is_reported_and_what_it_said_before_stays() {
+    let folder = TempDir::new();
+    let path = folder.write("servers.toml", DESK);
+    let catalogue = LocalCatalogue::open(Some(&path)).unwrap();
+    folder.write("servers.toml", &(DESK.to_owned() + "tag = []\n"));
+    let done = catalogue.refresh(None).await.unwrap();
+    let error = done[1].source.error.clone().unwrap();
+    assert!(error.contains("servers.toml:8:1: servers[0].tag: unknown key; did you mean \"tags\"?"), "{error}");
+    assert_eq!(found(&catalogue, query("helpdesk")).await, ["acme/desk"]);
+    assert_eq!(catalogue.sources()[1].error, Some(error));
+    folder.write("servers.toml", DESK);
+    catalogue.refresh(None).await.unwrap();
+    assert_eq!(catalogue.sources()[1].error, None);
+
+    let missing = LocalCatalogue::open(Some(&folder.join("none.json"))).unwrap_err().to_string();
+    assert!(missing.starts_with("there is no file ") && missing.contains("none.json"), "{missing}");
+}

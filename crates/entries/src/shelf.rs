@@ -1,0 +1,77 @@
+//! Entries in memory, searchable; made anew whenever a source was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidings_search::{Change, DocId, Document, Index};
+
+use crate::catalogue::{Entry, Hit, Query};
+
+/// The entries of all sources.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    entries: BTreeMap<String, Arc<Entry>>,
+    index: Index,
+}
+
+impl Shelf {
+    /// Of two entries with one id, the later one counts.
+    pub(crate) fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
+        let entries: BTreeMap<String, Arc<Entry>> =
+            entries.into_iter().map(|entry| (entry.id.clone(), entry)).collect();
+        let index = Index::new();
+        let documents: Vec<Change> = entries.values().map(|entry| Change::Put(document(entry))).collect();
+        index.apply(&documents);
+        Self { entries, index }
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+        self.entries.get(id).cloned()
+    }
+
+    pub(crate) fn of_source<'a>(&'a self, source: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Entry>> {
+        self.entries.values().filter(move |entry| source.is_none_or(|source| *entry.source == *source))
+    }
+
+    pub(crate) fn search(&self, query: &Query) -> Vec<Hit> {
+        let weighed = |hit: tidings_search::Hit| {
+            let entry = self.get(&hit.name)?;
+            Some(Hit { score: hit.score * standing(&entry), entry })
+        };
+        let hits = self.index.search(&query.text, self.entries.len());
+        let mut hits: Vec<Hit> = hits.into_iter().filter_map(weighed).filter(|hit| fits(&hit.entry, query)).collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.entry.id.cmp(&b.entry.id)));
+        hits.truncate(query.limit);
+        hits
+    }
+}
+
+/// Of two that fit about equally well, the one that is vouched for comes first.
+fn standing(entry: &Entry) -> f32 {
+    let vouched = [entry.official, entry.featured].into_iter().filter(|vouched| *vouched).count();
+    [1.0, 1.15, 1.3][vouched]
+}
+
+/// What an entry is found by: as a tool by its name, title and description, and by its words.
+fn document(entry: &Entry) -> Document {
+    let (maker, own) = entry.id.rsplit_once('/').unwrap_or(("", &entry.id));
+    Document {
+        id: DocId { name: entry.id.clone(), server: maker.to_owned() },
+        name: own.to_owned(),
+        title: Some(entry.name.clone()),
+        description: entry.description.clone(),
+        keywords: entry.categories.iter().chain(&entry.tags).cloned().collect(),
+        parameters: Vec::new(),
+    }
+}
+
+fn fits(entry: &Entry, query: &Query) -> bool {
+    let one_of = |wanted: &[String], has: &[String]| {
+        wanted.is_empty() || wanted.iter().any(|word| has.iter().any(|own| own.eq_ignore_ascii_case(word)))
+    };
+    one_of(&query.categories, &entry.categories)
+        && one_of(&query.tags, &entry.tags)
+        && one_of(&query.sources, &[entry.source.to_string()])
+        && (entry.official || !query.official_only)
+        && (entry.featured || !query.featured_only)
+}

@@ -1,0 +1,65 @@
+//! The catalogue in the eyes of those who may not use every server.
+//!
+//! Names and URIs are made once, over all servers: what two people see has the same name for both. So a part of a
+//! snapshot shares its tables and renderings with the whole, and is made when somebody first looks. In a call, spellings
+//! that are understood when they are unique have to be unique only among what the caller may use: it can not be told
+//! that there is another.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{PerView, Snapshot};
+use crate::ServerId;
+use crate::scope::Scope;
+
+/// How many parts of one snapshot are kept. There are as many as there are different rights; more are made each time.
+const KEPT: usize = 256;
+
+/// The parts of a snapshot that somebody wanted; nothing stands for all of it.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Mutex<Vec<(Scope, Option<Arc<Snapshot>>)>>);
+
+impl Snapshot {
+    /// What somebody sees of it.
+    pub fn seen_by(self: &Arc<Self>, scope: &Scope) -> Arc<Self> {
+        if scope.is_everything() {
+            return Arc::clone(self);
+        }
+        let mut parts = self.parts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, part)) = parts.iter().find(|(of, _)| of == scope) {
+            return Arc::clone(part.as_ref().unwrap_or(self));
+        }
+        let part = self.part(scope).map(Arc::new);
+        let seen = Arc::clone(part.as_ref().unwrap_or(self));
+        if parts.len() < KEPT {
+            parts.push((scope.clone(), part));
+        }
+        seen
+    }
+
+    /// `None` when nothing is left out.
+    fn part(&self, scope: &Scope) -> Option<Self> {
+        let seen: Vec<bool> = self.offers.iter().map(|offer| scope.permits(offer.audience, &offer.name)).collect();
+        if seen.iter().all(|seen| *seen) {
+            return None;
+        }
+        let of = |place: &usize| seen[*place];
+        let places: Vec<usize> = (0..seen.len()).filter(of).collect();
+        Some(Self {
+            offers: places.iter().map(|place| Arc::clone(&self.offers[*place])).collect(),
+            rendered: places.iter().map(|place| Arc::clone(&self.rendered[*place])).collect(),
+            tools: self.tools.clone(),
+            prompts: self.prompts.clone(),
+            owners: self.owners.clone(),
+            view: self.view,
+            listings: PerView::default(),
+            digests: PerView::default(),
+            limited: true,
+            parts: Parts::default(),
+        })
+    }
+
+    /// Whether a server is part of it. The tables of names know nobody else, unless it is limited.
+    pub(super) fn has(&self, server: ServerId) -> bool {
+        !self.limited || self.place(server).is_some()
+    }
+}

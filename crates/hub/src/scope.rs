@@ -1,0 +1,84 @@
+//! Which servers somebody may use.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+/// Who may use a server at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// Those whose patterns match its name.
+    #[default]
+    ByName,
+    /// Everybody: it shows each caller only what that caller may see anyway.
+    Everybody,
+    /// Those who may change the gateway.
+    Admins,
+}
+
+/// The servers that somebody may use, and whether they may change the gateway. Two with the same patterns and rights are
+/// equal: they see the same.
+#[derive(Clone)]
+pub struct Scope(Arc<Rights>);
+
+struct Rights {
+    /// Sorted, each once.
+    patterns: Vec<String>,
+    matches: fn(&str, &str) -> bool,
+    all_names: bool,
+    admin: bool,
+}
+
+static EVERYTHING: LazyLock<Scope> = LazyLock::new(|| Scope::new(vec![ALL.to_owned()], true, |_, _| true));
+
+/// The pattern of every name.
+const ALL: &str = "*";
+
+impl Scope {
+    /// The servers whose names match one of the patterns, as `matches(pattern, name)` says.
+    pub fn new(mut patterns: Vec<String>, admin: bool, matches: fn(&str, &str) -> bool) -> Self {
+        patterns.sort();
+        patterns.dedup();
+        let all_names = patterns.iter().any(|pattern| pattern == ALL);
+        Self(Arc::new(Rights { patterns, matches, all_names, admin }))
+    }
+
+    /// All servers, and every right.
+    pub fn everything() -> Self {
+        EVERYTHING.clone()
+    }
+
+    /// Whether nothing is kept from it, whatever servers there are.
+    pub fn is_everything(&self) -> bool {
+        self.0.all_names && self.0.admin
+    }
+
+    /// Whether it includes the right to change the gateway.
+    pub fn is_admin(&self) -> bool {
+        self.0.admin
+    }
+
+    /// Whether it includes a server of this name and audience.
+    pub fn permits(&self, audience: Audience, name: &str) -> bool {
+        match audience {
+            Audience::Everybody => true,
+            Audience::Admins => self.0.admin,
+            Audience::ByName => {
+                self.0.all_names || self.0.patterns.iter().any(|pattern| (self.0.matches)(pattern, name))
+            }
+        }
+    }
+}
+
+impl PartialEq for Scope {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
+    }
+}
+
+impl Eq for Scope {}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("servers", &self.0.patterns).field("admin", &self.0.admin).finish()
+    }
+}

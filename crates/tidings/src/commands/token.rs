@@ -1,0 +1,72 @@
+//! `tidings token`: a fresh token, and the line of `[auth]` that lets it in.
+
+use serde_json::json;
+use tidings_downstream::auth::sha256;
+
+use crate::failure::Failure;
+
+pub(super) fn run(name: &str, servers: &[String], admin: bool, json: bool) -> Result<(), Failure> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(Failure::failed)?;
+    let token = hex(&random);
+    let hash = hex(&sha256(&token));
+    let servers = if servers.is_empty() { vec!["*".to_owned()] } else { servers.to_vec() };
+    if json {
+        println!("{:#}", json!({ "name": name, "token": token, "sha256": hash, "servers": servers, "admin": admin }));
+        return Ok(());
+    }
+    println!("The token of {name}, which is shown only now. Clients send it as `Authorization: Bearer TOKEN`:\n");
+    println!("  {token}\n");
+    println!("Put this into the list `tokens` of [auth] in the configuration:\n");
+    println!("  {}", line(name, &hash, &servers, admin));
+    Ok(())
+}
+
+/// One element of `tokens`, in TOML.
+fn line(name: &str, sha256: &str, servers: &[String], admin: bool) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let servers: Vec<String> = servers.iter().map(|server| quoted(server)).collect();
+    let (name, servers) = (quoted(name), servers.join(", "));
+    format!(r#"{{ name = {name}, sha256 = "{sha256}", servers = [{servers}], admin = {admin} }},"#)
+}
+
+/// Text that can stand in a list of the configuration.
+pub(crate) fn plain(text: &str) -> Result<String, String> {
+    match text {
+        _ if text.trim().is_empty() => Err("it is empty".to_owned()),
+        _ if text.chars().any(char::is_control) => Err("it has control characters".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // issue 6.8
+    #[test]
+    fn the_line_is_what_the_configuration_reads() {
+        let hash = hex(&sha256("secret"));
+        let servers = ["notes".to_owned(), "team-*".to_owned()];
+        let text = format!("[auth]\ntokens = [\n{}\n]\n", line(r#"a "b" \c"#, &hash, &servers, true));
+        let directory = tidings_testkit::TempDir::new();
+        let path = directory.write("tidings.toml", &text);
+        let config = tidings_config::load(&path, &|_| None).expect("a configuration");
+        let auth = config.auth.expect("a section");
+        assert_eq!(auth.tokens.len(), 1);
+        assert_eq!(auth.tokens[0].name, r#"a "b" \c"#);
+        assert_eq!(auth.tokens[0].sha256, sha256("secret"));
+        assert_eq!(auth.tokens[0].servers, servers);
+        assert!(auth.tokens[0].admin);
+    }
+
+    #[test]
+    fn only_plain_text_is_a_name() {
+        assert_eq!(plain("my laptop"), Ok("my laptop".to_owned()));
+        assert!(plain(" ").is_err() && plain("a\nb").is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! What the gateway says of itself.
+
+use serde_json::{Value, json};
+use tidings_testkit::{Client, is_modern};
+
+use crate::{both_eras, full, guarded, red_and_blue};
+
+/// What a client is told first, in either era.
+async fn introduction(client: &Client) -> Value {
+    match is_modern(&client.revision()) {
+        true => client.request("server/discover", json!({})).await.result(),
+        false => client.initialize_result(),
+    }
+}
+
+// issue 6.8
+#[tokio::test]
+async fn instructions_are_those_of_the_servers_that_a_token_may_use() {
+    let (_red, _blue, gateway) = red_and_blue().await;
+    // The first lists wait until the servers have said who they are.
+    both_eras(&gateway, "all").await[1].names("tools").await;
+    for (token, reds, blues) in [("all", true, true), ("red", true, false), ("blue", false, true)] {
+        for client in both_eras(&gateway, token).await {
+            let said = introduction(&client).await.to_string();
+            let holds = |server: &str| said.contains(&format!("How to use {server}."));
+            assert_eq!((holds("red"), holds("blue")), (reds, blues), "{token}: {said}");
+            assert!(reds || !said.contains("red"), "{said}");
+            assert!(blues || !said.contains("blue"), "{said}");
+        }
+    }
+}
+
+// issue 6.8
+#[tokio::test]
+async fn a_server_that_is_alone_speaks_only_for_those_who_may_use_it() {
+    for red in [full("red").stdio().await, full("red").modern_only().http().await] {
+        let gateway = guarded().server("red", &red).serve().await;
+        for client in both_eras(&gateway, "red").await {
+            assert!(introduction(&client).await.to_string().contains("How to use red."));
+            assert_eq!(client.names("prompts").await, ["greet"]);
+        }
+        let calls = red.count("tools/call");
+        for client in both_eras(&gateway, "blue").await {
+            let said = introduction(&client).await.to_string();
+            assert!(!said.contains("red") && said.contains("tidings"), "{said}");
+            for kind in ["tools", "prompts", "resources", "templates"] {
+                assert_eq!(client.names(kind).await, [""; 0], "{kind}");
+            }
+            // Nobody else could have it, and still it does not get there.
+            for name in ["echo", "unlisted", "red__echo"] {
+                assert!(!client.call_tool(name, json!({})).await.error().is_null(), "{name}");
+            }
+            assert!(!client.request("resources/read", json!({"uri": "file:///r"})).await.error().is_null());
+        }
+        assert_eq!(red.count("tools/call"), calls);
+    }
+}

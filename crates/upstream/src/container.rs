@@ -1,0 +1,248 @@
+//! A server in a container: a child process that is the command line of podman or docker, with what it started removed when
+//! it ends.
+//!
+//! Three things hold. The container is gone when the link is closed: its input is closed, then it is asked to end, then it
+//! is removed by force, each with a deadline. The container is gone when the gateway is killed: the watchdog removes it. And
+//! what is left all the same (both were killed, the machine lost power) is removed when a gateway starts again
+//! ([`Containers::sweep`]).
+
+mod arguments;
+mod image;
+mod lease;
+mod remedy;
+mod spec;
+mod sweep;
+mod tool;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::broadcast;
+
+use crate::LinkError;
+use crate::link::Sink;
+use crate::spec::StdioSpec;
+use crate::stdio::process::Launcher;
+use crate::stdio::{Epilogue, StdioLink};
+use arguments::Identity;
+use lease::{EnvFile, Hold, Leases};
+use tool::Tool;
+
+pub use image::PullProgress;
+pub use spec::{ContainerSpec, Mount, MountSource, Network, Runtime};
+
+/// How many reports wait for who follows them; whoever is slower misses the oldest, and loses nothing but news.
+const REPORTS: usize = 64;
+/// How long the part of a container's name is that comes from its server.
+const NAME: usize = 40;
+
+/// Starts containers.
+pub(crate) struct Containers {
+    launcher: Arc<Launcher>,
+    leases: Arc<Leases>,
+    pulls: broadcast::Sender<PullProgress>,
+    /// One download of an image at a time.
+    images: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Containers {
+    /// `home` is a folder that outlives the process; made when it is needed.
+    pub(crate) fn new(launcher: Arc<Launcher>, home: PathBuf) -> Self {
+        Self { launcher, leases: Leases::new(home), pulls: broadcast::Sender::new(REPORTS), images: Mutex::default() }
+    }
+
+    pub(crate) fn pulls(&self) -> broadcast::Receiver<PullProgress> {
+        self.pulls.subscribe()
+    }
+
+    /// Removes what other processes left with the same home that are not alive any more.
+    pub(crate) async fn sweep(&self) {
+        sweep::sweep(self.leases.home()).await;
+    }
+
+    /// Gets the image if it is not there.
+    pub(crate) async fn prepare(&self, server: &str, spec: &ContainerSpec) -> Result<(), LinkError> {
+        self.ensure_image(&Tool::find(spec)?, server, &spec.image).await
+    }
+
+    /// Starts a container. Its image is got first if it is not there.
+    pub(crate) async fn open(
+        &self,
+        server: &str,
+        spec: &ContainerSpec,
+        sink: Arc<dyn Sink>,
+    ) -> Result<ContainerLink, LinkError> {
+        let tool = Tool::find(spec)?;
+        let program = format!("{} run {}", tool.program(), spec.image);
+        let fail = |reason: String| LinkError::Spawn { program: program.clone(), reason };
+        check_mounts(spec).map_err(&fail)?;
+        self.ensure_image(&tool, server, &spec.image).await?;
+        let beside = |error: std::io::Error| fail(format!("{}: {error}", self.leases.home().display()));
+        let hold = self.leases.hold().map_err(beside)?;
+        let lease = hold.lease();
+        lease.note(&tool).map_err(beside)?;
+        let number = lease.number();
+        let env_file = lease.env_file(number, &spec.env).map_err(beside)?;
+        let name = container_name(server, lease.id(), number);
+        let identity = Identity { name: &name, run: lease.id(), server };
+        let args = arguments::run(spec, &identity, env_file.as_ref().map(EnvFile::path));
+        let stdio = StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None };
+        let removal = std::iter::once(tool.program().to_owned()).chain(tool.removal(&[&name])).collect();
+        let contained = Arc::new(Contained {
+            program,
+            tool,
+            name,
+            removal,
+            memory: spec.memory,
+            launcher: Arc::clone(&self.launcher),
+            hold,
+            runs: AtomicBool::new(false),
+        });
+        contained.hold.started();
+        self.launcher.at_death(&contained.removal);
+        let epilogue = Arc::clone(&contained) as Arc<dyn Epilogue>;
+        let link = StdioLink::spawn(&self.launcher, server, &stdio, Some(epilogue), sink).await;
+        match link {
+            Ok(link) => Ok(ContainerLink { link, contained, _env_file: env_file }),
+            Err(error) => {
+                contained.forget();
+                Err(error)
+            }
+        }
+    }
+
+    async fn ensure_image(&self, tool: &Tool, server: &str, image: &str) -> Result<(), LinkError> {
+        if image::is_here(tool, image).await {
+            return Ok(());
+        }
+        let one = {
+            let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(images.entry(image.to_owned()).or_default())
+        };
+        let _turn = one.lock().await;
+        // Somebody else may have got it in the meantime.
+        if image::is_here(tool, image).await {
+            return Ok(());
+        }
+        let report = |progress: PullProgress| {
+            let (line, layers, done) = (&progress.line, progress.layers, progress.done);
+            tracing::info!(server, image, layers, done, "{line}");
+            // Nobody may be listening.
+            let _ = self.pulls.send(progress);
+        };
+        image::pull(tool, server, image, &report).await
+    }
+}
+
+/// Docker would make what is missing, as root.
+fn check_mounts(spec: &ContainerSpec) -> Result<(), String> {
+    for mount in &spec.mounts {
+        if let MountSource::Path(path) = &mount.source
+            && !path.exists()
+        {
+            return Err(format!("{} of `volumes` is not there; make it first", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Begins so that people see whose it is, and is unlike all others.
+fn container_name(server: &str, run: &str, number: u64) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
+    let server: String = server.chars().take(NAME).map(allowed).collect();
+    format!("tidings-{server}-{}-{number}", &run[..run.len().min(8)])
+}
+
+/// A container being introduced.
+pub(crate) struct ContainerLink {
+    pub(crate) link: Arc<StdioLink>,
+    contained: Arc<Contained>,
+    /// Read when the container was started; gone as soon as the server has introduced itself, or failed to.
+    _env_file: Option<EnvFile>,
+}
+
+impl ContainerLink {
+    /// From now on an exit code is the server's own.
+    pub(crate) fn settle(&self) {
+        self.contained.runs.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What has to be done when the process is over.
+struct Contained {
+    program: String,
+    tool: Tool,
+    name: String,
+    removal: Vec<String>,
+    memory: Option<u64>,
+    launcher: Arc<Launcher>,
+    hold: Hold,
+    runs: AtomicBool,
+}
+
+impl Contained {
+    fn forget(&self) {
+        self.launcher.not_at_death(&self.removal);
+        self.hold.removed();
+    }
+
+    /// The runtime's own exit codes: it failed, the command could not be run, the command was not found.
+    fn is_own_failure(&self, code: Option<i32>) -> bool {
+        matches!(code, Some(125..=127)) && !self.runs.load(Ordering::Relaxed)
+    }
+}
+
+impl Epilogue for Contained {
+    fn explain(&self, error: LinkError, code: Option<i32>) -> LinkError {
+        let LinkError::Exited { status, last_words } = error else { return error };
+        let words = last_words.clone().unwrap_or_default();
+        if self.is_own_failure(code) {
+            let reason = remedy::of_runtime(&words).unwrap_or("the runtime refused").to_owned();
+            let failed = LinkError::Spawn { program: self.program.clone(), reason };
+            return failed.with_words(last_words);
+        }
+        // What a kill looks like from outside.
+        let killed = (code == Some(137) && self.memory.is_some())
+            .then_some("it was killed, perhaps because it used more than its `memory`");
+        match remedy::of_server(&words).or(killed) {
+            Some(remedy) if words.is_empty() => LinkError::Exited { status, last_words: Some(remedy.into()) },
+            Some(remedy) => LinkError::Exited { status, last_words: Some(format!("{words}; {remedy}")) },
+            None => LinkError::Exited { status, last_words },
+        }
+    }
+
+    fn clean_up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            match self.tool.remove(&[&self.name]).await {
+                // Docker minds that it is gone already, and says so.
+                Ok(ended) if ended.status.success() || ended.stderr.contains("No such container") => self.forget(),
+                Ok(ended) => tracing::warn!(container = self.name, error = ended.stderr, "not removed yet"),
+                Err(error) => tracing::warn!(container = self.name, %error, "not removed yet"),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_only_what_runtimes_allow() {
+        assert_eq!(container_name("My clock/é", "0123456789abcdef", 3), "tidings-My-clock---01234567-3");
+        assert!(container_name(&"x".repeat(500), "0123456789abcdef", 1).len() < 70);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named_before_anything_starts() {
+        let mount = |source| Mount { source, target: "/x".into(), options: None };
+        let spec = ContainerSpec {
+            mounts: vec![mount(MountSource::Named("v".into())), mount(MountSource::Path("/no/such/folder".into()))],
+            ..ContainerSpec::new("i")
+        };
+        assert!(check_mounts(&spec).is_err_and(|text| text.contains("/no/such/folder")));
+    }
+}
