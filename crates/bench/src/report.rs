@@ -249,6 +249,8 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Commits: the floor is the same commit in a catalogue of 50 servers; the hub alone, in this process.\n\
          - Signals: no quiet window; the floor is one `tools/list` asked of the server directly.\n\
          - Listeners: what the gateway grows by, divided; one change must reach each of them exactly once.\n\
+         - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
+         then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\

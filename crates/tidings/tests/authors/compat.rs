@@ -2,7 +2,6 @@
 //! listed and announced has its tests in `tests/project`.
 
 use serde_json::{Value, json};
-use tidings_testkit::*;
 
 use crate::Project;
 
