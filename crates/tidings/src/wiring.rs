@@ -13,6 +13,7 @@ use serde_json::Value;
 use tidings_config::{Config, Expose, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
+use tidings_entries::LocalCatalogue;
 use tidings_proto::{Era, Revision, View};
 use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
@@ -64,7 +65,7 @@ pub(crate) struct Prepared {
     index: Arc<ToolIndex>,
     watches: watches::Watches,
     registry: Registry,
-    shelf: registry_tools::Shelf,
+    entries: Arc<LocalCatalogue>,
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
@@ -79,7 +80,7 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Resu
     projects::homes(&config)?;
     let projects = Projects::new(cli, launcher);
     let mut watches = watches::prepare(&config)?;
-    let shelf = registry_tools::prepare(&config)?;
+    let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
@@ -98,7 +99,7 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Resu
         watches = watches::prepare(&shown)?;
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, shelf, bound_pages: None, demo })
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -142,7 +143,8 @@ impl Prepared {
         }
         containers::sweep(&self.connector);
         let on_stdio = only_client.is_some();
-        plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
+        let (registry, connector) = (self.registry.clone(), self.connector.clone());
+        plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
@@ -181,6 +183,11 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
 /// Whether all projects can be opened.
 pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
     projects::homes(config).map(drop)
+}
+
+/// Whether the catalogue of servers that could be added can be read.
+pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
+    registry_tools::prepare(config).map(drop)
 }
 
 fn settings(config: &Config) -> Settings {
