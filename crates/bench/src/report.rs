@@ -261,6 +261,8 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Busy file: quiet 500 ms, at most 2 s; the last notice must follow the last change.\n\
          - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that \
          follows nothing, for a URL together with a program that only polls it as often.\n\
+         - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
+         then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\

@@ -29,7 +29,8 @@ const BUSY: f64 = 0.1;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
-    /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches, 20 script projects.
+    /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
+    /// 20 script projects.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.

@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rustix::fs::{CWD, Mode, mkfifoat};
-
 use super::voice::Voice;
 
 const STEM: &str = "tidings-run-";
@@ -103,6 +101,19 @@ impl Drop for Folders {
     }
 }
 
+#[cfg(not(target_vendor = "apple"))]
+fn make_pipe(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    Ok(mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// There is no safe call for it there.
+#[cfg(target_vendor = "apple")]
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let made = std::process::Command::new("/usr/bin/mkfifo").arg("-m").arg("600").arg(path).status()?;
+    if made.success() { Ok(()) } else { Err(io::Error::other("mkfifo failed")) }
+}
+
 fn private() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
@@ -169,7 +180,7 @@ impl Folder {
     /// A pipe with a name.
     pub(crate) fn pipe(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.join(name);
-        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
+        make_pipe(&path)?;
         Ok(path)
     }
 

@@ -25,6 +25,8 @@ pub(crate) fn framed(bytes: Bytes) -> Option<Frame> {
 /// The reading end of the pipe.
 pub(crate) struct Voice {
     pipe: pipe::Receiver,
+    /// Keeps it open where one end can not be both.
+    _held: Option<pipe::Sender>,
     buffer: BytesMut,
     /// In the middle of a line that is too long.
     skipping: bool,
@@ -33,8 +35,14 @@ pub(crate) struct Voice {
 impl Voice {
     /// Opens it for writing too, so that it never ends and nobody who opens it has to wait.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(path)?;
-        Ok(Self { pipe, buffer: BytesMut::new(), skipping: false })
+        #[cfg(target_os = "linux")]
+        let (pipe, _held) = (pipe::OpenOptions::new().read_write(true).open_receiver(path)?, None);
+        #[cfg(not(target_os = "linux"))]
+        let (pipe, _held) = {
+            let pipe = pipe::OpenOptions::new().open_receiver(path)?;
+            (pipe, Some(pipe::OpenOptions::new().open_sender(path)?))
+        };
+        Ok(Self { pipe, _held, buffer: BytesMut::new(), skipping: false })
     }
 
     /// The next line. May be dropped and called again.
