@@ -225,8 +225,12 @@ impl Runner {
             let spent = call.spent;
             queue.finish(event(id, answer));
             if !spent.is_empty() {
-                drop(spent);
-                runner.folders.prepare();
+                // Elsewhere: whoever waits for the answer is next on this thread.
+                let tidy_up = move || {
+                    drop(spent);
+                    runner.folders.prepare();
+                };
+                let _ = tokio::task::spawn_blocking(tidy_up).await;
             }
         });
         stream.keeping(abandoned)
