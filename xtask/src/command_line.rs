@@ -15,7 +15,8 @@ Usage: cargo xtask TASK
                         the official suite through the gateway, compared with a direct run;
                         `client` is the suite's mock server upstream and the PyPI client downstream
   real-peers [--gateway BINARY]
-                        everyday and changing servers behind the gateway, used by PyPI clients
+                        everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
+                        and a walk through docs/live-resources.md
   soak [--minutes N | --seconds N] [--seed S] [--isolated]
                         servers that change without end and clients that follow; 10 minutes by default
   peers                 only install what the two above need, into target/peers

@@ -14,9 +14,11 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// Everything that is installed, with its version. The only place where versions stand.
-const NPM_PACKAGES: [(&str, &str); 4] = [
+const NPM_PACKAGES: [(&str, &str); 6] = [
     (NODE_PACKAGE, "22.23.3"),
+    ("@modelcontextprotocol/client", "2.4.0"),
     ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
+    ("@modelcontextprotocol/inspector", "2.12.0"),
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
 ];
@@ -48,6 +50,11 @@ impl Peers {
     pub(crate) fn script(&self, package: &str) -> PathBuf {
         let scope = self.directory.join("node_modules/@modelcontextprotocol");
         scope.join(package).join("dist/index.js")
+    }
+
+    /// The script of the inspector.
+    pub(crate) fn inspector(&self) -> PathBuf {
+        self.directory.join("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")
     }
 
     pub(crate) fn python(&self) -> PathBuf {

@@ -1,5 +1,6 @@
-//! Everyday servers behind one gateway, used by the PyPI client; then servers that change, watched by PyPI clients of both
-//! eras. The checks are in the scripts.
+//! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
+//! eras; slow servers, followed by PyPI and npm clients; and the documentation, followed by the letter. The checks are in the
+//! scripts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +16,15 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 const DEADLINE: Duration = Duration::from_secs(600);
+/// How long the slow servers take to answer, and how long the gateway gathers changes meanwhile, in seconds.
+const SLOW: &str = "2.5";
+const QUIET: &str = "1";
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let mut tally = everyday(children, workspace, peers, binary)?;
     tally += changing(children, workspace, peers, binary)?;
+    tally += racing(children, workspace, peers, binary)?;
+    tally += walk(children, workspace, peers, binary)?;
     Ok(tally)
 }
 
@@ -50,6 +56,39 @@ fn changing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &
     );
     let serving = gateway::start(children, binary, &configuration, &directory)?;
     count(children, &python(workspace, peers, "changing_peers.py").args(["--gateway", &serving.url()]))
+}
+
+/// Both races of a subscription: a change before the server agrees, and one while the client leaves.
+fn racing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["races"])?;
+    let server = |name: &str, era: &str| {
+        let script = workspace.conformance_file("slow_server.py");
+        let (program, args) = (json!(peers.python()), json!([script, era, "--delay", SLOW]));
+        format!("[servers.{name}]\nera = {era:?}\ncommand = {program}\nargs = {args}\n\n")
+    };
+    let configuration = format!(
+        "[notifications]\nresource_quiet = \"{QUIET}s\"\n\n{}{}",
+        server("slowold", "legacy"),
+        server("slownew", "modern")
+    );
+    let serving = gateway::start(children, binary, &configuration, &directory)?;
+    let url = serving.url();
+    let story = |script: Invocation| {
+        let script = script.args(["--gateway", &url, "--delay", SLOW, "--quiet", QUIET, "--"]);
+        let stdio = script.arg(binary).arg("stdio").arg("--config").arg(directory.join("tidings.toml"));
+        count(children, &stdio.arg("--data").arg(directory.join("stdio")))
+    };
+    let mut tally = story(python(workspace, peers, "races.py").env("PYTHONWARNINGS", "ignore"))?;
+    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("races.mjs")).deadline(DEADLINE);
+    tally += story(node.arg("--peers").arg(peers.directory()))?;
+    Ok(tally)
+}
+
+/// From nothing to a row that tells of itself, as the documentation says.
+fn walk(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let script = python(workspace, peers, "walk_through.py").arg("--tidings").arg(binary);
+    let script = script.arg("--document").arg(workspace.document("live-resources.md"));
+    count(children, &script.arg("--node").arg(peers.node()).arg("--inspector").arg(peers.inspector()))
 }
 
 fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {

@@ -97,6 +97,8 @@ impl Steps<'_> {
         self.tests("PostgreSQL", &workspace.cargo(databases).env("TIDINGS_REQUIRE_POSTGRES", "1"))?;
         let containers = ["test", "-p", "tidings", "--test", "containers"];
         self.tests("containers", &workspace.cargo(containers).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
+        let added = ["test", "-p", "tidings", "--test", "registry_tools", "containers"];
+        self.tests("containers of the catalogue", &workspace.cargo(added).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
         announce("conformance");
         let result = conformance::run(children, workspace, &peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;

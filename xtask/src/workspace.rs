@@ -40,6 +40,11 @@ impl Workspace {
         self.root.join("conformance").join(name)
     }
 
+    /// A page of the documentation.
+    pub(crate) fn document(&self, name: &str) -> PathBuf {
+        self.root.join("docs").join(name)
+    }
+
     pub(crate) fn peers(&self) -> PathBuf {
         self.target.join("peers")
     }

@@ -56,6 +56,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
     let table = ServerTable::new(&Store::in_memory());
     let setup = Setup {
         config: Config::default(),
+        text: None,
         file: None,
         load: None,
         base: "/".into(),

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 /// The machine of a run.
@@ -41,6 +42,22 @@ impl Machine {
 pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
     let kilobytes = kilobytes(&format!("/proc/{pid}/status"), "VmRSS")?;
     Some(kilobytes as f64 / 1024.0)
+}
+
+/// Thousands of streams need thousands of descriptors: as many as the system allows. Children inherit it.
+pub(crate) fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // What it does not allow shows itself when a stream can not be opened.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// How often the threads of a process have gone to sleep so far, which is as often as they were woken.
+pub(crate) fn sleeps(pid: u32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_thread =
+        |thread: fs::DirEntry| field(&format!("{}/status", thread.path().display()), "voluntary_ctxt_switches");
+    Some(threads.flatten().filter_map(of_thread).filter_map(|count| count.parse::<u64>().ok()).sum())
 }
 
 fn field(file: &str, key: &str) -> Option<String> {

@@ -8,9 +8,11 @@
 mod accept;
 mod echo;
 mod error;
+mod fan;
 mod floor;
 mod load;
 mod machine;
+mod poll;
 mod process;
 mod report;
 mod static_body;
@@ -43,6 +45,10 @@ enum Part {
     Floor(floor::Options),
     /// A fixed body from the HTTP stack that the gateway uses.
     Static(static_body::Options),
+    /// A bare server that writes what is posted to every open stream.
+    Fan(fan::Options),
+    /// Asks a URL again and again, and does nothing else.
+    Poll(poll::Options),
     /// An MCP echo server on stdin and stdout, of both eras.
     StdioServer(stdio_server::Options),
     /// The load client: a closed loop over keep-alive connections; prints one line of JSON.
@@ -51,11 +57,14 @@ enum Part {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    machine::allow_many_files();
     let outcome = match &cli.part {
         // The peers of what is measured stay on one thread: on a small machine they compete with it.
         Some(Part::Upstream(options)) => on(single(), upstream::run(options)),
         Some(Part::Load(options)) => on(single(), load::run(options)),
-        // These two stand where the gateway stands, so they get its kind of runtime.
+        // These stand where the gateway stands, so they get its kind of runtime.
+        Some(Part::Poll(options)) => on(multi(), poll::run(options)),
+        Some(Part::Fan(options)) => on(multi(), fan::run(options)),
         Some(Part::Floor(options)) => on(multi(), floor::run(options)),
         Some(Part::Static(options)) => on(multi(), static_body::run(options)),
         Some(Part::StdioServer(options)) => stdio_server::run(options),

@@ -39,6 +39,8 @@ pub(crate) enum Target {
     ShareAtLeast(f64),
     /// Milliseconds beyond the baseline, at most.
     ExtraMillisecondsAtMost(f64),
+    /// So many beyond the baseline, at most.
+    ExtraCountAtMost(f64),
 }
 
 /// One target and what was measured for it.
@@ -76,7 +78,7 @@ impl Target {
             | Self::CountAtMost(_)
             | Self::MillisecondsAtMost(_)
             | Self::ShareAtLeast(_) => gateway,
-            Self::ExtraMillisecondsAtMost(_) => Some(gateway? - baseline?),
+            Self::ExtraMillisecondsAtMost(_) | Self::ExtraCountAtMost(_) => Some(gateway? - baseline?),
         }
     }
 
@@ -88,7 +90,8 @@ impl Target {
             | Self::KibibytesAtMost(most)
             | Self::CountAtMost(most)
             | Self::MillisecondsAtMost(most)
-            | Self::ExtraMillisecondsAtMost(most) => verdict <= most,
+            | Self::ExtraMillisecondsAtMost(most)
+            | Self::ExtraCountAtMost(most) => verdict <= most,
         }
     }
 
@@ -101,6 +104,7 @@ impl Target {
             Self::CountAtMost(most) => format!("≤ {most}"),
             Self::MillisecondsAtMost(most) => format!("≤ {most} ms"),
             Self::ExtraMillisecondsAtMost(most) => format!("≤ +{most} ms"),
+            Self::ExtraCountAtMost(most) => format!("≤ +{most}"),
         }
     }
 }
@@ -153,6 +157,7 @@ impl Row {
                 | Target::ShareAtLeast(_),
             ) => "–".to_owned(),
             (Some(verdict), Target::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
+            (Some(verdict), Target::ExtraCountAtMost(_)) => format!("{verdict:+.0}"),
             (Some(verdict), _) => format!("{verdict:.2}"),
         };
         [
@@ -249,6 +254,13 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Commits: the floor is the same commit in a catalogue of 50 servers; the hub alone, in this process.\n\
          - Signals: no quiet window; the floor is one `tools/list` asked of the server directly.\n\
          - Listeners: what the gateway grows by, divided; one change must reach each of them exactly once.\n\
+         - Fan-out: the floor is a bare hyper server that writes the same bytes to as many streams; both to the same readers, \
+         each of which must hear of every change exactly once. Memory as for the listeners, after all changes.\n\
+         - Updates: no quiet window, a quarter of the clients does not read; each resource must be announced in each round, \
+         and to those who did not read at the end.\n\
+         - Busy file: quiet 500 ms, at most 2 s; the last notice must follow the last change.\n\
+         - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that \
+         follows nothing, for a URL together with a program that only polls it as often.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\

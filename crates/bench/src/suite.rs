@@ -1,6 +1,10 @@
 //! The suite: starts the parts, runs each case and gathers the rows.
 
+mod busy_file;
 mod commits;
+mod fan_out;
+mod idle_watch;
+mod listen;
 mod listeners;
 mod memory;
 mod registry;
@@ -9,6 +13,7 @@ mod search;
 mod signals;
 mod startup;
 mod throughput;
+mod updates;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +29,7 @@ const BUSY: f64 = 0.1;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
-    /// 10 listeners, 11 add, 12 remove, 13 reload, 20 script projects.
+    /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches, 20 script projects.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
@@ -145,6 +150,18 @@ async fn cases(bench: &Bench, options: &Options) -> Result<Vec<Row>, BenchError>
     }
     if wanted(13) {
         rows.push(registry::reload(bench).await);
+    }
+    if wanted(14) {
+        rows.extend(fan_out::rows(bench).await);
+    }
+    if wanted(15) {
+        rows.push(updates::row(bench).await);
+    }
+    if wanted(16) {
+        rows.push(busy_file::row(bench).await);
+    }
+    if wanted(17) {
+        rows.extend(idle_watch::rows(bench).await);
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)

@@ -128,7 +128,8 @@ impl Inner {
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
         let follower = FollowerId(session.key.0);
-        let baseline = if self.settings.announce_initially { Baseline::Nothing } else { Baseline::Current };
+        let is_new = self.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
+        let baseline = if is_new { Baseline::Nothing } else { Baseline::Current };
         {
             let mut announcements = self.announcements();
             if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
@@ -148,6 +149,18 @@ impl Inner {
             }
         }
         session.sink.wake();
+    }
+
+    /// A session is about to be shown a list: whatever changes after that is owed to it, so it has to follow first. One that is not
+    /// ready yet is told of everything once when it is.
+    pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
+        if self.settings.announce_initially || self.settings.silent.contains(&session.revision) {
+            return;
+        }
+        match session.is_initialized() {
+            true => self.follow_session(session),
+            false => session.listed_early.store(true, Ordering::Relaxed),
+        }
     }
 
     /// A session whose revision is told of nothing: what it is not told is counted.

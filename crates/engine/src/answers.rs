@@ -49,6 +49,7 @@ impl Gateway {
             sink,
             silent: AtomicBool::new(false),
             initialized: AtomicBool::new(false),
+            listed_early: AtomicBool::new(false),
             delivering: Mutex::default(),
             last_update: Mutex::default(),
             own_view: tokio::sync::Mutex::default(),
@@ -161,6 +162,9 @@ impl Inner {
     ) -> Result<Answer, Refusal> {
         if self.starting() {
             self.wait_settled().await;
+        }
+        if let Caller::Legacy(session) = caller {
+            self.follow_before_listing(session);
         }
         let revision = caller.revision();
         let after = match frame.param(&["cursor"]) {

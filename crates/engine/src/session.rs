@@ -38,6 +38,8 @@ pub struct Session {
     pub(crate) silent: AtomicBool,
     /// Whether the client has said that it is ready for notifications.
     pub(crate) initialized: AtomicBool,
+    /// Whether it was shown a list before it followed any: what changes in between is owed to it.
+    pub(crate) listed_early: AtomicBool,
     /// Held while what it is owed is taken and handed to its transport.
     pub(crate) delivering: Mutex<()>,
     /// When it was last told that a resource changed.

@@ -48,7 +48,7 @@ fn how(run: &Run) -> String {
         Run::Npm { package, args } => format!("npm package: {}", with(format!("npx -y {package}"), args)),
         Run::Pypi { package, args } => format!("PyPI package: {}", with(format!("uvx {package}"), args)),
         Run::Command { command, args } => format!("Command: {}", with(command.clone(), args)),
-        Run::Container { image, args, network } => {
+        Run::Container { image, args, network, .. } => {
             let network = if *network { "with network" } else { "without network" };
             format!("Container, {network}: {}", with(image.clone(), args))
         }

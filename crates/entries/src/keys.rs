@@ -74,12 +74,13 @@ pub fn server_keys(entry: &Entry, wishes: &Wishes, is_set: &dyn Fn(&str) -> bool
         Run::Npm { package, args } => command("npx", &["-y", package], args, wishes),
         Run::Pypi { package, args } => command("uvx", &[package], args, wishes),
         Run::Command { command: program, args } => command(program, &[], args, wishes),
-        Run::Container { image, args, network } => {
+        Run::Container { image, args, network, read_only, volumes } => {
             let mut keys = object(json!({ "container": image }));
-            put_list(&mut keys, args.iter().chain(&wishes.args).cloned().collect());
-            if *network {
-                keys.insert("network".into(), true.into());
-            }
+            put_list(&mut keys, "args", args.iter().chain(&wishes.args).cloned().collect());
+            put_list(&mut keys, "volumes", volumes.clone());
+            // Only what differs from what every container gets.
+            keys.extend(network.then(|| ("network".to_owned(), true.into())));
+            keys.extend((!read_only).then(|| ("read_only".to_owned(), false.into())));
             keys
         }
         Run::Url { url, headers } => {
@@ -146,7 +147,7 @@ fn filled_in(entry: &Entry, headers: &[(String, String)], wishes: &Wishes) -> Re
 fn command(program: &str, first: &[&str], args: &[String], wishes: &Wishes) -> Map<String, Value> {
     let mut keys = object(json!({ "command": program }));
     let first = first.iter().map(|arg| (*arg).to_owned());
-    put_list(&mut keys, first.chain(args.iter().chain(&wishes.args).cloned()).collect());
+    put_list(&mut keys, "args", first.chain(args.iter().chain(&wishes.args).cloned()).collect());
     keys
 }
 
@@ -157,9 +158,9 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn put_list(keys: &mut Map<String, Value>, args: Vec<String>) {
-    if !args.is_empty() {
-        keys.insert("args".into(), args.into());
+fn put_list(keys: &mut Map<String, Value>, key: &str, list: Vec<String>) {
+    if !list.is_empty() {
+        keys.insert(key.into(), list.into());
     }
 }
 

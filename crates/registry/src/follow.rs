@@ -32,19 +32,18 @@ impl Registry {
         if let Err(error) = &watcher {
             tracing::warn!(file = %file.display(), %error, "its folder can not be watched; it is looked at from time to time");
         }
-        // Before the folder was watched a change could have been missed.
-        let mut text = read(&file).await;
-        let _ = self.reload_and_report(false).await;
+        let mut text = self.0.text.clone();
         loop {
-            match &watcher {
-                Ok(_) => quiet(&bell).await,
-                Err(_) => tokio::time::sleep(POLL).await,
-            }
+            // Also the first time: what changed before the folder was watched was not heard.
             let now = read(&file).await;
             // A file that is not there at the moment is being replaced, or was removed by mistake.
             if now.is_some() && now != text {
                 text = now;
                 let _ = self.reload().await;
+            }
+            match &watcher {
+                Ok(_) => quiet(&bell).await,
+                Err(_) => tokio::time::sleep(POLL).await,
             }
         }
     }

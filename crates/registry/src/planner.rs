@@ -33,6 +33,8 @@ pub struct Setup {
     pub config: Config,
     /// The file it was read from, if any.
     pub file: Option<PathBuf>,
+    /// What stood in that file, as far as it is known: what differs from it is a change that nobody has read yet.
+    pub text: Option<Vec<u8>>,
     /// Reads that file again.
     pub load: Option<Loader>,
     /// What relative paths of servers count from that are added at run time.

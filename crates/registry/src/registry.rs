@@ -56,6 +56,8 @@ pub struct Registry(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) planner: Arc<dyn Planner>,
     pub(crate) load: Option<Loader>,
+    /// What stood in the file at the start.
+    pub(crate) text: Option<Vec<u8>>,
     base: PathBuf,
     table: ServerTable,
     gateway: SetOnce<Gateway>,
@@ -114,6 +116,7 @@ impl Registry {
         Self(Arc::new(Shared {
             planner: setup.planner,
             load: setup.load,
+            text: setup.text,
             base: setup.base,
             table: setup.table,
             gateway: SetOnce::new(),
@@ -213,7 +216,13 @@ impl Registry {
         let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
         let configured = match (configured, desired.sources.kept.get(name)) {
             (Some(configured), _) => configured,
-            (None, Some(kept)) => kept.read.as_ref().map_err(|errors| Refusal::Invalid(errors.clone()))?.enabled,
+            (None, Some(kept)) => {
+                let read = kept.read.as_ref().map_err(|errors| Refusal::Invalid(errors.clone()))?;
+                if enabled {
+                    check_prefix(&desired.sources, read)?;
+                }
+                read.enabled
+            }
             (None, None) => return Err(Refusal::Unknown { name: name.to_owned() }),
         };
         let switch = (configured != enabled).then_some(enabled);
@@ -245,13 +254,7 @@ impl Registry {
             Change::Put { server, .. } | Change::Add { server, .. } => {
                 let read = crate::sources::read_server(&name, server, &self.0.base).map_err(Refusal::Invalid)?;
                 self.plan(&read, Origin::Runtime)?;
-                if let Some((other, kind)) = sources.clash(&read) {
-                    let prefix = match kind {
-                        Prefix::Name => read.name_prefix(),
-                        Prefix::Uri => read.uri_prefix(),
-                    };
-                    return Err(Refusal::PrefixClash { name, other: other.name.clone(), prefix, kind });
-                }
+                check_prefix(sources, &read)?;
                 // Its own word decides from now on whether it is on.
                 vec![KeepStep::Put(name.clone(), server.clone()), KeepStep::Switch(name, None)]
             }
@@ -344,6 +347,16 @@ impl Desired {
         self.running = running.running;
         running.entries
     }
+}
+
+/// Refuses a server whose names could not be told from those of one of the file.
+fn check_prefix(sources: &Sources, server: &ServerConfig) -> Result<(), Refusal> {
+    let Some((other, kind)) = sources.clash(server) else { return Ok(()) };
+    let prefix = match kind {
+        Prefix::Name => server.name_prefix(),
+        Prefix::Uri => server.uri_prefix(),
+    };
+    Err(Refusal::PrefixClash { name: server.name.clone(), other: other.name.clone(), prefix, kind })
 }
 
 fn by_name(resolved: &Resolved) -> BTreeMap<String, Wanted> {

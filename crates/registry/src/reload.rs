@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use tidings_config::Config;
 use tidings_engine::{Operation, Start};
@@ -17,18 +17,11 @@ impl Registry {
     pub async fn reload(&self) -> Result<Reloaded, String> {
         let registry = self.clone();
         let gone = || Err("the gateway is not running".to_owned());
-        self.finish(async move { registry.reload_and_report(true).await }).await.unwrap_or_else(gone)
+        self.finish(async move { registry.reload_and_report().await }).await.unwrap_or_else(gone)
     }
 
-    /// `always`: also when nothing differs.
-    pub(crate) async fn reload_and_report(&self, always: bool) -> Result<Reloaded, String> {
+    async fn reload_and_report(&self) -> Result<Reloaded, String> {
         let outcome = self.reload_now().await;
-        let known = self.0.state.borrow().needs_restart.clone();
-        if !always
-            && outcome.as_ref().is_ok_and(|done| *done == Reloaded { needs_restart: known, ..Reloaded::default() })
-        {
-            return outcome;
-        }
         match &outcome {
             Ok(done) => tracing::info!(
                 added = ?done.added, removed = ?done.removed, changed = ?done.changed, watches = done.watches,
@@ -51,7 +44,9 @@ impl Registry {
         let gateway = self.gateway().map_err(|refusal| refusal.to_string())?;
         let mut desired = self.desired().await;
         // Read behind the lock: of two readings the later one is applied last.
+        let begun = Instant::now();
         let config = tokio::task::spawn_blocking(move || load()).await.map_err(|error| error.to_string())??;
+        let read = begun.elapsed();
         let sources = Sources { file: config.servers.clone(), ..desired.sources.clone() };
         let refused = |refusal: crate::Refusal| refusal.to_string();
         let mut todo = self.difference(&desired, &sources, &BTreeSet::new()).map_err(refused)?;
@@ -63,10 +58,13 @@ impl Registry {
             committed = Some(made.committed);
         }
         let operations = std::mem::take(&mut todo.operations);
+        let compared = begun.elapsed() - read;
         gateway.change(operations).await.map_err(|error| error.to_string())?;
         if let Some(committed) = committed {
             committed();
         }
+        let changed = begun.elapsed() - read - compared;
+        tracing::debug!(?read, ?compared, ?changed, "configuration applied");
         let needs_restart = needs_restart(&self.0.first, &config);
         let done = Reloaded {
             added: todo.added.clone(),

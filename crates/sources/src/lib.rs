@@ -7,5 +7,5 @@ mod registry_tools;
 mod search_tools;
 pub mod watch;
 
-pub use registry_tools::{RegistryTools, StartReports};
+pub use registry_tools::RegistryTools;
 pub use search_tools::SearchTools;

@@ -10,7 +10,7 @@ mod change;
 mod definitions;
 mod environment;
 mod launch;
-mod reports;
+mod pulls;
 mod runner;
 mod schemas;
 mod show;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_engine::{LocalServer, Surroundings};
+use tidings_engine::{Audience, LocalServer, Surroundings};
 use tidings_entries::EntryCatalogue;
 use tidings_proto::{ListKind, Method, Revision, code};
 use tidings_registry::Registry;
-use tidings_upstream::{Connected, Hello, Instead, Sink};
+use tidings_upstream::{Connected, Connector, Hello, Instead, Sink};
 use tidings_wire::{Frame, encode_string, is_object};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 use crate::hidden;
 use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
 use arguments::{Arguments, Fault};
-pub use reports::StartReports;
 
 /// The server of the registry tools.
 pub struct RegistryTools {
@@ -43,19 +42,24 @@ pub struct RegistryTools {
 struct Desk {
     registry: Registry,
     entries: Arc<dyn EntryCatalogue>,
-    reports: StartReports,
+    /// Knows how downloads of images go.
+    connector: Connector,
     /// What is read, changed and written back is one person's at a time.
     editing: Mutex<()>,
 }
 
 impl RegistryTools {
-    /// Changes the servers of this registry, and knows those of this catalogue. `reports` is told how a start goes.
-    pub fn new(registry: Registry, entries: Arc<dyn EntryCatalogue>, reports: StartReports) -> Self {
-        Self { desk: Arc::new(Desk { registry, entries, reports, editing: Mutex::default() }) }
+    /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
+    pub fn new(registry: Registry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
+        Self { desk: Arc::new(Desk { registry, entries, connector, editing: Mutex::default() }) }
     }
 }
 
 impl LocalServer for RegistryTools {
+    fn audience(&self) -> Audience {
+        Audience::Admins
+    }
+
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let stop = CancellationToken::new();
         if let Some(catalogue) = surroundings.catalogue() {
@@ -126,6 +130,10 @@ impl Tools {
     async fn call(&self, request: &Request) -> Outcome {
         let params = request.params();
         let name = params["name"].as_str().unwrap_or_default();
+        // The router does not lead others here; what starts commands does not rely on that.
+        if !self.surroundings.is_admin(request.call) {
+            return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
+        }
         if name == definitions::EXEC {
             return self.exec(request).await.unwrap_or_else(|problem| failed(&problem));
         }

@@ -33,7 +33,9 @@ pub use board::{Hash, Signals, hash};
 pub use files::Files;
 pub use http::{Http, HttpFault, HttpWatch};
 use link::WatchLink;
-pub use postgres::{AddressFault, Postgres, PostgresWatch, trigger_sql};
+pub use postgres::{
+    AddressFault, ExaminedTable, NotExamined, Postgres, PostgresWatch, TriggerState, examine, trigger_sql,
+};
 pub use source::{Content, Entry, Source, Unreadable};
 use task::{Task, Watched};
 pub use webhook::{BadSignature, Delivered, HookWatch, Hooks, LONGEST_HOOK, Webhook};
@@ -160,8 +162,9 @@ impl Shared {
         lists.into_iter().flatten().collect()
     }
 
-    fn templates(&self) -> Vec<Entry> {
-        self.watched().filter_map(|watched| watched.source.template()).collect()
+    async fn templates(&self) -> Vec<Entry> {
+        let templates = join_all(self.watched().map(|watched| watched.source.template())).await;
+        templates.into_iter().flatten().collect()
     }
 
     async fn read(&self, uri: &str) -> Result<Content, Unreadable> {
@@ -180,9 +183,10 @@ impl Shared {
         let following = self.board.follow(uris, list);
         let mut tasks = Vec::new();
         let mut looks = Vec::new();
-        for watched in self.watched() {
+        let alive = join_all(self.watched().map(|watched| async move { list && watched.source.list_is_alive().await }));
+        for (watched, is_alive) in self.watched().zip(alive.await) {
             let own: Vec<String> = uris.iter().filter(|uri| watched.source.owns(uri)).cloned().collect();
-            if own.is_empty() && !(list && watched.source.list_is_alive()) {
+            if own.is_empty() && !is_alive {
                 continue;
             }
             let task = watched.need();

@@ -10,6 +10,7 @@
 mod log;
 mod record;
 mod since;
+mod slot;
 mod store;
 mod tables;
 

@@ -11,17 +11,19 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use redb::{Builder, Database, DatabaseError, StorageError};
 
+use crate::slot::Slot;
+
 /// The file in the data directory.
 const FILE: &str = "tidings.redb";
 /// The default would be a gigabyte.
 const CACHE: usize = 4 << 20;
 /// How often a file that is in use is tried again.
-const RETRY: Duration = Duration::from_millis(50);
+pub(crate) const RETRY: Duration = Duration::from_millis(50);
 
 /// An open store, or the memory that stands in for it.
 #[derive(Clone, Debug)]
 pub struct Store {
-    database: Option<Arc<Database>>,
+    slot: Option<Arc<Slot>>,
     /// The least number that nothing of an earlier, lost store had.
     floor: u64,
 }
@@ -58,7 +60,7 @@ impl Store {
         let until = Instant::now() + patience;
         loop {
             match open(&path, true) {
-                Ok(database) => return Self { database: Some(Arc::new(database)), floor: 0 },
+                Ok(database) => return Self::of(Slot::new(path, database)),
                 Err(StoreError::InUse(_)) if Instant::now() < until => std::thread::sleep(RETRY),
                 Err(StoreError::InUse(_)) => {
                     tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
@@ -75,7 +77,11 @@ impl Store {
 
     /// Nothing that outlives the process.
     pub fn in_memory() -> Self {
-        Self { database: None, floor: 0 }
+        Self { slot: None, floor: 0 }
+    }
+
+    pub(crate) fn of(slot: Slot) -> Self {
+        Self { slot: Some(Arc::new(slot)), floor: 0 }
     }
 
     /// The store of a data directory if there is one, for a short look. Makes and moves nothing.
@@ -84,16 +90,17 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        Ok(Some(Self { database: Some(Arc::new(open(&path, false)?)), floor: 0 }))
+        let database = open(&path, false)?;
+        Ok(Some(Self::of(Slot::new(path, database))))
     }
 
     /// Whether what is written outlives the process.
     pub fn is_kept(&self) -> bool {
-        self.database.is_some()
+        self.slot.is_some()
     }
 
-    pub(crate) fn database(&self) -> Option<&Arc<Database>> {
-        self.database.as_ref()
+    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+        self.slot.as_ref()
     }
 
     pub(crate) fn floor(&self) -> u64 {
@@ -111,7 +118,9 @@ impl Store {
         tracing::error!(%reason, aside = %aside.display(), "the store was broken; it was moved aside and a new one begun");
         match open(path, true) {
             // How far the lost log had counted is not known; it was fewer than seconds have passed since 1970.
-            Ok(database) => Self { database: Some(Arc::new(database)), floor: u64::try_from(now).unwrap_or_default() },
+            Ok(database) => {
+                Self { floor: u64::try_from(now).unwrap_or_default(), ..Self::of(Slot::new(path.to_owned(), database)) }
+            }
             Err(error) => {
                 tracing::error!(%error, "no store; changes are kept in memory");
                 Self::in_memory()
@@ -120,7 +129,7 @@ impl Store {
     }
 }
 
-fn open(path: &Path, create: bool) -> Result<Database, StoreError> {
+pub(crate) fn open(path: &Path, create: bool) -> Result<Database, StoreError> {
     let broken = |reason: String| StoreError::Broken { path: path.to_owned(), reason };
     let unavailable = |error: io::Error| StoreError::Unavailable { path: path.to_owned(), reason: error.to_string() };
     let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);

@@ -163,29 +163,37 @@ impl Podman {
 }
 
 impl Podman {
+    fn wait_unused(&self) {
+        let since = Instant::now();
+        while self.is_used() && since.elapsed() < LAST_USERS {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Whether a process that was given this store still runs, such as one that cleans up after a gateway.
     fn is_used(&self) -> bool {
-        let here = self.directory.join("storage.conf").to_string_lossy().into_owned();
-        let uses = |entry: fs::DirEntry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable.ends_with(here.as_bytes()))
+        // Not another's whose name begins the same.
+        let here = format!("{}/", self.directory.path().display());
+        let names = |entry: &fs::DirEntry, file: &str| {
+            let text = fs::read(entry.path().join(file)).unwrap_or_default();
+            text.windows(here.len()).any(|part| part == here.as_bytes())
         };
+        let uses = |entry: fs::DirEntry| names(&entry, "environ") || names(&entry, "cmdline");
         fs::read_dir("/proc").into_iter().flatten().flatten().any(uses)
     }
 }
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        let since = Instant::now();
-        while self.is_used() && since.elapsed() < LAST_USERS {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.wait_unused();
         self.try_run(&["rm", "--all", "--force", "--time=0"]);
         // What belongs to other users of a user namespace can only be removed inside it.
         if !rustix::process::geteuid().is_root() {
             let graph = self.directory.join("graph");
             self.try_run(&["unshare", "rm", "-rf", &graph.to_string_lossy()]);
         }
+        // The end of a container is cleaned up by a process of its own.
+        self.wait_unused();
     }
 }
 

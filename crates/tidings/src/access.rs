@@ -20,14 +20,14 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> 
     let Some(auth) = &config.auth else {
         return Ok(Access { clients: Tokens::default(), admins: Tokens::new(vec![own]) });
     };
-    if auth.tokens.is_empty() {
-        return Err(Failure::Failed(
-            "auth.tokens is empty, so that no client could connect; `tidings token NAME` makes a token".to_owned(),
-        ));
+    if let Some(fault) = fault(config) {
+        return Err(Failure::Failed(fault));
+    }
+    for warning in warnings(config) {
+        tracing::warn!("{warning}");
     }
     let mut known = vec![own];
     for token in &auth.tokens {
-        warn_of_strangers(config, &token.name, &token.servers);
         let scope = Scope::new(token.servers.clone(), token.admin, glob_matches);
         known.push(Token { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
     }
@@ -35,10 +35,23 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> 
     Ok(Access { clients: tokens.clone(), admins: tokens })
 }
 
-/// A pattern that fits no server is most likely misspelled. Servers may come later, so it is no error.
-fn warn_of_strangers(config: &Config, token: &str, patterns: &[String]) {
+/// Why nobody could come in.
+pub(crate) fn fault(config: &Config) -> Option<String> {
+    let nobody = config.auth.as_ref().is_some_and(|auth| auth.tokens.is_empty() && auth.jwt.is_none());
+    nobody
+        .then(|| "auth.tokens is empty, so that no client could connect; `tidings token NAME` makes a token".to_owned())
+}
+
+/// Patterns that fit no server are most likely misspelled. Servers may come later, so they are no error.
+pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let names = || config.servers.iter().map(|server| server.name.as_str()).chain(["watch", "demo"]);
-    for pattern in patterns.iter().filter(|pattern| !names().any(|name| glob_matches(pattern, name))) {
-        tracing::warn!(token, pattern, "no configured server has a name that this pattern of auth.tokens matches");
-    }
+    let fits = |pattern: &str| names().any(|name| glob_matches(pattern, name));
+    let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+    let strange = tokens.flat_map(|token| token.servers.iter().map(move |pattern| (token, pattern)));
+    let strange = strange.filter(|(_, pattern)| !fits(pattern));
+    strange
+        .map(|(token, pattern)| {
+            format!("auth.tokens: \"{}\" of the token \"{}\" is the name of no configured server", pattern, token.name)
+        })
+        .collect()
 }

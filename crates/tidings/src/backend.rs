@@ -47,6 +47,11 @@ impl Backend {
         {
             return Ok(Self::Running(running));
         }
+        Self::of_its_own(cli)
+    }
+
+    /// A gateway of one's own, whether or not one is running.
+    pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, Failure> {
         let loaded = settings::load_to_run(cli.config.as_deref())?;
         let data = DataDir::find(cli.data.as_deref()).ok();
         let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
@@ -123,9 +128,10 @@ impl Backend {
         };
         let answer: Value = serde_json::from_slice(&answer).map_err(Failure::failed)?;
         match answer.get("error") {
-            Some(error) => {
-                Err(Failure::Failed(format!("{} ({})", error["message"].as_str().unwrap_or("error"), error["code"])))
-            }
+            Some(error) => Err(Failure::Refused {
+                code: error["code"].as_i64().unwrap_or_default(),
+                message: error["message"].as_str().unwrap_or("error").to_owned(),
+            }),
             None => Ok(answer["result"].clone()),
         }
     }

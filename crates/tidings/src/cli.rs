@@ -284,6 +284,17 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Find out what is wrong, and what to do about it.
+    ///
+    /// Looks at the configuration, the data directory, the gateway or its port, each server and each watch. For a watched
+    /// PostgreSQL query it says whether its tables tell of their changes, and prints the trigger that makes them. Exits
+    /// with 1 when there is a problem.
+    #[command(after_help = "Example:\n  tidings doctor --config tidings.toml")]
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,

@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+mod doctor;
 mod manage;
 mod offers;
 mod overview;
@@ -16,6 +17,7 @@ mod stdio;
 mod subscriptions;
 pub(crate) mod token;
 mod tools;
+mod unreadable;
 mod validate;
 mod watch;
 
@@ -67,6 +69,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         // Reached only when other options come first; see main.
         Some(Command::Json { arguments }) => json(arguments),
         Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
+        Some(Command::Doctor { json }) => doctor::run(&cli, *json).await,
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

@@ -10,6 +10,13 @@ pub(crate) enum Failure {
     Usage(String),
     /// The configuration is not valid; says so by itself.
     Config(tidings_config::Errors),
+    /// A request was answered with an error.
+    Refused {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
     /// Everything else.
     Failed(String),
 }
@@ -22,7 +29,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Config(_) | Self::Failed(_) => ExitCode::FAILURE,
+            Self::Config(_) | Self::Refused { .. } | Self::Failed(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -31,6 +38,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Failed(text) => write!(f, "tidings: {text}"),
+            Self::Refused { code, message } => write!(f, "tidings: {message} ({code})"),
             Self::Config(errors) => write!(f, "{errors}"),
         }
     }

@@ -8,6 +8,7 @@ mod data;
 mod demo;
 mod failure;
 mod feed;
+mod limits;
 mod logging;
 mod reload;
 mod settings;

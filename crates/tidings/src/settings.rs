@@ -19,6 +19,8 @@ fn env(name: &str) -> Option<String> {
 pub(crate) struct Loaded {
     pub(crate) config: Config,
     pub(crate) found: Option<Found>,
+    /// What stood in the file just before it was read.
+    pub(crate) text: Option<Vec<u8>>,
 }
 
 impl Loaded {
@@ -30,7 +32,7 @@ impl Loaded {
             let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
             (found.path, load)
         });
-        Ground { config: self.config, file, table }
+        Ground { config: self.config, file, text: self.text, table }
     }
 }
 
@@ -59,10 +61,11 @@ fn read_again(path: &Path, agreed: Option<&[String]>, also: fn(&Config) -> Vec<N
 pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     let cwd = std::env::current_dir().map_err(Failure::failed)?;
     let Some(found) = tidings_config::discover(explicit, &env, &cwd) else {
-        return Ok(Loaded { config: Config::default(), found: None });
+        return Ok(Loaded { config: Config::default(), found: None, text: None });
     };
+    let text = std::fs::read(&found.path).ok();
     let config = tidings_config::load(&found.path, &env).map_err(Failure::Config)?;
-    Ok(Loaded { config, found: Some(found) })
+    Ok(Loaded { config, found: Some(found), text })
 }
 
 /// The file in which a server is added or removed: the one that would be read, else a new one of the user's.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tidings_config::{Config, Expose, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
+use tidings_entries::LocalCatalogue;
 use tidings_proto::{Era, Revision, View};
 use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
@@ -38,6 +39,8 @@ pub(crate) struct Ground {
     pub(crate) config: Config,
     /// The file that it was read from, and how to read it again.
     pub(crate) file: Option<(PathBuf, Loader)>,
+    /// What stood in it.
+    pub(crate) text: Option<Vec<u8>>,
     /// Servers that were added at run time.
     pub(crate) table: ServerTable,
 }
@@ -64,7 +67,7 @@ pub(crate) struct Prepared {
     index: Arc<ToolIndex>,
     watches: watches::Watches,
     registry: Registry,
-    shelf: registry_tools::Shelf,
+    entries: Arc<LocalCatalogue>,
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
@@ -72,14 +75,14 @@ pub(crate) struct Prepared {
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
 pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
-    let Ground { config, file, table } = ground;
+    let Ground { config, file, text, table } = ground;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
     projects::homes(&config)?;
     let projects = Projects::new(cli, launcher);
     let mut watches = watches::prepare(&config)?;
-    let shelf = registry_tools::prepare(&config)?;
+    let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
@@ -88,7 +91,7 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Resu
     let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects });
     let (file, load) = file.unzip();
     let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
-    let registry = Registry::new(Setup { config: config.clone(), file, load, base, planner: plans, table });
+    let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner: plans, table });
     let mut demo = None;
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
     if let Some(made) = nothing.then(|| Demo::in_data_directory(cli)).transpose()?.flatten() {
@@ -98,7 +101,7 @@ pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Resu
         watches = watches::prepare(&shown)?;
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, shelf, bound_pages: None, demo })
+    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries, bound_pages: None, demo })
 }
 
 impl Prepared {
@@ -142,7 +145,8 @@ impl Prepared {
         }
         containers::sweep(&self.connector);
         let on_stdio = only_client.is_some();
-        plans.extend(registry_tools::plan(&self.config, self.shelf, self.registry.clone(), on_stdio));
+        let (registry, connector) = (self.registry.clone(), self.connector.clone());
+        plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
@@ -176,6 +180,11 @@ impl Planner for Plans {
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
     watches::prepare(config).map(drop)
+}
+
+/// Whether the catalogue of servers that could be added can be read.
+pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
+    registry_tools::prepare(config).map(drop)
 }
 
 /// Whether all projects can be opened.

@@ -10,6 +10,8 @@ mod guest;
 mod house;
 #[path = "rmcp/questions.rs"]
 mod questions;
+#[path = "rmcp/races.rs"]
+mod races;
 #[path = "rmcp/script.rs"]
 mod script;
 #[path = "rmcp/visit.rs"]

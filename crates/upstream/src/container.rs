@@ -133,7 +133,7 @@ impl Containers {
             // Nobody may be listening.
             let _ = self.pulls.send(progress);
         };
-        image::pull(tool, server, image, &report).await
+        image::pull(&self.launcher, tool, server, image, &report).await
     }
 }
 
@@ -147,6 +147,11 @@ fn check_mounts(spec: &ContainerSpec) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Docker minds that a container is gone already, and so does podman under its name.
+fn is_gone(words: &str) -> bool {
+    words.to_ascii_lowercase().contains("no such container")
 }
 
 /// Begins so that people see whose it is, and is unlike all others.
@@ -217,8 +222,7 @@ impl Epilogue for Contained {
     fn clean_up(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             match self.tool.remove(&[&self.name]).await {
-                // Docker minds that it is gone already, and says so.
-                Ok(ended) if ended.status.success() || ended.stderr.contains("No such container") => self.forget(),
+                Ok(ended) if ended.status.success() || is_gone(&ended.stderr) => self.forget(),
                 Ok(ended) => tracing::warn!(container = self.name, error = ended.stderr, "not removed yet"),
                 Err(error) => tracing::warn!(container = self.name, %error, "not removed yet"),
             }

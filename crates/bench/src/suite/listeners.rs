@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use memchr::memmem;
 use serde_json::json;
 use tidings_testkit::{Server, Tool};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::Bench;
-use crate::echo::MODERN_REVISION;
+use super::listen::each;
 use crate::error::BenchError;
 use crate::machine::resident_mb;
 use crate::process::Gateway;
@@ -21,6 +19,8 @@ use crate::report::{Measure, Row, Sample, Target};
 
 const LISTENERS: usize = 5_000;
 const IDLE: Duration = Duration::from_secs(2);
+/// The lists they are told of.
+const FILTER: &str = r#"{"toolsListChanged":true}"#;
 const WITHIN: Duration = Duration::from_secs(20);
 /// Long enough for a second notification to show.
 const AFTERWARDS: Duration = Duration::from_secs(2);
@@ -102,43 +102,19 @@ async fn measure_running(gateway: &Gateway, server: &Server) -> Result<Measured,
     Ok(Measured { kibibytes, reached, notices, last_ms })
 }
 
-/// Opens a stream and reads its acknowledgement.
+/// Opens a stream on which the tools are announced, and reads its acknowledgement.
 pub(super) async fn listen(to: SocketAddr, number: usize) -> Result<TcpStream, BenchError> {
-    let doing = BenchError::io("opening a listener");
-    let open = async {
-        let mut stream = TcpStream::connect(to).await?;
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":{number},"method":"subscriptions/listen","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{MODERN_REVISION}","io.modelcontextprotocol/clientCapabilities":{{}}}},"notifications":{{"toolsListChanged":true}}}}}}"#
-        );
-        let request = format!(
-            "POST /mcp HTTP/1.1\r\nhost: {to}\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\nmcp-protocol-version: {MODERN_REVISION}\r\n\
-             mcp-method: subscriptions/listen\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await?;
-        let mut received = Vec::new();
-        while memmem::find(&received, b"subscriptions/acknowledged").is_none() {
-            if stream.read_buf(&mut received).await? == 0 {
-                let text = String::from_utf8_lossy(&received).into_owned();
-                return Err(std::io::Error::other(format!("no acknowledgement: {text}")));
-            }
-        }
-        Ok(stream)
-    };
-    tokio::time::timeout(WITHIN, open).await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())).map_err(doing)
+    super::listen::listen(to, number, FILTER).await
 }
 
 /// Counts the notifications of a stream: streams that had one, and all of them.
-pub(super) async fn count(mut stream: TcpStream, counts: Arc<(AtomicUsize, AtomicUsize)>) {
-    let mut received = Vec::new();
-    let mut seen = 0;
-    while stream.read_buf(&mut received).await.is_ok_and(|read| read > 0) {
-        let now = memmem::find_iter(&received, b"tools/list_changed").count();
-        if now > seen && seen == 0 {
+pub(super) async fn count(stream: TcpStream, counts: Arc<(AtomicUsize, AtomicUsize)>) {
+    let mut first = true;
+    each(stream, b"tools/list_changed", |_, notices| {
+        if std::mem::take(&mut first) {
             counts.0.fetch_add(1, Ordering::Relaxed);
         }
-        counts.1.fetch_add(now - seen, Ordering::Relaxed);
-        seen = now;
-    }
+        counts.1.fetch_add(notices, Ordering::Relaxed);
+    })
+    .await;
 }

@@ -1,5 +1,7 @@
 //! Servers whose public names could not be told apart.
 
+use std::collections::HashMap;
+
 use crate::error::{Caution, Fault, PrefixKind};
 use crate::plan::key_path;
 use crate::plan::server::{ServerConfig, UriMode};
@@ -8,15 +10,17 @@ use crate::read::Reading;
 /// Compares the enabled servers with one another.
 pub(super) fn check(reading: &Reading<'_>, servers: &[ServerConfig]) {
     let enabled: Vec<_> = servers.iter().filter(|server| server.enabled).collect();
+    let mut taken = Taken::default();
     for (index, server) in enabled.iter().enumerate() {
-        if let Some((kind, prefix, other)) = enabled[..index].iter().find_map(|other| clash(server, other)) {
+        let scheme = server.uri_prefix();
+        if let Some((kind, prefix, other)) = taken.take(index, server, &scheme) {
+            let other = enabled[other];
             let other = key_path(parent(reading, other), &other.name);
             let other_place = reading.findings.borrow().places.get(&other).cloned().unwrap_or_default();
             report(reading, server, |key, at| {
                 reading.fault(key, at, Fault::PrefixClash { kind, prefix, other, other_place })
             });
         }
-        let scheme = server.uri_prefix();
         let is_odd = scheme.starts_with(|c: char| !c.is_ascii_alphabetic());
         if is_odd && server.uris == UriMode::Prefix && enabled.len() > 1 {
             report(reading, server, |key, at| reading.caution(key, at, Caution::SchemeWithoutLetter));
@@ -24,12 +28,28 @@ pub(super) fn check(reading: &Reading<'_>, servers: &[ServerConfig]) {
     }
 }
 
-fn clash<'s>(server: &ServerConfig, other: &'s ServerConfig) -> Option<(PrefixKind, String, &'s ServerConfig)> {
-    if server.name_prefix() == other.name_prefix() {
-        return Some((PrefixKind::Name, server.name_prefix(), other));
+/// Who has which prefix first: a file may have thousands of servers.
+#[derive(Default)]
+struct Taken {
+    names: HashMap<String, usize>,
+    schemes: HashMap<String, usize>,
+}
+
+impl Taken {
+    /// Notes the prefixes of a server. Gives the first server that has one of them.
+    fn take(&mut self, index: usize, server: &ServerConfig, scheme: &str) -> Option<(PrefixKind, String, usize)> {
+        let name = server.name_prefix();
+        let by_name = *self.names.entry(name.clone()).or_insert(index);
+        let by_scheme = match server.uris {
+            UriMode::Prefix => *self.schemes.entry(scheme.to_owned()).or_insert(index),
+            UriMode::Transparent => index,
+        };
+        match by_name.min(by_scheme) {
+            first if first == index => None,
+            first if first == by_name => Some((PrefixKind::Name, name, first)),
+            first => Some((PrefixKind::Uri, scheme.to_owned(), first)),
+        }
     }
-    let both_prefixed = server.uris == UriMode::Prefix && other.uris == UriMode::Prefix;
-    (both_prefixed && server.uri_prefix() == other.uri_prefix()).then(|| (PrefixKind::Uri, server.uri_prefix(), other))
 }
 
 /// Gives the key and position of a server to `tell`.

@@ -10,6 +10,9 @@ use crate::tree::Node;
 
 const KINDS: &[&str] = &["npm", "pypi", "container", "url", "command"];
 
+/// The keys that only containers have.
+const CONTAINER: &[&str] = &["network", "read_only", "volumes"];
+
 /// All entries of a file.
 pub(super) fn all(mut root: Section<'_, '_>) -> Vec<CatalogueEntry> {
     if !root.has("servers") {
@@ -55,7 +58,7 @@ fn one(mut section: Section<'_, '_>) -> Option<CatalogueEntry> {
     let variables = variables(&mut section);
     let arguments = section.section("arguments").and_then(arguments);
     // Known whatever the kind, so that a missing kind is the only complaint.
-    for key in ["args", "headers", "network"] {
+    for key in ["args", "headers"].iter().chain(CONTAINER) {
         section.has(key);
     }
     section.finish();
@@ -80,7 +83,8 @@ fn run(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Run> {
     if kind == "url" {
         let url = http_url(section, "url");
         let headers = section.pairs("headers", header_objection);
-        section.refuse(kind, &["args", "network", "arguments"]);
+        section.refuse(kind, &["args", "arguments"]);
+        section.refuse(kind, CONTAINER);
         return Some(Run::Url { url: url?, headers });
     }
     let what = section.text(kind);
@@ -88,9 +92,11 @@ fn run(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Run> {
     section.refuse(kind, &["headers"]);
     if kind == "container" {
         let network = section.boolean("network").unwrap_or(false);
-        return Some(Run::Container { image: what?, args, network });
+        let read_only = section.boolean("read_only").unwrap_or(true);
+        let volumes = section.texts("volumes").unwrap_or_default();
+        return Some(Run::Container { image: what?, args, network, read_only, volumes });
     }
-    section.refuse(kind, &["network"]);
+    section.refuse(kind, CONTAINER);
     Some(match kind {
         "npm" => Run::Npm { package: what?, args },
         "pypi" => Run::Pypi { package: what?, args },

@@ -62,6 +62,10 @@ pub enum Run {
         args: Vec<String>,
         /// Whether it needs the network.
         network: bool,
+        /// Whether its root file system can stay as it is.
+        read_only: bool,
+        /// What it has to see of the machine, or keep.
+        volumes: Vec<String>,
     },
     /// A URL that speaks Streamable HTTP.
     Url {

@@ -1,6 +1,7 @@
 //! What a legacy server-to-client stream has carried, so that a client whose connection broke can go on where it was.
 
-use std::collections::VecDeque;
+mod kept;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,11 +12,10 @@ use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use kept::Kept;
+
 use super::body::{Handed, KEEP_ALIVE, QUIET};
 
-/// How much is kept for a client that is away or slow. Beyond it the oldest notifications go; the answer stays.
-const EVENTS: usize = 1_000;
-const BYTES: usize = 4 << 20;
 /// How long a client should wait before it comes back, in milliseconds.
 const RETRY: u64 = 1_000;
 
@@ -30,37 +30,13 @@ pub(super) struct ReplyStream {
 
 #[derive(Default)]
 struct State {
-    /// Sequence number of the first event that is kept.
-    first: u64,
-    events: VecDeque<Payload>,
-    bytes: usize,
-    /// How many events some client was given.
-    carried: u64,
+    kept: Kept,
     /// The server closed its stream for a while; the client is let go and comes back.
     interrupted: Option<Duration>,
     over: bool,
     delivered: bool,
     /// What waits for the answer to be written.
     handed: Handed,
-}
-
-impl State {
-    /// The event with this number or the first that is kept after it, and its place.
-    fn waits_at(&self, next: u64) -> Option<(usize, Payload)> {
-        let place = usize::try_from(next.max(self.first) - self.first).ok()?;
-        Some((place, self.events.get(place)?.clone()))
-    }
-
-    fn keep(&mut self, message: Payload) {
-        self.bytes += message.len();
-        self.events.push_back(message);
-        while self.events.len() > EVENTS || (self.bytes > BYTES && self.events.len() > 1) {
-            if let Some(old) = self.events.pop_front() {
-                self.bytes -= old.len();
-                self.first += 1;
-            }
-        }
-    }
 }
 
 impl ReplyStream {
@@ -100,7 +76,7 @@ impl ReplyStream {
     fn add(&self, message: Payload, last: bool) {
         let mut state = self.lock();
         state.over |= last;
-        state.keep(message);
+        state.kept.add(message, false);
         drop(state);
         self.changed.notify_waiters();
     }
@@ -132,7 +108,7 @@ impl ReplyStream {
         let mut state = self.lock();
         let reader = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
         state.interrupted = None;
-        let next = after.unwrap_or(state.carried);
+        let next = after.unwrap_or(state.kept.carried());
         drop(state);
         self.changed.notify_waiters();
         let cursor = Cursor {
@@ -194,7 +170,7 @@ impl Cursor {
     fn look(&mut self) -> Option<Bytes> {
         let is_newest = || self.stream.readers.load(Ordering::SeqCst) == self.reader;
         // What is owed is taken when nothing else waits: what a slow reader is owed does not pile up here.
-        let is_idle = || self.stream.lock().waits_at(self.next).is_none();
+        let is_idle = || self.stream.lock().kept.at(self.next).is_none();
         let owed = self.owed.as_ref().filter(|_| is_newest() && is_idle()).map(|take| take()).unwrap_or_default();
         let mut state = self.stream.lock();
         let newest = is_newest();
@@ -204,13 +180,13 @@ impl Cursor {
         }
         for message in owed {
             // Kept like every other event: a client that comes back finds it again.
-            state.keep(message.into());
+            state.kept.add(message.into(), true);
         }
-        self.next = self.next.max(state.first);
-        if newest && let Some((waiting, data)) = state.waits_at(self.next) {
-            self.next += 1;
-            state.carried = state.carried.max(self.next);
-            if state.over && waiting + 1 == state.events.len() {
+        let waiting = state.kept.at(self.next).map(|(number, data, last)| (number, data.clone(), last));
+        if newest && let Some((number, data, last)) = waiting {
+            self.next = number + 1;
+            state.kept.carry(self.next);
+            if state.over && last {
                 state.delivered = true;
                 self.handed = std::mem::take(&mut state.handed);
                 self.ended = true;

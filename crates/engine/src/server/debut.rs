@@ -118,6 +118,7 @@ impl Server {
 
     /// A link is taken into use. Calls need no list: a client may know the name already.
     pub(super) fn begin(&self, live: &LiveLink) {
+        self.forget_restart();
         self.cover(Topics::default());
         *self.unexpected.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Topics::default();
         self.set_live(Some(live.clone()));

@@ -102,6 +102,12 @@ impl Server {
         *self.companion.lock().await = Companion::default();
     }
 
+    /// A link is taken into use: what comes later has nothing to do with an earlier restart.
+    pub(super) fn forget_restart(&self) {
+        let (restarted, none) = (Parting::Restarted as u8, 0);
+        let _ = self.presence.parting.compare_exchange(restarted, none, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
     /// It is ready again, or failed.
     pub(super) fn settle_restart(&self, outcome: Result<(), &LinkError>) {
         let begun = std::mem::take(&mut *self.presence.begun.lock().unwrap_or_else(PoisonError::into_inner));

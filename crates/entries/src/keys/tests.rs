@@ -41,9 +41,11 @@ fn each_kind_becomes_the_keys_of_a_server() {
         ),
         ("pypi = \"p\"", json!({"command": "uvx", "args": ["p", "b"], "env": {"K": "v"}, "entry": id})),
         ("command = \"p\"", json!({"command": "p", "args": ["b"], "env": {"K": "v"}, "entry": id})),
+        ("container = \"i\"", json!({"container": "i", "args": ["b"], "env": {"K": "v"}, "entry": id})),
         (
-            "container = \"i\"\nnetwork = true",
-            json!({"container": "i", "args": ["b"], "network": true, "env": {"K": "v"}, "entry": id}),
+            "container = \"i\"\nnetwork = true\nread_only = false\nvolumes = [\"notes:/notes\"]",
+            json!({"container": "i", "args": ["b"], "network": true, "read_only": false,
+                "volumes": ["notes:/notes"], "env": {"K": "v"}, "entry": id}),
         ),
     ];
     for (text, expected) in table {

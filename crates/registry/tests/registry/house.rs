@@ -123,6 +123,7 @@ impl House {
         let store = Store::open(directory.path(), Duration::from_secs(2));
         let registry = Registry::new(Setup {
             config: load().unwrap(),
+            text: std::fs::read(&file).ok(),
             file: Some(file),
             load: Some(load),
             base: directory.path().to_owned(),

@@ -9,7 +9,7 @@ use tidings_registry::{Change, Refusal};
 use tokio::time::{Instant, interval_at};
 
 use super::arguments::{Arguments, Fault};
-use super::{Problem, Said, Tools, definitions, environment, runner};
+use super::{Problem, Said, Tools, definitions, environment, pulls, runner};
 use crate::local::Request;
 
 /// How often a caller hears that a server is still being started.
@@ -94,14 +94,14 @@ impl Tools {
     /// Carries out a change; meanwhile the caller hears how it goes.
     async fn apply(&self, request: &Request, name: &str, what: &str, change: Change) -> Result<(), Problem> {
         let begun = Instant::now();
-        let mut news = self.desk.reports.listen(name);
+        let mut news = self.desk.connector.pulls();
         let mut still = interval_at(begun + STILL, STILL);
         request.progress.report(&format!("Starting {what}"));
         let mut applied = std::pin::pin!(self.desk.registry.apply(vec![change]));
         loop {
             tokio::select! {
                 done = &mut applied => return Ok(done?),
-                line = news.next() => request.progress.report(&line),
+                line = pulls::next(&mut news, name) => request.progress.report(&line),
                 _ = still.tick() => {
                     request.progress.report(&format!("Still starting {what} ({} s)", begun.elapsed().as_secs()));
                 }

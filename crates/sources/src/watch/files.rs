@@ -51,6 +51,12 @@ impl Files {
         self.about.mime_type.clone().or_else(|| mime::of_path(path).map(str::to_owned))
     }
 
+    /// Asks the file system about the declared path.
+    async fn on_the_path(&self, question: fn(&Path) -> bool) -> bool {
+        let declared = self.declared.clone();
+        blocking(move || question(declared.path())).await.unwrap_or_default()
+    }
+
     /// What the type of a file is guessed from.
     fn named<'a>(&'a self, name: &'a Path) -> &'a Path {
         if name.as_os_str().is_empty() { self.declared.path() } else { name }
@@ -90,12 +96,15 @@ impl Source for Files {
         })
     }
 
-    fn template(&self) -> Option<Entry> {
-        let holds_many = self.declared.is_pattern() || !self.declared.may_be_a_file() || self.declared.path().is_dir();
-        holds_many.then(|| {
-            let uri = format!("{}/{{+path}}", self.about.uri().trim_end_matches('/'));
-            let name = self.about.name().to_owned();
-            Entry { uri, name, description: self.note.describe(&self.about), ..self.about.entry() }
+    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+        Box::pin(async move {
+            let holds_many =
+                self.declared.is_pattern() || !self.declared.may_be_a_file() || self.on_the_path(Path::is_dir).await;
+            holds_many.then(|| {
+                let uri = format!("{}/{{+path}}", self.about.uri().trim_end_matches('/'));
+                let name = self.about.name().to_owned();
+                Entry { uri, name, description: self.note.describe(&self.about), ..self.about.entry() }
+            })
         })
     }
 
@@ -110,8 +119,8 @@ impl Source for Files {
         })
     }
 
-    fn list_is_alive(&self) -> bool {
-        self.declared.is_pattern() || !self.declared.path().is_file()
+    fn list_is_alive(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move { self.declared.is_pattern() || !self.on_the_path(Path::is_file).await })
     }
 
     fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {
@@ -133,11 +142,8 @@ impl Source for Files {
 
     fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let mut watching = Watching::new(&self.about.id, &self.declared, signals.clone());
-            if self.events {
-                watching.with_events();
-            }
-            let mut next = watching.first_look();
+            let watching = Watching::new(&self.about.id, &self.declared, signals.clone());
+            let mut next = watching.first_look(self.events);
             loop {
                 let Some(looked) = blocking(next).await else { return };
                 let every = self.poll.as_secs();

@@ -96,7 +96,7 @@ impl Shared {
                 let items = match kind {
                     ListKind::Resources => self.list().await.iter().map(|entry| described(entry, "uri")).collect(),
                     ListKind::Templates => {
-                        self.templates().iter().map(|entry| described(entry, "uriTemplate")).collect()
+                        self.templates().await.iter().map(|entry| described(entry, "uriTemplate")).collect()
                     }
                     ListKind::Tools | ListKind::Prompts => Vec::new(),
                 };

@@ -4,6 +4,7 @@
 //! lost, the next one does the same, and the hash of the rows decides whether anything is owed.
 
 mod address;
+mod examine;
 mod rows;
 mod tls;
 mod trigger;
@@ -22,6 +23,7 @@ use super::source::{Content, Entry, Source, Unreadable};
 use super::{About, pause};
 use address::Address;
 pub use address::AddressFault;
+pub use examine::{ExaminedTable, NotExamined, TriggerState, examine};
 pub use trigger::trigger_sql;
 
 /// How long a connection may take.

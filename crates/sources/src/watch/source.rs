@@ -16,16 +16,16 @@ pub trait Source: Send + Sync + 'static {
     fn list(&self) -> BoxFuture<'_, Vec<Entry>>;
 
     /// The pattern of its URIs, where more than one is possible.
-    fn template(&self) -> Option<Entry> {
-        None
+    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+        Box::pin(std::future::ready(None))
     }
 
     /// The content of a resource.
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>>;
 
     /// Whether its list changes by itself, so that it has to be watched for the list's sake.
-    fn list_is_alive(&self) -> bool {
-        false
+    fn list_is_alive(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
     }
 
     /// Takes the first look at URIs that will be followed from now on, with [`Signals::baseline`].

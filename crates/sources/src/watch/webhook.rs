@@ -181,8 +181,10 @@ impl Source for Webhook {
         Box::pin(std::future::ready(parts))
     }
 
-    fn template(&self) -> Option<Entry> {
-        self.pointer.as_ref().map(|_| Entry { uri: format!("{}/{{+part}}", self.about.uri()), ..self.about.entry() })
+    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+        let uri = || format!("{}/{{+part}}", self.about.uri());
+        let template = self.pointer.as_ref().map(|_| Entry { uri: uri(), ..self.about.entry() });
+        Box::pin(std::future::ready(template))
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
@@ -192,8 +194,8 @@ impl Source for Webhook {
         Box::pin(std::future::ready(content))
     }
 
-    fn list_is_alive(&self) -> bool {
-        self.pointer.is_some()
+    fn list_is_alive(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(self.pointer.is_some()))
     }
 
     fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {

@@ -9,6 +9,7 @@ use redb::{
 };
 
 use crate::log::Limits;
+use crate::slot::Slot;
 use crate::store::Store;
 
 /// Number to time in milliseconds and record.
@@ -63,7 +64,7 @@ pub struct Rows {
 /// Where rows are kept.
 #[derive(Debug)]
 pub(crate) enum Shelf {
-    File(Arc<Database>, u64),
+    File(Arc<Slot>, u64),
     Memory(Mutex<Memory>),
 }
 
@@ -77,8 +78,8 @@ pub(crate) struct Memory {
 
 impl Shelf {
     pub(crate) fn new(store: &Store) -> Self {
-        match store.database() {
-            Some(database) => Self::File(Arc::clone(database), store.floor()),
+        match store.slot() {
+            Some(slot) => Self::File(Arc::clone(slot), store.floor()),
             None => Self::Memory(Mutex::default()),
         }
     }
@@ -87,14 +88,14 @@ impl Shelf {
     pub(crate) fn last(&self) -> Result<u64, redb::Error> {
         match self {
             Self::Memory(memory) => Ok(lock(memory).last),
-            Self::File(database, floor) => {
+            Self::File(slot, floor) => slot.run(|database| {
                 let read = database.begin_read()?;
                 match read.open_table(FACTS) {
                     Ok(facts) => Ok(facts.get(LAST)?.map_or(0, |last| last.value()).max(*floor)),
                     Err(TableError::TableDoesNotExist(_)) => Ok(*floor),
                     Err(error) => Err(error.into()),
                 }
-            }
+            }),
         }
     }
 
@@ -106,7 +107,7 @@ impl Shelf {
                 lock(memory).append(new, limits, expired);
                 Ok(())
             }
-            Self::File(database, _) => append(database, &new, limits, expired),
+            Self::File(slot, _) => slot.run(|database| append(database, &new, limits, expired)),
         }
     }
 
@@ -127,7 +128,7 @@ impl Shelf {
                 }
                 Ok(gathered.finish(last))
             }
-            Self::File(database, _) => read(database, query, last),
+            Self::File(slot, _) => slot.run(|database| read(database, query, last)),
         }
     }
 }
@@ -139,9 +140,10 @@ fn append(database: &Database, new: &[Row], limits: &Limits, expired: u64) -> Re
         let mut facts = write.open_table(FACTS)?;
         let mut bytes = facts.get(BYTES)?.map_or(0, |bytes| bytes.value());
         for row in new {
-            rows.insert(row.seq, (row.time, &row.json[..]))?;
+            // One that is there already was written before an error, and is counted.
+            let known = rows.insert(row.seq, (row.time, &row.json[..]))?.map_or(0, |old| old.value().1.len() as u64);
             facts.insert(LAST, row.seq)?;
-            bytes += row.json.len() as u64;
+            bytes += (row.json.len() as u64).saturating_sub(known);
         }
         loop {
             let first = rows.first()?.map(|(seq, row)| {

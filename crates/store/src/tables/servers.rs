@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use serde_json::Value;
 
+use crate::slot::Slot;
 use crate::store::Store;
 
 /// Name to the keys of `[servers.X]`, as they were given: references to variables and files are not expanded.
@@ -44,15 +45,15 @@ pub struct ServerTable(Shelf);
 
 #[derive(Clone, Debug)]
 enum Shelf {
-    File(Arc<Database>),
+    File(Arc<Slot>),
     Memory(Arc<Mutex<KeptServers>>),
 }
 
 impl ServerTable {
     /// The table of a store.
     pub fn new(store: &Store) -> Self {
-        Self(match store.database() {
-            Some(database) => Shelf::File(Arc::clone(database)),
+        Self(match store.slot() {
+            Some(slot) => Shelf::File(Arc::clone(slot)),
             None => Shelf::Memory(Arc::default()),
         })
     }
@@ -71,7 +72,7 @@ impl ServerTable {
     pub fn read(&self) -> Result<KeptServers, KeepError> {
         match &self.0 {
             Shelf::Memory(kept) => Ok(kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-            Shelf::File(database) => read(database).map_err(|error| KeepError(error.to_string())),
+            Shelf::File(slot) => slot.run(read).map_err(|error| KeepError(error.to_string())),
         }
     }
 
@@ -83,7 +84,9 @@ impl ServerTable {
                 steps.iter().for_each(|step| kept.take(step));
                 Ok(())
             }
-            Shelf::File(database) => keep(database, steps).map_err(|error| KeepError(error.to_string())),
+            Shelf::File(slot) => {
+                slot.run(|database| keep(database, steps)).map_err(|error| KeepError(error.to_string()))
+            }
         }
     }
 }

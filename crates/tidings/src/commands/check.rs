@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::{settings, wiring};
+use crate::{access, settings, wiring};
 
 pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failure> {
     let loaded = match settings::load(cli.config.as_deref()) {
@@ -16,14 +16,20 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
         }
         Err(other) => return Err(other),
     };
-    let warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
+    let mut warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
     let mut unsupported = loaded.config.unsupported();
     if for_stdio {
         unsupported.extend(loaded.config.unsuited_to_stdio());
     }
     let mut unsupported: Vec<String> = unsupported.iter().map(ToString::to_string).collect();
-    if let Err(Failure::Failed(fault)) = wiring::try_watches(&loaded.config) {
-        unsupported.push(fault);
+    if !for_stdio {
+        unsupported.extend(access::fault(&loaded.config));
+        warnings.extend(access::warnings(&loaded.config));
+    }
+    for tried in [wiring::try_watches(&loaded.config), wiring::try_catalogue(&loaded.config)] {
+        if let Err(Failure::Failed(fault)) = tried {
+            unsupported.push(fault);
+        }
     }
     if let Err(Failure::Failed(fault)) = wiring::try_projects(&loaded.config) {
         unsupported.push(fault);

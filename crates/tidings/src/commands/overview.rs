@@ -16,7 +16,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         None => {
             match settings::load(cli.config.as_deref()) {
-                Ok(settings::Loaded { config, found: Some(found) }) => {
+                Ok(settings::Loaded { config, found: Some(found), .. }) => {
                     println!("No gateway is running. {} has {} servers.\n", found.path.display(), config.servers.len());
                 }
                 Ok(_) => println!("No gateway is running, and there is no configuration yet.\n"),

@@ -14,7 +14,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::Failure;
-use crate::{access, feed, reload, settings, wiring};
+use crate::{access, feed, limits, reload, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     let config = &loaded.config;
+    limits::raise_open_files();
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
     if !listen.is_loopback() && config.auth.is_none() {
         return Err(Failure::Usage(format!(

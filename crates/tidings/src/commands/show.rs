@@ -4,14 +4,15 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use tidings_proto::Method;
 
+use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
 /// Text in a style, where the terminal has styles.
 pub(super) fn styled(style: Style, text: &str) -> String {
@@ -92,7 +93,10 @@ pub(super) async fn call(cli: &Cli, tool: &str, arguments: Option<&str>, as_json
 
 pub(super) async fn read(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failure> {
     let backend = Backend::open(cli)?;
-    let result = backend.request(Method::ResourcesRead, json!({ "uri": uri })).await;
+    let result = match backend.request(Method::ResourcesRead, json!({ "uri": uri })).await {
+        Err(failure) => Err(unreadable::explain(&backend, uri, failure).await),
+        read => read,
+    };
     backend.close().await;
     let result = result?;
     if as_json {

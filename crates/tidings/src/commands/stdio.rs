@@ -33,7 +33,10 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure
 
 /// A client's process may have no home: then there is nothing to keep.
 pub(super) async fn store(cli: &Cli) -> Store {
-    feed::open(DataDir::find(cli.data.as_deref()).ok(), PATIENCE).await
+    let data = DataDir::find(cli.data.as_deref()).ok();
+    // One that serves will not leave.
+    let is_served = data.as_ref().is_some_and(|data| data.running().is_some());
+    feed::open(data, if is_served { Duration::ZERO } else { PATIENCE }).await
 }
 
 /// Adds a server to those of the file, also when that is read again.

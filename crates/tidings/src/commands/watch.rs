@@ -9,6 +9,7 @@ use tidings_proto::Method;
 
 use super::changes::diff::{self, Line};
 use super::changes::paint::{BOLD, CAME, DIM, Paint, WENT, harmless};
+use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -66,7 +67,9 @@ impl Watch<'_> {
         let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
         if honoured.as_array().is_none_or(Vec::is_empty) {
             // Reading says what is wrong, if it is not only that.
-            self.read(backend).await?;
+            if let Err(failure) = self.read(backend).await {
+                return Err(unreadable::explain(backend, self.uri, failure).await);
+            }
             return Err(Failure::Failed(format!(
                 "{} can not be followed: its server does not tell of changes. With `poll_interval` in the server's \
                  configuration it is read from time to time instead.",
@@ -74,9 +77,16 @@ impl Watch<'_> {
             )));
         }
         // Only now: what changes from here on is told.
-        let now = self.read(backend).await?;
+        let read = self.read(backend).await;
+        let now = content(&read);
         match self.known.replace(now.clone()) {
-            None => eprintln!("Following {}", self.uri),
+            None => {
+                eprintln!("Following {}", self.uri);
+                // It may come yet: a file that is not there, a database that is down.
+                if let Err(failure) = read {
+                    eprintln!("{}", unreadable::explain(backend, self.uri, failure).await);
+                }
+            }
             Some(before) if before != now => {
                 if let Some(end) = self.print(self.uri, &before, &now)? {
                     return Ok(end);
@@ -89,7 +99,7 @@ impl Watch<'_> {
                 continue;
             }
             let told = message["params"]["uri"].as_str().unwrap_or(self.uri).to_owned();
-            let now = self.read(backend).await.unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            let now = content(&self.read(backend).await);
             let before = self.known.replace(now.clone()).unwrap_or_default();
             if let Some(end) = self.print(&told, &before, &now)? {
                 return Ok(end);
@@ -145,6 +155,15 @@ impl Watch<'_> {
             out.push_str(&self.paint.styled(DIM, &format!("    … and {} lines more\n", lines.len() - MOST)));
         }
         out
+    }
+}
+
+/// The content, or why there is none.
+fn content(read: &Result<Value, Failure>) -> Value {
+    match read {
+        Ok(contents) => contents.clone(),
+        Err(Failure::Refused { message, .. }) => json!({ "error": message }),
+        Err(other) => json!({ "error": other.to_string() }),
     }
 }
 

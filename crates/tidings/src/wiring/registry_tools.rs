@@ -6,34 +6,33 @@ use tidings_config::{Config, RegistryTools};
 use tidings_engine::{ServerPlan, Source};
 use tidings_entries::LocalCatalogue;
 use tidings_registry::Registry;
-use tidings_sources::StartReports;
+use tidings_upstream::Connector;
 
 use super::built_in;
 use crate::failure::Failure;
 
-/// What the tools need besides the registry.
-pub(super) struct Shelf {
-    entries: Arc<LocalCatalogue>,
-    /// Told how servers start; the tools pass it on to whoever waits.
-    reports: StartReports,
-}
-
-/// Reads the catalogue, if there is one.
-pub(super) fn prepare(config: &Config) -> Result<Shelf, Failure> {
+/// Reads the catalogue.
+pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, Failure> {
     let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref()).map_err(|fault| {
         let place = config.place_of("gateway.catalogue").map(|place| format!("{place}: ")).unwrap_or_default();
         Failure::Failed(format!("{place}gateway.catalogue: {fault}"))
     })?;
-    Ok(Shelf { entries: Arc::new(entries), reports: StartReports::new() })
+    Ok(Arc::new(entries))
 }
 
 /// The server of the tools, where they are wanted. They start commands, so over HTTP they have to be asked for.
-pub(super) fn plan(config: &Config, shelf: Shelf, registry: Registry, on_stdio: bool) -> Option<ServerPlan> {
+pub(super) fn plan(
+    config: &Config,
+    entries: Arc<LocalCatalogue>,
+    registry: Registry,
+    connector: Connector,
+    on_stdio: bool,
+) -> Option<ServerPlan> {
     let wanted = match config.gateway.registry_tools {
         RegistryTools::Auto => on_stdio,
         RegistryTools::On => true,
         RegistryTools::Off => false,
     };
-    let tools = || tidings_sources::RegistryTools::new(registry, shelf.entries, shelf.reports);
+    let tools = || tidings_sources::RegistryTools::new(registry, entries, connector);
     wanted.then(|| built_in("registry", Source::Local(Arc::new(tools())), config.gateway.expose))
 }

@@ -71,6 +71,29 @@ async fn nothing_is_said_at_the_beginning_when_so_configured() {
     }
 }
 
+// S2.1, bridging 2
+#[tokio::test]
+async fn what_changes_after_the_first_list_is_told_even_if_the_client_was_not_ready_for_it() {
+    let server = full().stdio().await;
+    let gateway = quick().toml("initial = \"never\"").server("one", &server);
+    let client = gateway.stdio().raw().connect().await;
+    let hello = json!({
+        "protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": { "name": "eager", "version": "1" },
+    });
+    client.request("initialize", hello).await.result();
+    let seen = client.names("tools").await;
+    add(&server, "tools", "new");
+    server.wait_for_method("tools/list", 2).await;
+    eventually_listed(&client, seen.len() + 1).await;
+    assert!(told(&client).is_empty(), "it is not ready yet");
+    client.notify("notifications/initialized", json!({})).await;
+    client.wait_for_method("notifications/tools/list_changed", 1).await;
+}
+
+async fn eventually_listed(client: &Client, tools: usize) {
+    within("the new list", async { while client.names("tools").await.len() < tools {} }).await;
+}
+
 // S0.4; bridging 4
 #[tokio::test]
 async fn a_session_of_2025_03_26_is_promised_nothing_and_told_nothing() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use tidings_testkit::*;
 
 use crate::{Follower, add, full, quick};
@@ -100,4 +101,43 @@ async fn polling_does_not_put_off_listening_again() {
         add(&server, "tools", "new");
         follower.expect(&["tools"]).await;
     }
+}
+
+/// Longer than a server that is asked again every second needs for a storm.
+const WHILE: Duration = Duration::from_secs(6);
+
+// S3.2
+#[tokio::test]
+async fn a_modern_server_that_ends_each_stream_at_once_is_listed_less_and_less() {
+    let server = full().modern_only().on_raw("subscriptions/listen", |call| async move {
+        let meta = json!({ "io.modelcontextprotocol/subscriptionId": call.id().as_u64() });
+        let agreed = json!({ "notifications": { "toolsListChanged": true }, "_meta": meta });
+        call.notify("notifications/subscriptions/acknowledged", agreed);
+        call.ok(json!({ "_meta": meta }))
+    });
+    let server = server.http().await;
+    let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
+    tokio::time::sleep(WHILE).await;
+    // After 1, 2 and 4 seconds.
+    let (opened, listed) = (server.count("subscriptions/listen"), server.count("tools/list"));
+    assert!((2..=4).contains(&opened), "{opened} streams");
+    assert!(listed <= opened + 1, "listed {listed} times for {opened} streams");
+    drop(gateway);
+}
+
+// S3.2
+#[tokio::test]
+async fn a_legacy_server_that_closes_each_stream_at_once_is_listed_less_and_less() {
+    let closes = |request: &Received| {
+        let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
+        (request.verb == "GET").then(|| Answer::Http { status: 200, headers, body: "retry: 10\n\n".into() })
+    };
+    let server = full().on_http(closes).http().await;
+    let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
+    tokio::time::sleep(WHILE).await;
+    let opened = server.received().iter().filter(|request| request.verb == "GET").count();
+    let listed = server.count("tools/list");
+    assert!((2..=5).contains(&opened), "{opened} streams");
+    assert!(listed <= opened + 1, "listed {listed} times for {opened} streams");
+    drop(gateway);
 }

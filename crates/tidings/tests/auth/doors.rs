@@ -58,6 +58,8 @@ async fn a_listener_that_others_can_reach_needs_tokens() {
         let output = run(&args).await;
         assert!(!output.status.success(), "{toml:?}");
         assert!(said(&output).contains(problem) && said(&output).contains("tidings token NAME"), "{}", said(&output));
+        let checked = run(&["check", "--config", config.to_str().unwrap()]).await;
+        assert_eq!(checked.status.success(), toml.is_empty(), "{checked:?}");
     }
     let config = dir.write("tidings.toml", auth(&[("a", &["*"], false)]));
     let mut command = Command::new(tidings());
@@ -101,6 +103,9 @@ async fn a_token_that_the_program_makes_works_with_the_line_that_it_prints() {
     assert_eq!(client.names("prompts").await, ["red__greet"]);
     // A pattern that fits nothing is most likely a mistake.
     gateway.stderr().wait_for("a warning", |line| line.contains("x*") && line.contains("auth.tokens")).await;
+    let checked = run(&["check", "--config", gateway.config().to_str().unwrap()]).await;
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("\"x*\" of the token \"my laptop\""), "{checked:?}");
 
     let first: Value = serde_json::from_slice(&run(&["token", "a", "--admin", "--json"]).await.stdout).unwrap();
     let second: Value = serde_json::from_slice(&run(&["token", "a", "--json"]).await.stdout).unwrap();

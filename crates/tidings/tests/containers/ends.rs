@@ -103,3 +103,25 @@ async fn the_container_of_a_session_goes_with_the_session() {
     client.delete().await;
     wait_containers(&world.podman, before).await;
 }
+
+/// Podman answers to that name on many machines; it takes the same words.
+// S4.2
+#[tokio::test]
+async fn under_the_name_of_docker_nothing_is_left_either() {
+    let Some(podman) = Podman::ready() else { return };
+    let programs = TempDir::new();
+    let docker = programs.write("docker", "#!/bin/sh\nexec podman \"$@\"\n");
+    std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    for server in [echo(), stubborn()] {
+        let server = server.stdio().await;
+        let keys = podman.toml("box", &server, "").replace("\"podman\"", "\"docker\"");
+        let gateway = podman.gateway(Gateway::builder().toml(&keys).env("PATH", &path)).serve().await;
+        let client = gateway.client().connect().await;
+        assert_eq!(client.call_tool("echo", json!({})).await.text(), "{}");
+        assert!(gateway.terminate().await.success());
+        assert_eq!(podman.containers(), [""; 0]);
+        let notes = std::fs::read_dir(gateway.data().join("containers")).unwrap().count();
+        assert_eq!(notes, 0, "it is known to be gone");
+    }
+}

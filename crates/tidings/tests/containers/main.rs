@@ -6,6 +6,7 @@ mod bounds;
 mod ends;
 mod failures;
 mod pulls;
+mod runtime;
 
 use tidings_testkit::*;
 

@@ -81,19 +81,18 @@ async fn odd_arguments_are_explained() {
 }
 
 #[tokio::test]
-async fn a_catalogue_that_can_not_be_read_is_refused_at_the_start() {
+async fn a_catalogue_that_can_not_be_read_is_refused_by_check_and_at_the_start() {
     let folder = TempDir::new();
     folder.write("servers.json", "{\"servers\": [{\"id\": \"a\"}]}");
     let config = folder.write("tidings.toml", "[gateway]\ncatalogue = \"./servers.json\"\n");
-    let run = async |config: &str| {
-        let mut command = tokio::process::Command::new(tidings_testkit::tidings());
-        let data = folder.join("data");
-        command.args(["serve", "--listen", "127.0.0.1:0", "--config", config, "--data"]).arg(data);
-        tidings_testkit::within("the end of serve", command.output()).await.unwrap()
-    };
-    let output = run(&config.to_string_lossy()).await;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("tidings.toml:2:1: gateway.catalogue: "), "{said}");
-    assert!(said.contains("servers.json:1:14: servers[0]: needs one of the keys npm, "), "{said}");
+    for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["check"]] {
+        let mut run = tokio::process::Command::new(tidings_testkit::tidings());
+        run.args(command).arg("--config").arg(&config).arg("--data").arg(folder.join("data"));
+        let output = tidings_testkit::within("its end", run.kill_on_drop(true).output()).await.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("tidings.toml:2:1: gateway.catalogue: "), "{said}");
+        assert!(said.contains("servers.json:1:14: servers[0]: needs one of the keys npm, "), "{said}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What does not work changes nothing, tells nobody, leaves nothing, and says why.
 
 use serde_json::{Value, json};
-use tidings_testkit::Server;
+use tidings_testkit::{Client, Server};
 
 use crate::{Follower, call, clock, launch, launch_arguments, listed, refusal, with_tools};
 
@@ -12,7 +12,7 @@ fn failing(server: &Server, silent: &Server) -> Vec<(Value, &'static str)> {
         (json!({"command": "no-such-command-anywhere", "prefix": "new"}), "no-such-command-anywhere"),
         (sh("echo the licence has expired >&2; exit 3"), "the licence has expired"),
         (sh("echo not a message; sleep 60"), "new"),
-        (launch_arguments("new", silent), "handshake within"),
+        (launch_arguments("new", silent), "did not start within 3 s"),
         (launch_arguments("taken", server), "there is a server \"taken\" already"),
         (launch_arguments("other", server), "there is a server \"other\" already"),
         (launch_arguments("a b", server), "`prefix` must be 1 to 32 letters, digits, \"_\" or \"-\""),
@@ -94,4 +94,33 @@ async fn variables_that_break_a_server_are_not_taken() {
     assert!(problem.contains("bad key"), "{problem}");
     assert_eq!(client.call_tool("clock__now", json!({})).await.text(), "noon", "the old one is still there");
     assert_eq!(server.processes().len(), 1);
+}
+
+// S4.2: a name is taken once, however many ask at once
+#[tokio::test]
+async fn of_two_who_want_the_same_name_one_gets_it() {
+    let (one, two) = (clock().stdio().await, clock().stdio().await);
+    let gateway = with_tools("").serve().await;
+    let clients = [gateway.client().connect().await, gateway.client().modern().connect().await];
+    for round in 0..5 {
+        let prefix = format!("clock{round}");
+        let start = |client: &Client, server: &Server| {
+            let arguments = launch_arguments(&prefix, server);
+            client.start("tools/call", json!({"name": "mcp_registry_launch_stdio", "arguments": arguments}))
+        };
+        let (first, second) = (start(&clients[0], &one), start(&clients[1], &two));
+        let answers = [first.finish().await, second.finish().await];
+        let refused: Vec<String> = answers
+            .iter()
+            .filter(|answer| answer.result()["isError"] == true)
+            .map(tidings_testkit::Exchange::text)
+            .collect();
+        assert_eq!(refused.len(), 1, "{answers:?}");
+        assert!(refused[0].starts_with(&format!("there is a server \"{prefix}\" already")), "{refused:?}");
+        let running = || one.processes().into_iter().chain(two.processes()).filter(|process| process.alive).count();
+        assert_eq!(running(), 1, "what was refused runs no process");
+        call(&clients[0], "remove", json!({"entry_id": prefix})).await;
+        one.wait_all_exited().await;
+        two.wait_all_exited().await;
+    }
 }

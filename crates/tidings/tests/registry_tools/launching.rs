@@ -139,3 +139,27 @@ async fn new_variables_start_the_server_again() {
         assert_eq!(follower.counts(), before.map(|count| count + 2), "{}", follower.client.revision());
     }
 }
+
+// A change that has begun is carried out: others are told the truth either way.
+#[tokio::test]
+async fn whoever_leaves_while_a_server_starts_leaves_nothing_half_done() {
+    let gate = Gate::new();
+    let server = clock().hold("tools/list", &gate).stdio().await;
+    let gateway = with_tools("").serve().await;
+    let follower = Follower::begin(gateway.client().connect().await).await;
+    let before = follower.counts();
+    for (round, modern) in [false, true].into_iter().enumerate() {
+        let prefix = format!("clock{round}");
+        let client = if modern { gateway.client().modern() } else { gateway.client() }.connect().await;
+        let params = json!({"name": "mcp_registry_launch_stdio", "arguments": launch_arguments(&prefix, &server)});
+        let running = client.start("tools/call", params);
+        gate.reached(round + 1).await;
+        client.cancel(&running).await;
+        drop((running, client));
+        gate.release();
+        follower.heard_all(before.map(|count| count + round)).await;
+        let active = call(&follower.client, "active", json!({})).await;
+        let states: Vec<&Value> = active["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+        assert_eq!(states, vec!["ready"; round + 1], "{active}");
+    }
+}

@@ -3,10 +3,12 @@
 
 mod adding;
 mod browsing;
+mod containers;
 mod exec;
 mod failures;
 mod launching;
 mod offered;
+mod rights;
 mod seen;
 
 use serde_json::{Value, json};

@@ -100,3 +100,29 @@ async fn the_oldest_clients_use_them_too() {
     let modern = gateway.client().modern().connect().await;
     assert_eq!(call(&modern, "active", json!({})).await, said);
 }
+
+// S3.8
+#[tokio::test]
+async fn with_search_they_are_found_and_not_listed() {
+    let server = clock().stdio().await;
+    let gateway = with_tools("expose = \"search\"").server("one", &server).server("two", &server).serve().await;
+    let client = gateway.client().connect().await;
+    assert!(registry_tools(&client).await.is_empty());
+    let found = client.call_tool("retrieve_tools", json!({"query": "add a server"})).await;
+    assert!(found.text().contains("mcp_registry_add"), "{}", found.text());
+    let through = json!({"name": "mcp_registry_status", "arguments": {}});
+    let answer = client.call_tool("call_tool", through).await;
+    assert_eq!(answer.result()["structuredContent"]["servers"]["ready"], 2);
+}
+
+#[tokio::test]
+async fn a_server_wins_the_name_of_one_of_them_and_it_is_reported() {
+    let server = clock().tool("mcp_registry_find", |call| async move { call.ok_text("lost and found") }).stdio().await;
+    let gateway = with_tools("").server("one", &server).serve().await;
+    let client = gateway.client().connect().await;
+    assert_eq!(client.call_tool("mcp_registry_find", json!({})).await.text(), "lost and found");
+    assert_eq!(registry_tools(&client).await.len(), 11, "ten of ours, and one of the server");
+    let is_warning =
+        |line: &String| line.contains("WARN") && line.contains("mcp_registry_find") && line.contains("one");
+    gateway.stderr().wait_for("a warning about the name", is_warning).await;
+}

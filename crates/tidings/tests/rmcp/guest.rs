@@ -52,6 +52,11 @@ impl Seen {
         within("an update at the client", self.updated.recv()).await.expect("the client lives")
     }
 
+    /// Whether all updates were taken.
+    pub(crate) fn no_more_updates(&self) -> bool {
+        self.updated.is_empty()
+    }
+
     /// Whether all progress was taken.
     pub(crate) fn no_more_progress(&self) -> bool {
         self.progress.is_empty()

@@ -8,6 +8,8 @@ use crate::visit::{Doorman, Era};
 /// Starts it, for clients of one era only.
 pub(crate) async fn scripted(era: Era, doorman: Doorman) -> Server {
     let server = Server::builder("scripted")
+        .hold("resources/subscribe", &doorman.agree)
+        .hold("subscriptions/listen", &doorman.agree)
         .tool("echo", |call| async move { call.ok_text(&format!("scripted {}", call.arguments_raw())) })
         .tool("steps", |call| async move {
             for step in 1..=3 {

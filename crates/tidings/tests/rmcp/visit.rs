@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{RoleClient, RunningService};
@@ -21,6 +22,13 @@ use crate::script::scripted;
 pub(crate) const SERVERS: [&str; 2] = ["scripted", "sdk"];
 /// The tools that each of them has, sorted.
 pub(crate) const TOOLS: [&str; 6] = ["ask", "echo", "form", "steps", "think", "wait"];
+
+/// How long the changes of a resource are gathered: long enough to leave meanwhile, however busy the machine is.
+pub(crate) const QUIET: Duration = Duration::from_secs(1);
+
+fn notifications() -> String {
+    format!("[notifications]\nresource_quiet = \"{}ms\"", QUIET.as_millis())
+}
 
 /// Where a gateway on stdio prints what is no protocol.
 const STDERR: &str = "stderr";
@@ -62,6 +70,8 @@ impl Era {
 #[derive(Clone, Default)]
 pub(crate) struct Doorman {
     pub(crate) gate: Gate,
+    /// While it is closed, nobody's wish to follow a resource of the scripted server is answered.
+    pub(crate) agree: Gate,
     cancelled: Arc<watch::Sender<Vec<String>>>,
 }
 
@@ -126,13 +136,14 @@ impl Visit {
         // Shown when the test fails.
         eprintln!("a client of {version} over {over:?}, {servers:?} servers");
         let doormen = [Doorman::default(), Doorman::default()];
+        doormen[0].agree.open();
         let scripted = scripted(servers, doormen[0].clone()).await;
         let sdk = House::open(servers, doormen[1].clone()).await;
         let (guest, seen) = Guest::new(version);
         let (client, gateway) = match over {
             Over::Http => {
-                let sdk = format!("[servers.sdk]\n{}", sdk.toml());
-                let gateway = Gateway::builder().server("scripted", &scripted).toml(&sdk).serve().await;
+                let config = format!("{}\n[servers.sdk]\n{}", notifications(), sdk.toml());
+                let gateway = Gateway::builder().server("scripted", &scripted).toml(&config).serve().await;
                 let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
                 let config = StreamableHttpClientTransportConfig::with_uri(gateway.url());
                 let transport = StreamableHttpClientTransport::with_client(http, config);
@@ -142,7 +153,14 @@ impl Visit {
             Over::Stdio => {
                 let directory = TempDir::new();
                 let config = format!(
-                    "[gateway]\nregistry_tools = false\n[servers.scripted]\n{}\n[servers.sdk]\n{}",
+                    "[gateway]
+registry_tools = false
+{}
+[servers.scripted]
+{}
+[servers.sdk]
+{}",
+                    notifications(),
                     scripted.toml(),
                     sdk.toml()
                 );

@@ -76,3 +76,40 @@ async fn watch_says_what_can_not_be_followed() {
         assert!(!output.status.success() && said.contains(why), "{said}");
     }
 }
+
+#[tokio::test]
+async fn a_uri_that_is_wrong_is_named_with_the_one_that_was_meant() {
+    let server = three().http().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let output = within("the refusal", command(&gateway, &["read", "one+file:///aa"]).output()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.starts_with("tidings: one+file:///aa: "), "{said}");
+    assert!(said.contains("Did you mean one+file:///a?"), "{said}");
+    for verb in ["read", "watch"] {
+        let output = within("the refusal", command(&gateway, &[verb, "watch://x"]).output()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.starts_with("tidings: watch://x: "), "{said}");
+        assert!(said.contains("There are:\n  one+file:///a\n") && said.contains("tidings doctor"), "{said}");
+    }
+}
+
+// S1.6
+#[tokio::test]
+async fn watch_waits_for_a_file_that_is_not_there_yet() {
+    let folder = TempDir::new();
+    let toml = format!("[watch.later]\nfile = {:?}\nquiet = \"250ms\"\n", folder.join("later.txt"));
+    let gateway = Gateway::builder().toml(&toml).serve().await;
+    let mut child = command(&gateway, &["watch", "watch://later"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut printed = BufReader::new(child.stdout.take().unwrap()).lines();
+    for expected in ["Following watch://later", "tidings: watch://later: resource not found"] {
+        let line = within("a line", said.next_line()).await.unwrap().unwrap();
+        assert!(line.starts_with(expected), "{line}");
+    }
+    folder.write("later.txt", "now\n");
+    for expected in [" watch://later", "  + now"] {
+        let line = within("a line", printed.next_line()).await.unwrap().unwrap();
+        assert!(line.ends_with(expected), "{line}");
+    }
+}

@@ -20,7 +20,8 @@ pub(super) struct Identity<'a> {
 pub(super) fn run(spec: &ContainerSpec, identity: &Identity<'_>, env_file: Option<&Path>) -> Vec<String> {
     let mut line = Line(spec.runtime_args.clone());
     // Pulled before, with a report of its progress. No log: what a server says is not for the disk.
-    line.words(&["run", "--interactive", "--rm", "--pull=never", "--log-driver=none"]);
+    // Who stops it has been patient already.
+    line.words(&["run", "--interactive", "--rm", "--pull=never", "--log-driver=none", "--stop-timeout=1"]);
     line.option("--name", identity.name);
     line.option("--label", format!("{RUN_LABEL}={}", identity.run));
     line.option("--label", format!("{SERVER_LABEL}={}", identity.server));
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn nothing_is_given_that_was_not_asked_for() {
         let words = run(&ContainerSpec::new("localhost/clock:1"), &IDENTITY, None);
-        let expected = "run --interactive --rm --pull=never --log-driver=none --name=tidings-clock-1 \
+        let expected = "run --interactive --rm --pull=never --log-driver=none --stop-timeout=1 --name=tidings-clock-1 \
                         --label=dev.tidings.run=ab12 --label=dev.tidings.server=clock \
                         --security-opt=no-new-privileges --cap-drop=all --read-only \
                         --tmpfs=/tmp:rw,nosuid,nodev,size=256m --network=none --memory=1073741824 --cpus=1.000 \

@@ -1,6 +1,7 @@
 //! Getting an image, with a report of how far it is.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, BufReader};
@@ -10,6 +11,7 @@ use super::spec::Runtime;
 use super::tool::Tool;
 use crate::LinkError;
 use crate::stdio::lines::Lines;
+use crate::stdio::process::Launcher;
 
 /// How long a download may be silent. Runtimes print nothing while they fetch one large layer.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
@@ -40,6 +42,7 @@ pub(super) async fn is_here(tool: &Tool, image: &str) -> bool {
 
 /// Gets the image. `report` is told of each line that the runtime prints.
 pub(super) async fn pull(
+    launcher: &Arc<Launcher>,
     tool: &Tool,
     server: &str,
     image: &str,
@@ -47,9 +50,10 @@ pub(super) async fn pull(
 ) -> Result<(), LinkError> {
     let fail = |reason: String| LinkError::Spawn { program: format!("{} pull {image}", tool.program()), reason };
     let mut command = tool.command(&["pull", image]);
-    // Its own group: it is not a terminal's business to interrupt it.
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
+    // Whoever gives up, or is killed, leaves no download behind.
+    let _guard = launcher.guard(&child);
     let mut layers = Layers::new(tool.runtime);
     let mut words = std::collections::VecDeque::new();
     let mut heard = |line: String| {

@@ -26,6 +26,8 @@ use crate::LinkError;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
+/// How often those that are due are closed at most.
+const SOON: Duration = Duration::from_secs(5);
 /// How many unused connections are kept.
 const KEPT: usize = 256;
 
@@ -165,15 +167,18 @@ impl Pool {
 
 /// Closes what nobody has used for long; ends when nothing is kept.
 async fn tend(pool: Weak<Pool>) {
+    let mut wait = IDLE;
     loop {
-        tokio::time::sleep(IDLE / 4).await;
+        tokio::time::sleep(wait).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut state = pool.state();
         state.idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE);
-        if state.idle.is_empty() {
+        let Some(oldest) = state.idle.iter().map(|kept| kept.since).min() else {
             state.tended = false;
             return;
-        }
+        };
+        // Not before the next one is due: a connection that is in use now and then wakes nobody meanwhile.
+        wait = IDLE.saturating_sub(oldest.elapsed()).max(SOON);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The standalone stream on which a legacy server speaks by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -17,17 +17,21 @@ const RETRY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 /// How often in a row the stream may fail to open before the server counts as gone.
 const FAILURES: u32 = 3;
+/// A stream that is closed before this, with nothing said on it, was closed at once.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 struct Push {
     shared: Arc<Shared>,
     resume_from: Option<String>,
     retry: Duration,
+    /// Whether anything was said on the stream.
+    spoke: bool,
 }
 
 /// Keeps the stream open as long as the link lives.
 pub(super) async fn listen(shared: Arc<Shared>) {
     let stop = shared.stop.clone();
-    let mut push = Push { shared, resume_from: None, retry: RETRY };
+    let mut push = Push { shared, resume_from: None, retry: RETRY, spoke: false };
     tokio::select! {
         () = push.run() => {}
         () = stop.cancelled() => {}
@@ -47,11 +51,17 @@ enum End {
 
 impl Push {
     async fn run(&mut self) {
-        let mut failures = 0;
+        let (mut failures, mut short) = (0, 0);
         loop {
+            self.spoke = false;
+            let opened = Instant::now();
             match self.once().await {
                 End::Unsupported => return self.shared.sink.deaf(),
-                End::Closed => failures = 0,
+                End::Closed => {
+                    failures = 0;
+                    // Each new stream is a reason to list everything: one that says nothing must not be one all the time.
+                    short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
+                }
                 End::Later => {
                     tokio::time::sleep(LONGEST / 2).await;
                     continue;
@@ -63,7 +73,11 @@ impl Push {
                     }
                 }
             }
-            tokio::time::sleep((self.retry * (failures + 1)).min(LONGEST)).await;
+            let pause = match short {
+                0 | 1 => self.retry,
+                more => self.retry.max(RETRY).saturating_mul(1 << (more - 1).min(16)),
+            };
+            tokio::time::sleep((pause * (failures + 1)).min(LONGEST.max(self.retry))).await;
         }
     }
 
@@ -118,6 +132,7 @@ impl Push {
         if event.data.is_empty() {
             return;
         }
+        self.spoke = true;
         match Frame::parse(event.data, &LIMITS) {
             Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => self.shared.sink.unowned(frame),
             Ok(_) => {}

@@ -154,6 +154,13 @@ impl Launcher {
         self.tell_watchdog(&format!("~{}", serde_json::json!(command)));
     }
 
+    /// Looks after a short-lived child that leads a group of its own: it ends with the guard, or with this process.
+    pub(crate) fn guard(self: &Arc<Self>, child: &Child) -> Option<GroupGuard> {
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()))?;
+        self.tell_watchdog(&format!("+{}", group.as_raw_nonzero()));
+        Some(GroupGuard { group, launcher: Arc::clone(self) })
+    }
+
     fn tell_watchdog(&self, line: &str) {
         self.with_watchdog(|pipe| writeln!(pipe, "{line}"));
     }
@@ -302,6 +309,19 @@ impl Words {
     pub(crate) fn last(&self) -> Option<String> {
         let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!words.is_empty()).then(|| words.iter().cloned().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Kills a group when dropped.
+pub(crate) struct GroupGuard {
+    group: Pid,
+    launcher: Arc<Launcher>,
+}
+
+impl Drop for GroupGuard {
+    fn drop(&mut self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        self.launcher.tell_watchdog(&format!("-{}", self.group.as_raw_nonzero()));
     }
 }
 

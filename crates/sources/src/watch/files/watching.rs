@@ -39,7 +39,7 @@ impl Watching {
     }
 
     /// Asks for events, where the file system has them.
-    pub(super) fn with_events(&mut self) {
+    fn with_events(&mut self) {
         let events = if is_remote(self.declared.path()) { Err(NoEvents::Network) } else { Events::new() };
         match events {
             Ok(events) => (self.events, self.without_events) = (Some(events), None),
@@ -61,8 +61,14 @@ impl Watching {
         self.events.as_ref().map(Events::bell)
     }
 
-    pub(super) fn first_look(self) -> Look {
-        Box::new(move || self.again())
+    /// The first look, with events if they are wanted.
+    pub(super) fn first_look(mut self, events: bool) -> Look {
+        Box::new(move || {
+            if events {
+                self.with_events();
+            }
+            self.again()
+        })
     }
 
     /// Looks at everything.

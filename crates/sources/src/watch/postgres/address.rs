@@ -1,7 +1,7 @@
 //! Where the database is, and how far its word is trusted.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -10,6 +10,10 @@ use tokio_postgres::config::{Host, SslMode};
 
 /// When the other side is silent for this long, the system asks whether it is still there. That wakes nobody here.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// Where servers put their sockets: Debian and Fedora, and all others.
+const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+/// The port, which is a part of the socket's name, when none is given.
+const PORT: u16 = 5432;
 
 /// A URL that was understood.
 pub(super) struct Address {
@@ -41,6 +45,9 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, AddressFault> {
         let (url, mode, root) = without_tls_words(url);
         let mut config: Config = url.parse().map_err(|error| AddressFault::Unusable(cause(&error)))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host_path(socket_folder(config.get_ports().first().copied().unwrap_or(PORT)));
+        }
         let near = config.get_hosts().iter().all(is_near)
             && config.get_hostaddrs().iter().all(|address| address.is_loopback());
         let mode = match mode.as_deref() {
@@ -60,6 +67,12 @@ impl Address {
         }
         Ok(Self { config, trust: root.map_or(Trust::System, Trust::File) })
     }
+}
+
+/// Where a server of this machine has its socket, as `psql` looks for it when no host is named.
+fn socket_folder(port: u16) -> &'static Path {
+    let holds = |folder: &&str| Path::new(folder).join(format!(".s.PGSQL.{port}")).exists();
+    Path::new(SOCKETS.into_iter().find(holds).unwrap_or(SOCKETS[0]))
 }
 
 /// Takes out the parameters that are ours to interpret.
@@ -108,6 +121,7 @@ mod tests {
     fn certificates_are_checked_wherever_a_wire_can_be_tapped() {
         assert_eq!(parse("postgresql://localhost/shop"), (SslMode::Disable, Trust::System));
         assert_eq!(parse("postgresql:///shop?host=/run/postgresql"), (SslMode::Disable, Trust::System));
+        assert_eq!(parse("postgresql:///shop"), (SslMode::Disable, Trust::System), "a socket");
         assert_eq!(parse("postgresql://localhost/shop?sslmode=require"), (SslMode::Require, Trust::System));
         assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Require, Trust::System));
         assert_eq!(parse("postgresql://localhost/shop?hostaddr=10.0.0.5"), (SslMode::Require, Trust::System));
@@ -116,6 +130,12 @@ mod tests {
         let url = "postgresql://db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca%20x.pem&application_name=a";
         assert_eq!(parse(url), (SslMode::Require, Trust::File("/etc/ca x.pem".into())));
         assert_eq!(Address::parse(url).unwrap().config.get_application_name(), Some("a"));
+    }
+
+    #[test]
+    fn without_a_host_the_socket_of_this_machine_is_meant() {
+        let address = Address::parse("postgresql:///shop").unwrap();
+        assert!(matches!(address.config.get_hosts(), [Host::Unix(folder)] if folder.is_absolute()));
     }
 
     #[test]

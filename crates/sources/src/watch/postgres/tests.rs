@@ -3,6 +3,7 @@
 use serde_json::json;
 use tidings_testkit::{PostgresServer, eventually};
 
+use super::examine::{ExaminedTable, TriggerState};
 use super::*;
 use crate::watch::probe::{Heard, Probe};
 
@@ -15,7 +16,7 @@ fn shop() -> Option<PostgresServer> {
     server.sql("create table orders (id int primary key, item text)");
     server.sql("create role app login");
     server.sql("grant select on orders to app");
-    server.sql(&trigger_sql("public.orders", "Orders Changed"));
+    server.sql(&trigger_sql("public", "orders", "Orders Changed"));
     Some(server)
 }
 
@@ -186,4 +187,39 @@ async fn connections_are_encrypted_and_only_to_whom_the_certificate_names() {
     }
     let missing = read("localhost", "sslmode=require&sslrootcert=/nowhere").await.unwrap_err();
     assert_eq!(missing, "/nowhere holds no certificate");
+}
+
+// S1.6
+#[tokio::test(flavor = "multi_thread")]
+async fn an_examination_finds_the_tables_of_a_query_and_whether_they_tell() {
+    let Some(server) = shop() else { return };
+    server.sql("create table items (name text)");
+    server.sql("create table days (day date) partition by range (day)");
+    server.sql("create table day_one partition of days for values from ('2026-01-01') to ('2026-01-02')");
+    server.sql("create view named as select o.id, i.name from orders o join items i on i.name = o.item");
+    server.sql("create materialized view kept as select 1 as one");
+    let look = async |query: &str| {
+        let (url, channel) = (server.url(), "Orders Changed".to_owned());
+        let found = examine(PostgresWatch { url, query: query.to_owned(), channel }).await;
+        found.map(|tables| tables.into_iter().map(|t| (t.table, t.trigger)).collect::<Vec<_>>())
+    };
+    let table = |name: &str, state: TriggerState| (format!("public.{name}"), state);
+    use TriggerState::{Disabled, Impossible, Installed, Missing, Partial};
+    let through_a_view = vec![table("items", Missing), table("orders", Installed)];
+    assert_eq!(look("select * from named -- a view").await.unwrap(), through_a_view);
+    assert_eq!(look("select * from days").await.unwrap(), [table("days", Missing)]);
+    assert_eq!(look("select * from kept;").await.unwrap(), [table("kept", Impossible("a materialized view"))]);
+    let (url, query, channel) = (server.url(), "select * from items".to_owned(), "Orders Changed".to_owned());
+    let examined = examine(PostgresWatch { url, query, channel }).await.unwrap();
+    let [ExaminedTable { sql, .. }] = &examined[..] else { panic!("{examined:?}") };
+    server.sql(sql);
+    assert_eq!(look("select * from items").await.unwrap(), [table("items", Installed)]);
+    server.sql("alter table items disable trigger all");
+    assert_eq!(look("select * from items").await.unwrap(), [table("items", Disabled)]);
+    server.sql("create function given() returns trigger language plpgsql as 'begin perform pg_notify(tg_argv[0], null); return null; end'");
+    server.sql("create trigger told after insert on items execute function given('Orders Changed')");
+    let partly = Partial(vec!["UPDATE", "DELETE", "TRUNCATE"]);
+    assert_eq!(look("select * from items").await.unwrap(), [table("items", partly)]);
+    let wrong = look("select * from nowhere").await.unwrap_err();
+    assert!(wrong.to_string().contains("nowhere"), "{wrong}");
 }

@@ -5,9 +5,9 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// SQL that makes a table, `name` or `schema.name`, notify a channel once per statement that changes it.
-pub fn trigger_sql(table: &str, channel: &str) -> String {
-    let table = table.split('.').map(identifier).collect::<Vec<_>>().join(".");
+/// SQL that makes a table notify a channel once per statement that changes it.
+pub fn trigger_sql(schema: &str, table: &str, channel: &str) -> String {
+    let table = format!("{}.{}", identifier(schema), identifier(table));
     let function = identifier(&format!("tidings_{channel}"));
     let text = format!("'{}'", channel.replace('\'', "''"));
     format!(
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn names_are_quoted() {
-        let sql = trigger_sql("shop.Or\"ders", "it's");
-        assert!(sql.contains("ON \"shop\".\"Or\"\"ders\"") && sql.contains("pg_notify('it''s', '')"), "{sql}");
+        let sql = trigger_sql("shop", "Or\"d.ers", "it's");
+        assert!(sql.contains("ON \"shop\".\"Or\"\"d.ers\"") && sql.contains("pg_notify('it''s', '')"), "{sql}");
     }
 }

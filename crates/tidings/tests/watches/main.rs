@@ -1,5 +1,7 @@
 //! Data sources behind the real gateway.
 
+mod doctor;
+
 use std::process::{Command, Output};
 
 use ring::hmac;

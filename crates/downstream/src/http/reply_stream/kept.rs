@@ -1,0 +1,106 @@
+//! The events of one stream that are kept, by their numbers.
+
+use std::collections::VecDeque;
+
+use tidings_wire::Payload;
+
+/// How much is kept for a client that is away or slow. Beyond it the oldest go, apart from answers, and from what the client is
+/// owed and was not given yet: that is one batch at most, since more is taken only when nothing waits.
+const EVENTS: usize = 1_000;
+const BYTES: usize = 4 << 20;
+
+#[derive(Default)]
+pub(super) struct Kept {
+    events: VecDeque<Event>,
+    bytes: usize,
+    /// The number of the next event.
+    next: u64,
+    /// Events before this were given to some client.
+    carried: u64,
+}
+
+struct Event {
+    number: u64,
+    owed: bool,
+    data: Payload,
+}
+
+impl Kept {
+    pub(super) fn add(&mut self, data: Payload, owed: bool) {
+        self.bytes += data.len();
+        self.events.push_back(Event { number: self.next, owed, data });
+        self.next += 1;
+        while self.events.len() > EVENTS || self.bytes > BYTES {
+            let carried = self.carried;
+            // Never the newest, which may be the answer.
+            let older = self.events.iter().take(self.events.len() - 1);
+            let Some(place) = older.into_iter().position(|event| !event.owed || event.number < carried) else { return };
+            if let Some(old) = self.events.remove(place) {
+                self.bytes -= old.data.len();
+            }
+        }
+    }
+
+    /// The event with this number, or the first that is kept after it; and whether it is the last.
+    pub(super) fn at(&self, number: u64) -> Option<(u64, &Payload, bool)> {
+        let place = self.events.partition_point(|event| event.number < number);
+        let event = self.events.get(place)?;
+        Some((event.number, &event.data, place + 1 == self.events.len()))
+    }
+
+    /// Everything before this number was given to a client.
+    pub(super) fn carry(&mut self, number: u64) {
+        self.carried = self.carried.max(number);
+    }
+
+    pub(super) fn carried(&self) -> u64 {
+        self.carried
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn all(kept: &Kept) -> Vec<String> {
+        let mut number = 0;
+        let mut all = Vec::new();
+        while let Some((at, data, _)) = kept.at(number) {
+            all.push(String::from_utf8_lossy(&data.to_bytes()).into_owned());
+            number = at + 1;
+        }
+        all
+    }
+
+    fn text(text: &str) -> Payload {
+        Bytes::copy_from_slice(text.as_bytes()).into()
+    }
+
+    // S1.1, bridging 27
+    #[test]
+    fn what_is_owed_outlives_any_number_of_log_messages_until_it_was_given() {
+        let mut kept = Kept::default();
+        kept.add(text("owed 1"), true);
+        kept.add(text("owed 2"), true);
+        for number in 0..5_000 {
+            kept.add(text(&format!("log {number}")), false);
+        }
+        let seen = all(&kept);
+        assert_eq!((seen.len(), &*seen[0], &*seen[1], &*seen[2]), (EVENTS, "owed 1", "owed 2", "log 4002"));
+        kept.carry(1);
+        kept.add(text("log 5000"), false);
+        assert_eq!(all(&kept)[..2], ["owed 2", "log 4002"], "what was given goes like all others");
+    }
+
+    #[test]
+    fn a_long_answer_is_kept_alone_with_what_is_owed() {
+        let mut kept = Kept::default();
+        kept.add(text("log"), false);
+        kept.add(text("owed"), true);
+        kept.add(text(&"x".repeat(BYTES + 1)), false);
+        assert_eq!(all(&kept).len(), 2);
+        assert!(kept.at(2).is_some_and(|(_, _, last)| last));
+    }
+}

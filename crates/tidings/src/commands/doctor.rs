@@ -1,0 +1,121 @@
+//! `tidings doctor`: looks at everything that has to be right, and says what to do where it is not.
+
+mod finding;
+mod house;
+mod servers;
+mod watches;
+
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::commands::show::{BAD, BOLD, DIM, GOOD, styled};
+use crate::data::DataDir;
+use crate::failure::Failure;
+use crate::{settings, wiring};
+use finding::{Finding, Level};
+
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+    let findings = examine(cli).await;
+    let ok = findings.iter().all(|finding| finding.level != Level::Problem);
+    if as_json {
+        let all: Vec<_> = findings.iter().map(Finding::json).collect();
+        println!("{:#}", json!({ "ok": ok, "findings": all }));
+    } else {
+        print(&findings);
+    }
+    match findings.iter().filter(|finding| finding.level == Level::Problem).count() {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("1 problem was found".into())),
+        several => Err(Failure::Failed(format!("{several} problems were found"))),
+    }
+}
+
+async fn examine(cli: &Cli) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let loaded = match settings::load(cli.config.as_deref()) {
+        Ok(loaded) => Some(loaded),
+        Err(Failure::Config(errors)) => {
+            findings.extend(errors.iter().map(|error| {
+                let remedy = "correct the file; `tidings check` repeats this, `tidings schema` describes all of it";
+                Finding::problem("configuration", error.to_string(), remedy)
+            }));
+            None
+        }
+        Err(other) => {
+            findings.push(Finding::problem("configuration", other.to_string(), "name one with --config FILE"));
+            None
+        }
+    };
+    if let Some(loaded) = &loaded {
+        findings.extend(configuration(loaded));
+    }
+    let data = DataDir::find(cli.data.as_deref());
+    findings.extend(house::data(&data));
+    findings.extend(house::open_files());
+    let running = data.ok().and_then(|data| data.running());
+    let config = loaded.map(|loaded| loaded.config);
+    let (reachable, found) = house::gateway(running.as_ref(), config.as_ref()).await;
+    findings.extend(found);
+    let running = running.filter(|_| reachable);
+    findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);
+    if let Some(config) = &config {
+        findings.extend(watches::findings(config).await);
+    }
+    findings
+}
+
+/// What the file says, and what of it can not be run.
+fn configuration(loaded: &settings::Loaded) -> Vec<Finding> {
+    const ABOUT: &str = "configuration";
+    let config = &loaded.config;
+    let mut findings = match &loaded.found {
+        None => vec![Finding::note(
+            ABOUT,
+            "none was found, so `tidings serve` shows the built-in demo",
+            "write tidings.toml with [servers.NAME], or name a file with --config FILE",
+        )],
+        Some(found) => {
+            let (all, enabled) = (config.servers.len(), config.enabled_servers().count());
+            let what = format!(
+                "{}: {enabled} of {all} servers enabled, {} watches",
+                found.path.display(),
+                config.watches.len()
+            );
+            vec![Finding::fine(ABOUT, what)]
+        }
+    };
+    let remedy = "see the line named";
+    findings.extend(config.warnings.iter().map(|warning| Finding::note(ABOUT, warning.to_string(), remedy)));
+    let unsupported = config.unsupported();
+    findings.extend(unsupported.iter().map(|notice| {
+        Finding::problem(ABOUT, notice.to_string(), "remove what is named, or disable the server with enabled = false")
+    }));
+    if let Err(Failure::Failed(fault)) = wiring::try_watches(config) {
+        findings.push(Finding::problem(ABOUT, fault, "correct the key named"));
+    }
+    findings
+}
+
+fn print(findings: &[Finding]) {
+    let width = findings.iter().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
+    let beside = " ".repeat(9 + width + 2);
+    for finding in findings {
+        let style = match finding.level {
+            Level::Fine => GOOD,
+            Level::Note => DIM,
+            Level::Problem => BAD,
+        };
+        let level = styled(style, &format!("{:7}", finding.level.word()));
+        let about = styled(BOLD, &format!("{:width$}", finding.about));
+        println!("{level}  {about}  {}", finding.what.replace('\n', &format!("\n{beside}")));
+        if let Some(remedy) = &finding.remedy {
+            println!("{beside}→ {}", remedy.replace('\n', &format!("\n{beside}  ")));
+        }
+        // What is installed already need not be read again.
+        if let Some(sql) = finding.sql.as_ref().filter(|_| finding.level != Level::Fine) {
+            println!();
+            sql.lines().for_each(|line| println!("    {line}"));
+            println!();
+        }
+    }
+}

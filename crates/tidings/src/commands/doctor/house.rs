@@ -1,0 +1,117 @@
+//! What the gateway lives in: its data directory, its limits, its port; and itself, when it runs.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit};
+use tidings_config::{Config, Listen};
+use tidings_upstream::HttpClient;
+use tokio::net::TcpListener;
+
+use super::finding::Finding;
+use crate::data::{DataDir, Running};
+use crate::failure::Failure;
+
+/// How long a healthy gateway takes at most to say that it is.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(5);
+/// Fewer open files than this are soon used up: each client, server and watch is at least one.
+const FEW_FILES: u64 = 4_096;
+
+/// Whether state can be kept.
+pub(super) fn data(found: &Result<DataDir, Failure>) -> Vec<Finding> {
+    const ABOUT: &str = "data";
+    let path = match found {
+        Ok(data) => data.path(),
+        Err(failure) => return vec![Finding::problem(ABOUT, failure.to_string(), "name one with --data DIR")],
+    };
+    let shown = path.display();
+    let elsewhere = "name another data directory with --data DIR or TIDINGS_DATA";
+    if path.exists() && !path.is_dir() {
+        return vec![Finding::problem(ABOUT, format!("{shown} is not a directory"), elsewhere)];
+    }
+    // The nearest that exists decides whether the rest can be made.
+    let existing = path.ancestors().find(|ancestor| ancestor.exists() || ancestor.as_os_str().is_empty());
+    let existing = existing.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Err(error) = access(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        let error = std::io::Error::from(error);
+        let remedy = format!("give yourself the right to write there, or {elsewhere}");
+        return vec![Finding::problem(ABOUT, format!("{}: {error}", existing.display()), remedy)];
+    }
+    let mut findings = vec![match path.exists() {
+        true => Finding::fine(ABOUT, format!("{shown} can be written")),
+        false => Finding::fine(ABOUT, format!("{shown} is made when it is needed")),
+    }];
+    let token = path.join("admin.token");
+    if std::fs::metadata(&token).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
+        let what = format!("others can read {}, the key to the gateway's API", token.display());
+        findings.push(Finding::problem(ABOUT, what, format!("chmod 600 {}", token.display())));
+    }
+    findings
+}
+
+/// Whether enough files may be open. `serve` takes all that are allowed.
+pub(super) fn open_files() -> Option<Finding> {
+    let most = getrlimit(Resource::Nofile).maximum?;
+    let what = format!("at most {most} files may be open, and every client, server and watch is one or more");
+    let remedy = "raise the hard limit: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit nofile of Docker";
+    (most < FEW_FILES).then(|| Finding::note("limits", what, remedy))
+}
+
+/// The gateway that runs and whether it answers; else whether one could listen.
+pub(super) async fn gateway(running: Option<&Running>, config: Option<&Config>) -> (bool, Vec<Finding>) {
+    const ABOUT: &str = "gateway";
+    if let Some(running) = running {
+        let url = &running.url;
+        return match health(url).await {
+            Ok(()) => (true, vec![Finding::fine(ABOUT, format!("runs and answers at {url}/mcp"))]),
+            Err(why) => {
+                let remedy = "look at its log; end it and start `tidings serve` again";
+                (false, vec![Finding::problem(ABOUT, format!("its process is there, but {url} {why}"), remedy)])
+            }
+        };
+    }
+    let Some(config) = config else { return (false, Vec::new()) };
+    let listen = &config.gateway.listen;
+    let mut findings = vec![port(listen).await];
+    if !listen.is_loopback() && config.auth.is_none() {
+        let what = format!("{listen} can be reached from other machines, and nobody needs a token");
+        findings.push(Finding::problem(ABOUT, what, "add [auth] tokens, or listen on 127.0.0.1"));
+    }
+    (false, findings)
+}
+
+async fn health(url: &str) -> Result<(), String> {
+    let request = Request::get(format!("{url}/healthz")).body(Full::<Bytes>::default()).map_err(|e| e.to_string())?;
+    let client = HttpClient::new().map_err(|error| error.to_string())?;
+    let answer = client.fetch(request, HEALTHY_WITHIN, 1 << 16).await.map_err(|error| error.to_string())?;
+    match answer.status().as_u16() {
+        200 => Ok(()),
+        status => Err(format!("answers {status} to /healthz")),
+    }
+}
+
+/// Tries to listen, for a moment.
+async fn port(listen: &Listen) -> Finding {
+    const ABOUT: &str = "gateway";
+    match TcpListener::bind((listen.host.as_str(), listen.port)).await {
+        Ok(_) => Finding::fine(ABOUT, format!("none is running; {listen} is free for `tidings serve`")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let remedy = format!(
+                "end that program, or serve elsewhere: tidings serve --listen {}:{}, or `listen` in [gateway]",
+                listen.host,
+                listen.port.checked_add(1).unwrap_or(7338)
+            );
+            Finding::problem(ABOUT, format!("{listen} is used by another program"), remedy)
+        }
+        Err(error) => {
+            let what = format!("nobody can listen on {listen}: {error}");
+            Finding::problem(ABOUT, what, "choose an address of this machine: `listen` in [gateway]")
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How each server is: as the running gateway sees it, else by starting it for a moment.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tidings_config::{Config, ServerConfig, Transport};
+
+use super::finding::Finding;
+use crate::backend::{self, Backend};
+use crate::cli::Cli;
+use crate::data::Running;
+use crate::failure::Failure;
+
+/// How long all servers may take to get ready, or a gateway to say how they are.
+const WITHIN: Duration = Duration::from_secs(60);
+
+pub(super) async fn findings(cli: &Cli, running: Option<&Running>, config: Option<&Config>) -> Vec<Finding> {
+    let configured: Vec<&ServerConfig> = config.into_iter().flat_map(Config::enabled_servers).collect();
+    if running.is_none() && configured.is_empty() {
+        return Vec::new();
+    }
+    let asked = match tokio::time::timeout(WITHIN, states(cli, running)).await {
+        Ok(asked) => asked,
+        Err(_) => Err(Failure::Failed(format!("no answer within {} s", WITHIN.as_secs()))),
+    };
+    let states = match asked {
+        Ok(states) => states,
+        Err(Failure::Usage(why)) => {
+            return vec![Finding::note("servers", format!("not tried: {why}"), "do as it says")];
+        }
+        Err(Failure::Config(_)) => return Vec::new(),
+        Err(other) => {
+            let why = other.to_string();
+            let remedy = "correct what the configuration is said to lack, and try again";
+            return vec![Finding::problem("servers", format!("not tried: {why}"), remedy)];
+        }
+    };
+    let states = states["servers"].as_array().cloned().unwrap_or_default();
+    let mut findings = Vec::new();
+    for state in &states {
+        // What is built in fails by its watches, which are looked at one by one.
+        if state["source"] != "built-in" {
+            let name = state["name"].as_str().unwrap_or_default();
+            findings.extend(one(state, configured.iter().find(|server| server.name == name).copied()));
+        }
+    }
+    for server in configured {
+        if !states.iter().any(|state| state["name"] == server.name.as_str()) {
+            let what = "the running gateway does not know it";
+            let remedy = "the file was changed since, or belongs to another gateway: start `tidings serve` again";
+            findings.push(Finding::note(about(&server.name), what, remedy));
+        }
+    }
+    findings
+}
+
+async fn states(cli: &Cli, running: Option<&Running>) -> Result<Value, Failure> {
+    if let Some(running) = running {
+        return backend::api(running, "servers").await;
+    }
+    let backend = Backend::of_its_own(cli)?;
+    let states = backend.servers().await;
+    backend.close().await;
+    states
+}
+
+fn about(name: &str) -> String {
+    format!("server {name}")
+}
+
+fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
+    let about = about(state["name"].as_str().unwrap_or_default());
+    if state["state"] != "ready" {
+        let why = state["error"].as_str().unwrap_or("it has not answered yet");
+        return vec![Finding::problem(about, why, remedy(config))];
+    }
+    let failed = state["failed_lists"].as_array().cloned().unwrap_or_default();
+    if failed.is_empty() {
+        let counts =
+            format!("{} tools, {} resources, {} prompts", state["tools"], state["resources"], state["prompts"]);
+        let revision = state["revision"].as_str().unwrap_or_default();
+        return vec![Finding::fine(about, format!("ready, {counts}; speaks {revision}"))];
+    }
+    let remedy = "the server has to answer this; its standard error in the gateway's log may say why it does not";
+    let each = |failed: &Value| {
+        let text = |key: &str| failed[key].as_str().unwrap_or_default();
+        Finding::problem(about.clone(), format!("fails to give {}: {}", text("list"), text("error")), remedy)
+    };
+    failed.iter().map(each).collect()
+}
+
+fn remedy(config: Option<&ServerConfig>) -> String {
+    match config.map(|server| &server.transport) {
+        Some(Transport::Stdio { command, args, .. }) => {
+            let line = [std::slice::from_ref(command), args].concat().join(" ");
+            format!("run it by hand and read what it prints: {line}")
+        }
+        Some(Transport::Http { .. }) => {
+            "see whether it runs and its `url` and `headers` are right: curl -i URL".to_owned()
+        }
+        _ => "`tidings servers` shows how it goes on; the gateway tries again by itself".to_owned(),
+    }
+}
