@@ -32,7 +32,11 @@ pub(super) async fn explain(backend: &Backend, uri: &str, failure: Failure) -> F
         }
         None => {
             let shown: Vec<String> = known.iter().take(SHOWN).map(|known| format!("  {known}")).collect();
-            let rest = if known.len() > SHOWN { format!("\n  … {} in all: `tidings resources`", known.len()) } else { String::new() };
+            let rest = if known.len() > SHOWN {
+                format!("\n  … {} in all: `tidings resources`", known.len())
+            } else {
+                String::new()
+            };
             text.push_str(&format!("\nThere are:\n{}{rest}", shown.join("\n")));
         }
     }
