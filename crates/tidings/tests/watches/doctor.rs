@@ -146,8 +146,9 @@ async fn a_running_gateway_is_asked_instead_of_starting_its_servers_again() {
     diagnosis.says("gateway", "ok", "runs and answers at http://127.0.0.1:");
     diagnosis.says("server one", "ok", "ready");
     assert_eq!(server.processes().len(), 1, "nothing was started beside it");
-    gateway.rewrite_config("[servers.two]\ncommand = \"two\"\n");
-    let diagnosis = see(gateway.config(), gateway.data()).await;
+    let elsewhere = TempDir::new();
+    let other = elsewhere.write("tidings.toml", "[servers.two]\ncommand = \"two\"\n");
+    let diagnosis = see(&other, gateway.data()).await;
     diagnosis.says("server two", "note", "does not know it");
 }
 
