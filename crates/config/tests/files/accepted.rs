@@ -186,8 +186,8 @@ fn the_starter_is_accepted_as_it_is_and_with_its_examples_uncommented() {
     let uncomment = |line| if is_example(&line) { line[2..].to_owned() } else { line.to_owned() };
     let text: Vec<_> = tidings_config::starter().lines().map(uncomment).collect();
     let config = toml(&text.join("\n"));
-    assert_eq!(config.servers.len(), 2);
-    assert!(!config.servers[1].enabled);
+    assert_eq!(config.servers.len(), 4);
+    assert!(!config.servers[3].enabled);
 }
 
 #[test]
