@@ -27,7 +27,9 @@ mod voice;
 mod workers;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tidings_proto::LogLevel;
@@ -46,6 +48,9 @@ use workers::Workers;
 pub use environment::Kit;
 pub use outcome::{CANCELLED, Fault};
 pub use resource::Reading;
+
+/// How long the folder of a call outlives its answer.
+const TIDY_AFTER: Duration = Duration::from_millis(1);
 
 /// Who makes a call, and what it can be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +105,7 @@ impl Runner {
     /// A runner of this project. Must be called inside a runtime; nothing is started yet.
     pub fn new(home: Arc<Home>, launcher: Arc<Launcher>, kit: &Kit) -> Arc<Self> {
         let json = JsonTool::find(&home.environment, kit);
-        let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/tmp".as_ref());
+        let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let processes = home.environment.get("TIDINGS_TOOL_PROCESSES").and_then(|text| text.trim().parse().ok());
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let processes = processes.unwrap_or(guard::PROCESSES).max(1);
@@ -108,7 +113,7 @@ impl Runner {
             tool_variables: environment::base(&home, &home.settings.tool_environment, kit, &json),
             provider_variables: environment::for_providers(&home, kit, &json),
             workers: Workers::new(home.settings.workers),
-            folders: Folders::new(temporary.into()),
+            folders: Folders::new(temporary.unwrap_or_else(folder::usual_place)),
             guard: Guard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
             asks: Arc::default(),
             level: Mutex::default(),
@@ -225,7 +230,8 @@ impl Runner {
             let spent = call.spent;
             queue.finish(event(id, answer));
             if !spent.is_empty() {
-                // Elsewhere: whoever waits for the answer is next on this thread.
+                // Later and elsewhere: first the answer goes out.
+                tokio::time::sleep(TIDY_AFTER).await;
                 let tidy_up = move || {
                     drop(spent);
                     runner.folders.prepare();

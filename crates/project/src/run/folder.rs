@@ -10,6 +10,16 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::voice::Voice;
 
 const STEM: &str = "tidings-run-";
+/// A file system in memory. On ext4 a new file costs the more the more were deleted in the last seconds, up to
+/// milliseconds for a few hundred calls.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// Where they are when `TMPDIR` does not say.
+pub(crate) fn usual_place() -> PathBuf {
+    let memory = Path::new(IN_MEMORY);
+    let writable = rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
+    if writable { memory.into() } else { "/tmp".into() }
+}
 
 /// Where the folders of calls are made: one private folder per project, made with the first call.
 pub(crate) struct Folders {
