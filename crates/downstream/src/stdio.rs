@@ -32,7 +32,7 @@ pub struct FirstWords {
 /// Serves until the input ends: then running requests are finished, what is owed is written, and the engine is ended.
 /// `start` is called with the first message, since servers are told what this one client can do.
 pub async fn serve(
-    mut input: impl AsyncRead + Unpin,
+    mut input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send + 'static,
     stop: CancellationToken,
     start: impl FnOnce(FirstWords) -> Gateway,

@@ -12,6 +12,7 @@ mod limits;
 mod logging;
 mod reload;
 mod settings;
+mod standard;
 mod wiring;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::wiring::{Ground, Prepared};
-use crate::{feed, reload, settings, wiring};
+use crate::{feed, reload, settings, standard, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -58,10 +58,11 @@ pub(super) async fn serve(prepared: Prepared, store: Store) -> Result<(), Failur
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);
-    stdio::serve(tokio::io::stdin(), tokio::io::stdout(), stop.clone(), |first| {
+    let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), |first| {
         prepared.start(Some((first.capabilities, first.era)), Some(journal))
-    })
-    .await;
+    });
+    // On a thread of the runtime: each message from this one would have to wake another.
+    tokio::spawn(serving).await.map_err(Failure::failed)?;
     stop.cancel();
     let _ = reloading.await;
     log.close().await;
