@@ -8,7 +8,7 @@ use tidings_hub::calls::Limits;
 use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
 use tidings_proto::{Revision, View};
-use tidings_upstream::{Connected, ServerSpec, Sink};
+use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
 
 use crate::surroundings::Surroundings;
 
@@ -120,10 +120,29 @@ pub enum Source {
     Local(Arc<dyn LocalServer>),
 }
 
+impl Source {
+    /// How it is reached, in a word.
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Self::Local(server) => server.kind(),
+            Self::Remote(spec) => match spec.transport {
+                Transport::Stdio(_) => "stdio",
+                Transport::Http(_) => "http",
+                Transport::Container(_) => "container",
+            },
+        }
+    }
+}
+
 /// A server inside the process: it makes links like any other.
 pub trait LocalServer: Send + Sync + 'static {
     /// A new link.
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
+
+    /// What it is, in a word.
+    fn kind(&self) -> &'static str {
+        "built-in"
+    }
 
     /// Who may use it. Whoever may not does not know that it is there.
     fn audience(&self) -> Audience {

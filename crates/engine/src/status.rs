@@ -53,6 +53,8 @@ pub struct ServerStatus {
     pub name: Arc<str>,
     /// Where its configuration comes from.
     pub origin: crate::Origin,
+    /// How it is reached: stdio, http, container, project or built-in.
+    pub transport: &'static str,
     /// How it is.
     pub state: ServerState,
     /// Since when.
@@ -155,6 +157,7 @@ impl ServerStatus {
             id: server.id,
             name: server.plan.name.as_str().into(),
             origin: server.plan.origin,
+            transport: server.plan.source.transport(),
             state: ServerState::Connecting,
             since: SystemTime::now(),
             error: None,

@@ -47,6 +47,10 @@ impl ProjectServer {
 }
 
 impl LocalServer for ProjectServer {
+    fn kind(&self) -> &'static str {
+        "project"
+    }
+
     /// Speaks the last legacy revision: scripts ask questions in the middle of a call.
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let (identity, problems) = Identity::read(&self.home);

@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use tidings_proto::Method;
 
+use super::status::ago;
 use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
@@ -43,6 +44,7 @@ pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
             styled(style, &format!("{state:10}")),
             text("revision")
         );
+        println!("{:width$}  {}", "", styled(DIM, &provenance(row)));
         if let Some(error) = row["error"].as_str() {
             println!("{:width$}  {}", "", styled(DIM, error));
         }
@@ -51,6 +53,27 @@ pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Where a server comes from, how it is reached, and for how long it has been as it is.
+fn provenance(row: &Value) -> String {
+    let text = |key: &str| row[key].as_str().unwrap_or_default();
+    let from = match text("source") {
+        "file" => "from the configuration",
+        "runtime" => "added at run time",
+        _ => "part of Tidings",
+    };
+    let mut facts = vec![from.to_owned()];
+    if !matches!(text("transport"), "" | "built-in") {
+        facts.push(text("transport").to_owned());
+    }
+    if !text("era").is_empty() {
+        facts.push(text("era").to_owned());
+    }
+    if row["since"].is_u64() {
+        facts.push(format!("{} for {}", text("state"), ago(&row["since"])));
+    }
+    facts.join(", ")
 }
 
 /// A list that a server fails to give, in one line.
