@@ -254,13 +254,16 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Commits: the floor is the same commit in a catalogue of 50 servers; the hub alone, in this process.\n\
          - Signals: no quiet window; the floor is one `tools/list` asked of the server directly.\n\
          - Listeners: what the gateway grows by, divided; one change must reach each of them exactly once.\n\
+         - Adding and removing: beside 100 servers, with 1,000 clients of which each is told; the floor is the start of that \
+         server alone. Reloading: a file of 500 servers.\n\
          - Fan-out: the floor is a bare hyper server that writes the same bytes to as many streams; both to the same readers, \
          each of which must hear of every change exactly once. Memory as for the listeners, after all changes.\n\
          - Updates: no quiet window, a quarter of the clients does not read; each resource must be announced in each round, \
          and to those who did not read at the end.\n\
          - Busy file: quiet 500 ms, at most 2 s; the last notice must follow the last change.\n\
          - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that \
-         follows nothing, for a URL together with a program that only polls it as often.\n\
+         follows nothing, for a URL together with a program that only polls it as often. One moment more or less in 20 s \
+         can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\

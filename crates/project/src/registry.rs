@@ -194,6 +194,9 @@ impl Keeper {
 
     /// Begins to watch, and looks again: nobody heard what happened since the first look.
     async fn listen(&mut self) {
+        if !self.home.settings.events {
+            return self.give_up_events("they are switched off by TIDINGS_PROJECT_EVENTS");
+        }
         let root = self.home.root.clone();
         match tokio::task::spawn_blocking(move || Events::new(&root)).await {
             Ok(Ok(events)) => self.events = Some(events),

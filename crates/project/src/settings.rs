@@ -71,6 +71,8 @@ pub struct Settings {
     pub register_ttl: Duration,
     /// The shortest of `MCP_TOOLS_TTL` and its kin: how often the folder is read where it can not be watched.
     pub scan_ttl: Duration,
+    /// `TIDINGS_PROJECT_EVENTS`: off where the system's word of changes can not be relied on, as in some shared folders.
+    pub events: bool,
     /// `MCPBASH_MAX_MANUAL_REGISTRY_BYTES`: of `register.json`, and of what `register.sh` prints.
     pub register_limit: usize,
     /// `MCPBASH_REGISTRY_MAX_BYTES`: of everything that is listed.
@@ -141,6 +143,7 @@ impl Settings {
             hooks: read.flag("MCPBASH_ALLOW_PROJECT_HOOKS"),
             register_ttl: read.time("MCPBASH_REGISTER_TTL", 5.0).max(Duration::from_secs(1)),
             scan_ttl: ttls.into_iter().min().unwrap_or_default().max(Duration::from_secs(1)),
+            events: read.text("TIDINGS_PROJECT_EVENTS").is_none_or(|text| !matches!(text, "off" | "false" | "0" | "no")),
             register_limit: read.number("MCPBASH_MAX_MANUAL_REGISTRY_BYTES", 1 << 20),
             registry_limit: read.number("MCPBASH_REGISTRY_MAX_BYTES", 100 << 20),
         }

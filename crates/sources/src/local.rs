@@ -26,7 +26,6 @@ pub(crate) struct Request {
 
 impl Request {
     /// The parameters, parsed.
-    #[allow(dead_code, reason = "for servers whose answers are small")]
     pub(crate) fn params(&self) -> Value {
         let raw = self.frame.params().map(|at| self.frame.raw(at)).unwrap_or(b"{}");
         serde_json::from_slice(raw).unwrap_or_default()

@@ -45,6 +45,18 @@ async fn changes_anywhere_in_the_project_are_seen_also_in_new_folders() {
     until(&registry, "one more in a folder that came back", has("three")).await;
 }
 
+// S0.10; compat: TTLs
+#[tokio::test]
+async fn where_there_are_no_events_the_folder_is_read_by_its_ttl() {
+    let project = Project::new();
+    let registry = start(&project, &[("TIDINGS_PROJECT_EVENTS", "off"), ("MCP_PROMPTS_TTL", "1")]);
+    assert!(registry.state().await.unwrap().contents.tools.is_empty());
+    project.script("tools/one.sh", "");
+    until(&registry, "a tool that nobody told of", has("one")).await;
+    std::fs::remove_file(project.path("tools/one.sh")).unwrap();
+    until(&registry, "no tool again", |state| state.contents.tools.is_empty()).await;
+}
+
 // S0.8
 #[tokio::test]
 async fn a_broken_registration_leaves_the_last_good_state_and_is_healed() {
