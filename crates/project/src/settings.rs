@@ -143,7 +143,9 @@ impl Settings {
             hooks: read.flag("MCPBASH_ALLOW_PROJECT_HOOKS"),
             register_ttl: read.time("MCPBASH_REGISTER_TTL", 5.0).max(Duration::from_secs(1)),
             scan_ttl: ttls.into_iter().min().unwrap_or_default().max(Duration::from_secs(1)),
-            events: read.text("TIDINGS_PROJECT_EVENTS").is_none_or(|text| !matches!(text, "off" | "false" | "0" | "no")),
+            events: read
+                .text("TIDINGS_PROJECT_EVENTS")
+                .is_none_or(|text| !matches!(text, "off" | "false" | "0" | "no")),
             register_limit: read.number("MCPBASH_MAX_MANUAL_REGISTRY_BYTES", 1 << 20),
             registry_limit: read.number("MCPBASH_REGISTRY_MAX_BYTES", 100 << 20),
         }

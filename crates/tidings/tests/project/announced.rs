@@ -144,15 +144,23 @@ async fn a_hook_on_its_own_ttl_is_told_of_only_when_it_registers_something_else(
         "server.d/register.sh",
         "#!/usr/bin/env bash\necho x >> runs\nmcp_register_tool \"{\\\"name\\\": \\\"$(cat wanted)\\\", \\\"path\\\": \\\"one/tool.sh\\\"}\"\n",
     );
-    let client =
-        project.stdio().env("MCPBASH_ALLOW_PROJECT_HOOKS", "true").env("MCPBASH_REGISTER_TTL", "1").connect().await;
-    let mut follower = Follower::begin(client).await;
-    assert_eq!(follower.client.names("tools").await, ["first"]);
+    let hooked = || project.stdio().env("MCPBASH_ALLOW_PROJECT_HOOKS", "true").env("MCPBASH_REGISTER_TTL", "1");
+    let gateway = project.serve_with("MCPBASH_ALLOW_PROJECT_HOOKS = \"true\", MCPBASH_REGISTER_TTL = \"1\"").await;
+    let mut followers = vec![
+        Follower::begin(hooked().connect().await).await,
+        Follower::begin(hooked().modern().connect().await).await,
+        Follower::begin(gateway.client().connect().await).await,
+        Follower::begin(gateway.client().modern().connect().await).await,
+    ];
+    see(&followers, &["first"]).await;
     let runs = || std::fs::read_to_string(project.path("runs")).unwrap().lines().count();
     let before = runs();
-    eventually("three more runs of the hook", || (runs() >= before + 3).then_some(())).await;
-    assert_eq!(told(&follower.client), follower.told);
+    // Three processes run it.
+    eventually("three more runs of the hook by each", || (runs() >= before + 9).then_some(())).await;
+    for follower in &followers {
+        assert_eq!(told(&follower.client), follower.told);
+    }
     project.write("wanted", "second");
-    follower.expect(&["tools"]).await;
-    assert_eq!(follower.client.names("tools").await, ["second"]);
+    all(&mut followers, &["tools"]).await;
+    see(&followers, &["second"]).await;
 }

@@ -72,8 +72,12 @@ impl Project {
 
     /// `tidings serve` with the project as its one server.
     async fn serve(&self) -> Gateway {
-        let server =
-            format!("[servers.scripts]\nproject = {:?}\nenv = {{ MCPBASH_TOOL_ALLOWLIST = \"*\" }}", self.dir());
+        self.serve_with("MCPBASH_TOOL_ALLOWLIST = \"*\"").await
+    }
+
+    /// The same, with these variables.
+    async fn serve_with(&self, env: &str) -> Gateway {
+        let server = format!("[servers.scripts]\nproject = {:?}\nenv = {{ {env} }}", self.dir());
         Gateway::builder().quick().toml(&server).serve().await
     }
 
