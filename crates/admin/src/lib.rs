@@ -8,6 +8,7 @@ mod manage;
 mod metrics;
 mod offers;
 mod openapi;
+mod pulls;
 mod servers;
 mod sessions;
 mod subscriptions;
@@ -50,6 +51,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<Admin>)> {
         (Method::GET, "/changes/stream", get(changes::stream)),
         (Method::GET, "/openapi.json", get(openapi::show)),
         (Method::GET, "/prompts", get(offers::prompts)),
+        (Method::GET, "/pulls/stream", get(pulls::follow)),
         (Method::POST, "/reload", post(manage::reload)),
         (Method::GET, "/resources", get(offers::resources)),
         (Method::GET, "/servers", get(servers::list)),

@@ -3,6 +3,8 @@
 //! A running gateway does it, and keeps it; a server that stands in its configuration file is changed there. Without a
 //! running gateway the configuration file is changed.
 
+mod pulling;
+
 use std::path::{Path, PathBuf};
 
 use http::{Method, StatusCode};
@@ -31,7 +33,13 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
             "there is a server \"{name}\" already; remove it first: tidings remove {name}"
         )));
     }
-    match ask(&running, Method::PUT, &path(name, ""), Some(&server)).await? {
+    let put = path(name, "");
+    let asked = Box::pin(ask(&running, Method::PUT, &put, Some(&server)));
+    let said = match wish.container.is_some() {
+        true => Box::pin(pulling::showing(&running, name, asked)).await,
+        false => asked.await,
+    };
+    match said? {
         Said::Done(server) => {
             println!(
                 "Added {name}: {} tools, {} resources, {} prompts.",

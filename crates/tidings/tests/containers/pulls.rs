@@ -31,6 +31,20 @@ async fn an_image_that_is_not_there_is_got_with_a_report_of_its_progress() {
     assert_eq!((told, reports > 0), (0, true));
 }
 
+// S4.3
+#[tokio::test]
+async fn whoever_adds_a_container_sees_how_far_its_image_is() {
+    let Some(podman) = Podman::ready() else { return };
+    let Some(registry) = ImageRegistry::start(&podman) else { return };
+    let image = registry.publish(&podman, Podman::IMAGE, "kit/relay:3");
+    let gateway = podman.gateway(Gateway::builder()).serve().await;
+    let output = gateway.command(&["add", "box", "--container", &image]).await;
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(shown.contains(&format!("Getting {image} [########################] 1 of 1 layers")), "{shown}");
+    // What is in it has nobody to speak for.
+    assert!(!output.status.success() && shown.contains("server \"box\""), "{shown}");
+}
+
 // S4.2
 #[tokio::test]
 async fn an_image_that_the_registry_does_not_have_is_said_in_its_own_words() {
