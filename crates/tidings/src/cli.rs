@@ -76,6 +76,41 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a folder of scripts registers: how many of each kind, and the hash of what clients are shown.
+    ///
+    /// Nothing is cached: a running gateway sees a saved file at once, and `refresh` and `status` both look anew.
+    #[command(after_help = "Example:\n  tidings registry status ./my-scripts --json")]
+    Registry {
+        /// What is wanted.
+        #[arg(value_parser = ["status", "refresh"])]
+        _what: String,
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
+        root: Option<PathBuf>,
+        /// The same, without a name.
+        dir: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a client needs to start a folder of scripts as a server.
+    #[command(
+        name = "config",
+        after_help = "Examples:\n  tidings config ./my-scripts --client cursor\n  tidings config --json"
+    )]
+    ProjectConfig {
+        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
+        #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
+        root: Option<PathBuf>,
+        /// The same, without a name.
+        dir: Option<PathBuf>,
+        /// In the words of this client: claude-code, claude-desktop, cursor, vscode or windsurf.
+        #[arg(long, value_name = "CLIENT")]
+        client: Option<String>,
+        /// Print JSON: name, command and arguments.
+        #[arg(long)]
+        json: bool,
+    },
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
     ///
     /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not

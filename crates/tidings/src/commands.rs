@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod authors;
 mod changes;
 mod check;
 mod doctor;
@@ -45,6 +46,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
                 json: *json,
             };
             run_tool::run(&cli, wish).await
+        }
+        Some(Command::Registry { root, dir, json, .. }) => authors::registry(root.as_deref().or(dir.as_deref()), *json),
+        Some(Command::ProjectConfig { root, dir, client, json }) => {
+            authors::config(root.as_deref().or(dir.as_deref()), client.as_deref(), *json)
         }
         Some(Command::Add(wish)) => manage::add(&cli, wish).await,
         Some(Command::Remove { name }) => manage::remove(&cli, name).await,

@@ -1,7 +1,10 @@
 //! One test for every row of the table of conventions that script projects rely on, through `tidings project`. What is
 //! listed and announced has its tests in `tests/project`.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
+use tidings_testkit::{Client, TempDir};
 
 use crate::Project;
 
@@ -288,4 +291,34 @@ async fn unsubscribing_needs_no_subscription_id() {
         client.wait_for_method("notifications/resources/updated", 1).await;
         assert_eq!(client.request("resources/unsubscribe", json!({ "uri": uri })).await.result(), json!({}));
     }
+}
+
+// compat: commands
+#[tokio::test]
+async fn the_registry_and_the_entry_of_a_client_can_be_asked_for() {
+    let folder = TempDir::new();
+    std::fs::create_dir_all(folder.join("mine/tools/one")).unwrap();
+    let script = folder.write("mine/tools/one/tool.sh", "#!/bin/sh\necho one\n");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |args: &[&str]| {
+        let output =
+            std::process::Command::new(tidings_testkit::tidings()).args(args).current_dir(folder.path()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{args:?} {output:?}");
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        value
+    };
+    let status = run(&["registry", "status", "mine", "--json"]);
+    assert_eq!((&status["tools"]["count"], &status["ok"]), (&json!(1), &json!(true)), "{status}");
+    assert_eq!(run(&["registry", "refresh", "--project-root", "mine", "--json"]), status);
+    std::fs::write(folder.join("mine/tools/one/tool.meta.json"), r#"{"name": "one", "description": "New"}"#).unwrap();
+    let changed = run(&["registry", "status", "mine", "--json"]);
+    assert_ne!(changed["tools"]["hash"], status["tools"]["hash"]);
+    assert_eq!(changed["prompts"]["hash"], status["prompts"]["hash"]);
+    // What is printed starts the folder.
+    let entry = run(&["config", "mine", "--json"]);
+    let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned()).collect();
+    let client = Client::stdio(entry["command"].as_str().unwrap(), args).connect().await;
+    assert_eq!(client.call_tool("one", json!({})).await.text().trim_end(), "one");
+    assert_eq!(run(&["config", "mine", "--client", "vscode"])["servers"]["mine"]["command"], entry["command"]);
 }
