@@ -261,7 +261,7 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Updates: no quiet window, a quarter of the clients does not read; each resource must be announced in each round, \
          and to those who did not read at the end.\n\
          - Busy file: quiet 500 ms, at most 2 s; the last notice must follow the last change.\n\
-         - Idle watches: moments in which any thread of the gateway woke up; the floor is a gateway that \
+         - Idle watches: moments of 100 ms in which any thread of the gateway woke up; the floor is a gateway that \
          follows nothing, for a URL together with a program that only polls it as often. One moment more or less in 20 s \
          can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
