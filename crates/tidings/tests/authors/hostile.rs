@@ -56,7 +56,7 @@ fn evil() -> Project {
         // Floods and bombs.
         .write("tools/flood/tool.sh", "#!/bin/sh\nhead -c 1000000000 /dev/zero\n")
         .write("tools/bytes/tool.sh", "#!/bin/sh\nprintf 'a\\377\\376b'\n")
-        .write("tools/bomb/tool.sh", "#!/bin/bash\nf() { f | f & }; f; sleep 30\n")
+        .write("tools/bomb/tool.sh", "#!/bin/sh\ni=0; while [ $i -lt 5000 ]; do sleep 300 & i=$((i+1)); done; wait\n")
         .write("tools/bomb/tool.meta.json", quick("bomb"))
         .write("tools/stubborn/tool.sh", "#!/bin/bash\ntrap '' TERM INT HUP\n(trap '' TERM; while :; do sleep 1; done) &\nwhile :; do sleep 1; done\n")
         .write("tools/stubborn/tool.meta.json", quick("stubborn"))
