@@ -151,9 +151,17 @@ impl ChangeLog {
 
     /// Reads on from a number, or from now on.
     pub async fn follow(&self, after: Option<u64>) -> Result<Tail, LogError> {
-        let last = self.opened().await?;
-        // A number from another log, or from the future, means now.
-        let cursor = after.unwrap_or(last).min(last);
+        let told = self.opened().await?;
+        let cursor = match after {
+            None => told,
+            Some(after) if after <= told => after,
+            // A number from another log, or from the future, means now. But what is written can be read a moment before it
+            // is told of: the store itself knows.
+            Some(after) => {
+                let newest = Query { from: From::Newest, limit: 1, max_bytes: BATCH_BYTES };
+                after.min(self.read(newest).await?.last)
+            }
+        };
         Ok(Tail { log: self.clone(), cursor, progress: self.0.0.progress.subscribe() })
     }
 
