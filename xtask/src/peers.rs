@@ -14,16 +14,18 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// Everything that is installed, with its version. The only place where versions stand.
-const NPM_PACKAGES: [(&str, &str); 6] = [
+const NPM_PACKAGES: [(&str, &str); 8] = [
     (NODE_PACKAGE, "22.23.3"),
     ("@modelcontextprotocol/client", "2.4.0"),
     ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
     ("@modelcontextprotocol/inspector", "2.12.0"),
+    ("@modelcontextprotocol/server", "2.4.0"),
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
+    ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
 ];
-const PYPI_PACKAGES: [(&str, &str); 3] =
-    [(MCP_PACKAGE, MCP_VERSION), ("click", "8.5.1"), ("mcp-server-time", "2026.10.19")];
+const PYPI_PACKAGES: [(&str, &str); 4] =
+    [(MCP_PACKAGE, MCP_VERSION), ("click", "8.5.1"), ("fastmcp", "4.1.2"), ("mcp-server-time", "2026.10.19")];
 
 const MCP_PACKAGE: &str = "mcp";
 const MCP_VERSION: &str = "2.3.0";

@@ -1,20 +1,16 @@
 //! `GET /changes` and `GET /changes/stream`.
 
 use std::collections::{HashMap, VecDeque};
-use std::convert::Infallible;
-use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Query as Params, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
 use jiff::Zoned;
 use tidings_store::{From, LogError, Query, Row, Since, Tail};
 use tidings_wire::sse;
-use tokio_util::sync::CancellationToken;
 
+use crate::events::{self, Events};
 use crate::{Admin, problem};
 
 /// How many changes are given when nobody says how many.
@@ -23,9 +19,6 @@ const DEFAULT_LIMIT: usize = 1_000;
 const MOST: usize = 10_000;
 /// How large an answer may be.
 const MAX_BYTES: usize = 8 << 20;
-/// How long a stream may be quiet, and what breaks the silence.
-const QUIET: Duration = Duration::from_secs(15);
-const KEEP_ALIVE: &[u8] = b": \n\n";
 
 /// The changes since a point, or the newest.
 pub(crate) async fn list(State(admin): State<Admin>, Params(params): Params<HashMap<String, String>>) -> Response {
@@ -58,33 +51,19 @@ pub(crate) async fn stream(
         Ok(tail) => tail,
         Err(error) => return unavailable(&error),
     };
-    let reader =
-        Reader { tail, ready: VecDeque::from([Bytes::from_static(KEEP_ALIVE)]), ending: admin.gateway.draining() };
-    let chunks = stream::unfold(reader, async |mut reader| {
-        let chunk = reader.next().await?;
-        Some((Ok::<_, Infallible>(chunk), reader))
-    });
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    (headers, [("x-accel-buffering", "no")], Body::from_stream(chunks)).into_response()
+    events::respond(Reader { tail, ready: VecDeque::new() }, admin.gateway.draining())
 }
 
 /// A follower's connection. It holds one batch at most; what it does not take stays in the log.
 struct Reader {
     tail: Tail,
     ready: VecDeque<Bytes>,
-    ending: CancellationToken,
 }
 
-impl Reader {
+impl Events for Reader {
     async fn next(&mut self) -> Option<Bytes> {
         if self.ready.is_empty() {
-            let rows = tokio::select! {
-                biased;
-                () = self.ending.cancelled() => return None,
-                rows = self.tail.next() => rows.ok()?,
-                () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(KEEP_ALIVE)),
-            };
-            self.ready.extend(rows.iter().map(event));
+            self.ready.extend(self.tail.next().await.ok()?.iter().map(event));
         }
         self.ready.pop_front()
     }

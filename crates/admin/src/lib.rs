@@ -3,6 +3,7 @@
 //! Reads snapshots and passes commands on; holds no state of its own.
 
 mod changes;
+mod events;
 mod hooks;
 mod manage;
 mod metrics;

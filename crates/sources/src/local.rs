@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
-use tidings_proto::{Method, code};
-use tidings_upstream::{CallEvent, CallStream, Instead, Link, LinkError, Outgoing};
+use serde_json::{Value, json};
+use tidings_proto::{Method, Revision, code};
+use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Instead, Link, LinkError, Outgoing, Sink};
 use tidings_wire::{Frame, Limits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +55,35 @@ impl From<Result<Value, (i64, String)>> for Outcome {
 pub(crate) trait Answers: Send + Sync + 'static {
     /// Answers a request. Dropping the future cancels it.
     fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome>;
+}
+
+/// Connects a server of the gateway's own tools. `work` goes on beside it until the link ends, or it is done.
+pub(crate) fn connect_tools(
+    server: Arc<impl Answers>,
+    sink: Arc<dyn Sink>,
+    work: Option<impl Future<Output = ()> + Send + 'static>,
+) -> Connected {
+    let stop = CancellationToken::new();
+    if let Some(work) = work {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+            // To let go of the sink is to end the link.
+            drop(sink);
+        });
+    }
+    Connected {
+        link: Arc::new(LocalLink { server, stop }),
+        hello: Hello {
+            revision: Revision::MODERN,
+            capabilities: json!({ "tools": {} }),
+            info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
+            instructions: None,
+        },
+    }
 }
 
 /// The link.

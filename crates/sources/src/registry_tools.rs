@@ -19,18 +19,17 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tidings_engine::{Audience, LocalServer, Surroundings};
 use tidings_entries::EntryCatalogue;
-use tidings_proto::{ListKind, Method, Revision, code};
+use tidings_proto::{ListKind, Method, code};
 use tidings_registry::Registry;
-use tidings_upstream::{Connected, Connector, Hello, Instead, Sink};
+use tidings_upstream::{Connected, Connector, Instead, Sink};
 use tidings_wire::{Frame, encode_string, is_object};
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::hidden;
-use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
+use crate::local::{Answers, Outcome, Request, connect_tools, unknown};
 use arguments::{Arguments, Fault};
 
 /// The server of the registry tools.
@@ -61,28 +60,9 @@ impl LocalServer for RegistryTools {
     }
 
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
-        let stop = CancellationToken::new();
-        if let Some(catalogue) = surroundings.catalogue() {
-            let (own, stop) = (surroundings.server(), stop.clone());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = hidden::report(catalogue, own) => {}
-                    () = stop.cancelled() => {}
-                }
-                // To let go of the sink is to end the link.
-                drop(sink);
-            });
-        }
-        let server = Arc::new(Tools { desk: Arc::clone(&self.desk), surroundings });
-        Connected {
-            link: Arc::new(LocalLink { server, stop }),
-            hello: Hello {
-                revision: Revision::MODERN,
-                capabilities: json!({ "tools": {} }),
-                info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
-                instructions: None,
-            },
-        }
+        let own = surroundings.server();
+        let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
+        connect_tools(Arc::new(Tools { desk: Arc::clone(&self.desk), surroundings }), sink, report)
     }
 }
 

@@ -9,19 +9,17 @@ mod definitions;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
 use tidings_engine::{Audience, CallerView, Catalogue, LocalServer, Surroundings};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
-use tidings_proto::{ListKind, Method, Revision, code};
+use tidings_proto::{ListKind, Method, code};
 use tidings_search::{Found, ToolIndex, View, present, present_all};
-use tidings_upstream::{Connected, Hello, Instead, Sink};
+use tidings_upstream::{Connected, Instead, Sink};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::hidden;
-use crate::local::{Answers, LocalLink, Outcome, Request, unknown};
+use crate::local::{Answers, Outcome, Request, connect_tools, unknown};
 use arguments::{Call, Query};
 use definitions::{CALL, RETRIEVE};
 
@@ -47,28 +45,9 @@ impl LocalServer for SearchTools {
     }
 
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
-        let stop = CancellationToken::new();
-        if let Some(catalogue) = surroundings.catalogue() {
-            let (index, own, stop) = (Arc::clone(&self.index), surroundings.server(), stop.clone());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = keep_current(index, catalogue, own) => {}
-                    () = stop.cancelled() => {}
-                }
-                // To let go of the sink is to end the link.
-                drop(sink);
-            });
-        }
-        let server = Arc::new(Tools { index: Arc::clone(&self.index), surroundings });
-        Connected {
-            link: Arc::new(LocalLink { server, stop }),
-            hello: Hello {
-                revision: Revision::MODERN,
-                capabilities: json!({ "tools": {} }),
-                info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
-                instructions: None,
-            },
-        }
+        let (index, own) = (Arc::clone(&self.index), surroundings.server());
+        let current = surroundings.catalogue().map(|catalogue| keep_current(index, catalogue, own));
+        connect_tools(Arc::new(Tools { index: Arc::clone(&self.index), surroundings }), sink, current)
     }
 }
 

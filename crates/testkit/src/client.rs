@@ -268,6 +268,11 @@ impl Client {
         &self.shared.received
     }
 
+    /// Whether it speaks HTTP. Known once it has received something.
+    pub fn is_on_http(&self) -> bool {
+        self.received().iter().all(|received| received.stream != "stdio")
+    }
+
     /// How many notifications with that method were received.
     pub fn count(&self, method: &str) -> usize {
         self.received().iter().filter(|r| r.is_notification(method)).count()

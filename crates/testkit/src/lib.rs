@@ -21,6 +21,7 @@ mod client;
 mod clock;
 mod gate;
 mod gateway;
+mod list_follower;
 mod podman;
 mod postgres;
 mod received;
@@ -34,6 +35,7 @@ pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder
 pub use clock::Clock;
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder};
+pub use list_follower::{KINDS, ListFollower, list_changed, told};
 pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;
 pub use received::{DISCONNECTED, Received};

@@ -1,6 +1,9 @@
 //! Where a command gets its answers: from the gateway that is running, else from one started for the occasion.
 
+mod events;
 mod listen;
+
+pub(crate) use events::{Events, SILENCE};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::secret;
 
 /// The directory of one user's state.
 #[derive(Clone, Debug)]
@@ -56,9 +57,7 @@ impl DataDir {
         {
             return Ok(token.trim().to_owned());
         }
-        let mut random = [0; 32];
-        getrandom::fill(&mut random).map_err(Failure::failed)?;
-        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = secret::fresh()?;
         write_private(&path, token.as_bytes())?;
         Ok(token)
     }

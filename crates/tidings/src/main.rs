@@ -11,6 +11,7 @@ mod feed;
 mod limits;
 mod logging;
 mod reload;
+mod secret;
 mod settings;
 mod standard;
 mod wiring;

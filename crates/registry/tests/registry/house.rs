@@ -1,6 +1,5 @@
 //! A gateway with a registry, and clients that count what they are told.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,13 +13,13 @@ use tidings_engine::{
 use tidings_proto::View;
 use tidings_registry::{Change, Loader, Planner, Registry, Setup, Watches};
 use tidings_store::{ServerTable, Store};
-use tidings_testkit::{Client, ClientBuilder, Pending, Server, ServerBuilder, TempDir, is_modern};
+use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
+pub(crate) use tidings_testkit::{KINDS, ListFollower};
 
 /// How a house is run.
 #[derive(Clone)]
@@ -191,11 +190,11 @@ impl House {
     }
 
     /// Clients of both eras, all settled.
-    pub(crate) async fn followers(&self) -> Vec<Follower> {
+    pub(crate) async fn followers(&self) -> Vec<ListFollower> {
         vec![
-            Follower::begin(self.client().connect().await).await,
-            Follower::begin(self.client().revision(tidings_testkit::V2025_06_18).connect().await).await,
-            Follower::begin(self.client().modern().connect().await).await,
+            ListFollower::begin(self.client().connect().await).await,
+            ListFollower::begin(self.client().revision(tidings_testkit::V2025_06_18).connect().await).await,
+            ListFollower::begin(self.client().modern().connect().await).await,
         ]
     }
 }
@@ -263,54 +262,7 @@ pub(crate) fn full(name: &str) -> ServerBuilder {
         .resource("file:///r", "r")
 }
 
-fn method(kind: &str) -> String {
-    format!("notifications/{kind}/list_changed")
-}
-
-/// A client that follows all lists, and what it should have been told so far.
-pub(crate) struct Follower {
-    pub(crate) client: Client,
-    told: BTreeMap<&'static str, usize>,
-    _stream: Pending,
-}
-
-impl Follower {
-    pub(crate) async fn begin(client: Client) -> Self {
-        let legacy = !is_modern(&client.revision());
-        let mut follower = Self::begin_quietly(client).await;
-        if legacy {
-            follower.expect(&KINDS).await;
-        }
-        follower
-    }
-
-    /// Follows, whatever comes.
-    pub(crate) async fn begin_quietly(client: Client) -> Self {
-        if is_modern(&client.revision()) {
-            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
-            listen.next_method("notifications/subscriptions/acknowledged").await;
-            return Self { client, told: BTreeMap::new(), _stream: listen };
-        }
-        let stream = client.open_get().await;
-        Self { client, told: BTreeMap::new(), _stream: stream }
-    }
-
-    /// Waits for one more notice of each of these, and fails if there was any other.
-    pub(crate) async fn expect(&mut self, kinds: &[&'static str]) {
-        for kind in kinds {
-            *self.told.entry(kind).or_default() += 1;
-        }
-        for kind in kinds {
-            self.client.wait_for_method(&method(kind), self.told[kind]).await;
-        }
-        let count = |kind: &'static str| (kind, self.client.count(&method(kind)));
-        let told: BTreeMap<_, _> = KINDS.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
-        assert_eq!(told, self.told, "{} {:?}", self.client.revision(), self.client.received());
-    }
-}
-
-pub(crate) async fn all_expect(followers: &mut [Follower], kinds: &[&'static str]) {
+pub(crate) async fn all_expect(followers: &mut [ListFollower], kinds: &[&'static str]) {
     for follower in followers {
         follower.expect(kinds).await;
     }

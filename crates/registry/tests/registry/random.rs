@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidings_registry::Change;
 use tidings_testkit::{Server, within};
 
-use crate::house::{Follower, House, keys, put};
+use crate::house::{House, ListFollower, keys, put};
 
 const CLIENTS: usize = 50;
 const STEPS: usize = 200;
@@ -35,7 +35,7 @@ async fn after_any_changes_every_client_sees_the_truth_and_nothing_is_left() {
     for number in 0..CLIENTS {
         let client = house.client();
         let client = if number % 2 == 0 { client.modern() } else { client };
-        clients.push(Follower::begin_quietly(client.connect().await).await);
+        clients.push(ListFollower::quietly(client.connect().await).await);
     }
     let seed = 20_261_115;
     let mut dice = Dice(seed);

@@ -1,28 +1,23 @@
 //! Following resources as a modern client does: one `subscriptions/listen`.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Exchange, Principal, Reply};
 use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Method, Revision};
-use tidings_upstream::{HttpBody, HttpClient};
-use tidings_wire::{Frame, RawId, request, sse};
+use tidings_upstream::HttpClient;
+use tidings_wire::{Frame, RawId, request};
 
-use super::{Backend, own_meta};
+use super::{Backend, Events, SILENCE, own_meta};
 use crate::failure::Failure;
-
-/// A stream that says nothing for this long is broken: the gateway breaks the silence more often.
-const SILENCE: Duration = Duration::from_secs(45);
 
 /// A stream of notifications.
 pub(crate) enum Listen {
     Own(Box<Exchange>),
-    Running(Box<(HttpBody, sse::Decoder)>),
+    Running(Box<Events>),
 }
 
 impl Backend {
@@ -52,7 +47,7 @@ impl Backend {
                 let answer = tokio::time::timeout(SILENCE, client.send(post)).await;
                 let answer = answer.map_err(|_| Failure::Failed("the gateway does not answer".into()))?;
                 let answer = answer.map_err(|error| Failure::Failed(format!("the gateway {error}")))?;
-                Ok(Listen::Running(Box::new((answer.into_body(), sse::Decoder::new(LIMITS.max_bytes)))))
+                Ok(Listen::Running(Box::new(Events::of(answer.into_body()))))
             }
         }
     }
@@ -69,21 +64,10 @@ impl Listen {
                     Reply::Opened | Reply::Interrupted(_) => {}
                 }
             },
-            Self::Running(stream) => {
-                let (body, decoder) = &mut **stream;
-                loop {
-                    if let Some(event) = decoder.next_event().map_err(Failure::failed)? {
-                        if event.data.is_empty() {
-                            continue;
-                        }
-                        let message = parse(&event.data)?;
-                        return Ok(message.get("method").is_some().then_some(message));
-                    }
-                    let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, body.frame()).await else {
-                        return Ok(None);
-                    };
-                    decoder.push(frame.data_ref().map_or(&[][..], |data| data));
-                }
+            Self::Running(events) => {
+                let Some(data) = events.next().await? else { return Ok(None) };
+                let message = parse(&data)?;
+                Ok(message.get("method").is_some().then_some(message))
             }
         }
     }

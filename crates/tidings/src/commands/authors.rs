@@ -7,6 +7,7 @@ use tidings_project::{Problem, Severity};
 
 use super::project::named;
 use crate::failure::Failure;
+use crate::secret::hex;
 use crate::wiring;
 
 /// What a folder registers, by kind, with the hash of what clients are shown. Nothing is cached, so there is nothing to
@@ -16,12 +17,11 @@ pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), Failure>
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
     let (contents, problems) = tidings_project::validate(&home);
     let digests = contents.digests();
-    let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let rows = [
-        ("tools", contents.tools.len(), Some(hex(digests.tools))),
-        ("resources", contents.resources.len(), Some(hex(digests.resources))),
-        ("resourceTemplates", contents.templates.len(), Some(hex(digests.resources))),
-        ("prompts", contents.prompts.len(), Some(hex(digests.prompts))),
+        ("tools", contents.tools.len(), Some(hex(&digests.tools))),
+        ("resources", contents.resources.len(), Some(hex(&digests.resources))),
+        ("resourceTemplates", contents.templates.len(), Some(hex(&digests.resources))),
+        ("prompts", contents.prompts.len(), Some(hex(&digests.prompts))),
         ("completions", contents.completions.len(), None),
     ];
     let errors = problems.iter().filter(|problem| problem.fault.severity() == Severity::Error).count();

@@ -4,11 +4,10 @@ use serde_json::json;
 use tidings_downstream::auth::sha256;
 
 use crate::failure::Failure;
+use crate::secret::{self, hex};
 
 pub(super) fn run(name: &str, servers: &[String], admin: bool, json: bool) -> Result<(), Failure> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(Failure::failed)?;
-    let token = hex(&random);
+    let token = secret::fresh()?;
     let hash = hex(&sha256(&token));
     let servers = if servers.is_empty() { vec!["*".to_owned()] } else { servers.to_vec() };
     if json {
@@ -37,10 +36,6 @@ pub(crate) fn plain(text: &str) -> Result<String, String> {
         _ if text.chars().any(char::is_control) => Err("it has control characters".to_owned()),
         _ => Ok(text.to_owned()),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

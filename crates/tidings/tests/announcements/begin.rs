@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_testkit::*;
 
-use crate::{Follower, KINDS, add, full, full_servers, on_http, quick, told};
+use crate::{KINDS, ListFollower, add, full, full_servers, quick, told};
 
 // S0.1, S0.6; bridging 1
 #[tokio::test]
@@ -24,13 +24,13 @@ async fn a_fresh_session_gets_each_notice_once_also_when_there_is_nothing() {
                 gateway.stdio().revision(revision).connect().await,
             ];
             for client in clients {
-                let mut follower = Follower::quietly(client).await;
+                let mut follower = ListFollower::quietly(client).await;
                 follower.client.list("tools").await;
                 follower.client.list("tools").await;
                 follower.expect(&KINDS).await;
                 follower.client.list("resources").await;
                 assert_eq!(told(&follower.client), follower.told);
-                if !on_http(&follower.client) {
+                if !follower.client.is_on_http() {
                     follower.client.close_stdin();
                     assert!(follower.client.wait_exit().await.success());
                     assert_eq!(told(&follower.client), follower.told, "also at its end");
@@ -64,9 +64,9 @@ async fn nothing_is_said_at_the_beginning_when_so_configured() {
     for client in [gateway.client().connect().await, gateway.stdio().connect().await] {
         client.list("tools").await;
         client.list("tools").await;
-        let mut follower = Follower::quietly(client).await;
+        let mut follower = ListFollower::quietly(client).await;
         server.wait_for_method("tools/list", 1).await;
-        add(&server, "resources", if on_http(&follower.client) { "one" } else { "two" });
+        add(&server, "resources", if follower.client.is_on_http() { "one" } else { "two" });
         follower.expect(&["resources"]).await;
     }
 }
@@ -102,15 +102,15 @@ async fn a_session_of_2025_03_26_is_promised_nothing_and_told_nothing() {
     for builder in [gateway.client(), gateway.stdio()] {
         let client = builder.revision(V2025_03_26).connect().await;
         assert!(!client.initialize_result().to_string().contains("listChanged"));
-        let silent = Follower::quietly(client).await;
-        let mut other = Follower::begin(gateway.client().connect().await).await;
+        let silent = ListFollower::quietly(client).await;
+        let mut other = ListFollower::begin(gateway.client().connect().await).await;
         for kind in KINDS {
-            add(&server, kind, &format!("{kind}{}", on_http(&silent.client)));
+            add(&server, kind, &format!("{kind}{}", silent.client.is_on_http()));
             other.expect(&[kind]).await;
         }
         // Its own process or stream has passed everything on by the time it answers.
         silent.client.list("tools").await;
-        if on_http(&silent.client) {
+        if silent.client.is_on_http() {
             // The end of the session: its stream has carried all it ever will.
             assert_eq!(silent.client.delete().await / 100, 2);
         } else {
@@ -126,8 +126,8 @@ async fn a_session_of_2025_03_26_is_promised_nothing_and_told_nothing() {
 async fn sessions_of_two_revisions_do_not_affect_each_other() {
     for server in full_servers().await {
         let gateway = quick().server("one", &server).serve().await;
-        let silent = Follower::quietly(gateway.client().revision(V2025_03_26).connect().await).await;
-        let mut loud = Follower::begin(gateway.client().connect().await).await;
+        let silent = ListFollower::quietly(gateway.client().revision(V2025_03_26).connect().await).await;
+        let mut loud = ListFollower::begin(gateway.client().connect().await).await;
         add(&server, "tools", "new");
         loud.expect(&["tools"]).await;
         assert!(silent.client.names("tools").await.contains(&"new".to_owned()), "it sees what it is not told of");
@@ -142,9 +142,9 @@ async fn sessions_of_two_revisions_do_not_affect_each_other() {
 async fn which_revisions_are_told_nothing_is_configured() {
     let server = full().stdio().await;
     let gateway = quick().toml("suppress = [\"2025-11-25\"]").server("one", &server).serve().await;
-    let silent = Follower::quietly(gateway.client().connect().await).await;
+    let silent = ListFollower::quietly(gateway.client().connect().await).await;
     assert!(!silent.client.initialize_result().to_string().contains("listChanged"));
-    let mut told_now = Follower::begin(gateway.client().revision(V2025_03_26).connect().await).await;
+    let mut told_now = ListFollower::begin(gateway.client().revision(V2025_03_26).connect().await).await;
     assert_eq!(told_now.client.initialize_result()["capabilities"]["tools"], json!({"listChanged": true}));
     add(&server, "tools", "new");
     told_now.expect(&["tools"]).await;

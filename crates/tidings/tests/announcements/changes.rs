@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_testkit::*;
 
-use crate::{Follower, add, followers, full, full_servers, method, quick, told};
+use crate::{ListFollower, add, followers, full, full_servers, list_changed, quick, told};
 
 // S0.3, S3.1, S3.7; bridging 9
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn the_same_content_in_another_order_is_no_change() {
 async fn changes_while_there_is_no_stream_are_told_once_per_kind_when_there_is_one() {
     for server in [full().http().await, full().modern_only().stdio().await] {
         let gateway = quick().toml("initial = \"never\"").server("one", &server).serve().await;
-        let mut witness = Follower::quietly(gateway.client().connect().await).await;
+        let mut witness = ListFollower::quietly(gateway.client().connect().await).await;
         let away = gateway.client().connect().await;
         for round in 0..5 {
             let kind = ["tools", "resources"][round % 2];
@@ -69,7 +69,7 @@ async fn changes_while_there_is_no_stream_are_told_once_per_kind_when_there_is_o
             witness.expect(&[kind]).await;
         }
         assert!(told(&away).is_empty(), "it has no stream");
-        let mut back = Follower::quietly(away).await;
+        let mut back = ListFollower::quietly(away).await;
         back.expect(&["tools", "resources"]).await;
         add(&server, "prompts", "last");
         for follower in [&mut back, &mut witness] {
@@ -87,9 +87,9 @@ async fn icons_are_told_only_to_those_who_see_them() {
     };
     let server = full().entry_tool(icon("https://example.com/1")).stdio().await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut old = Follower::begin(gateway.client().revision(V2025_06_18).connect().await).await;
-    let mut new = Follower::begin(gateway.client().connect().await).await;
-    let mut modern = Follower::begin(gateway.client().modern().connect().await).await;
+    let mut old = ListFollower::begin(gateway.client().revision(V2025_06_18).connect().await).await;
+    let mut new = ListFollower::begin(gateway.client().connect().await).await;
+    let mut modern = ListFollower::begin(gateway.client().modern().connect().await).await;
     server.put_tool(icon("https://example.com/2"));
     server.list_changed("tools");
     new.expect(&["tools"]).await;
@@ -123,16 +123,16 @@ async fn also_the_last_tool_can_go() {
 async fn of_two_streams_only_the_newest_carries_notices() {
     let server = full().stdio().await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     let mut newest = follower.client.open_get().await;
     for round in 0..3 {
         add(&server, "tools", &format!("n{round}"));
-        newest.next_method(&method("tools")).await;
+        newest.next_method(&list_changed("tools")).await;
         follower.expect(&["tools"]).await;
     }
     drop(newest);
     let mut third = follower.client.open_get().await;
     add(&server, "prompts", "n");
-    third.next_method(&method("prompts")).await;
+    third.next_method(&list_changed("prompts")).await;
     follower.expect(&["prompts"]).await;
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidings_testkit::*;
 
-use crate::{Follower, add, followers, full, quick};
+use crate::{ListFollower, add, followers, full, quick};
 
 // S3.2, S3.5; bridging 10
 #[tokio::test]
@@ -17,8 +17,8 @@ async fn a_flood_of_signals_is_gathered_but_not_for_ever() {
     for server in [full().stdio().await, full().modern_only().stdio().await, full().modern_only().http().await] {
         let gateway = Gateway::builder().toml(windows).server("one", &server).serve().await;
         let mut followers = [
-            Follower::begin(gateway.client().connect().await).await,
-            Follower::begin(gateway.client().modern().connect().await).await,
+            ListFollower::begin(gateway.client().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
         ];
         let listed = server.count("tools/list");
         let begun = Instant::now();
@@ -74,8 +74,8 @@ async fn a_signal_during_a_listing_makes_exactly_one_more() {
         let server = if modern { server.modern_only().http().await } else { server.stdio().await };
         let gateway = quick().server("one", &server).serve().await;
         let mut followers = [
-            Follower::begin(gateway.client().connect().await).await,
-            Follower::begin(gateway.client().modern().connect().await).await,
+            ListFollower::begin(gateway.client().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
         ];
         let listed = gate.arrived();
         gate.close();
@@ -163,7 +163,7 @@ async fn an_unexpected_signal_is_honoured_with_a_warning() {
     let build = || full().capabilities(json!({"tools": {}, "prompts": {}, "resources": {}}));
     for server in [build().stdio().await, build().http().await] {
         let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
-        let mut follower = Follower::begin(gateway.client().connect().await).await;
+        let mut follower = ListFollower::begin(gateway.client().connect().await).await;
         add(&server, "tools", "new");
         follower.expect(&["tools"]).await;
         gateway.stderr().wait_for("a warning", |line| line.contains("WARN") && line.contains("not declared")).await;
@@ -180,7 +180,7 @@ async fn what_changes_before_a_modern_server_has_acknowledged_is_not_missed() {
     ] {
         gate.close();
         let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
-        let mut follower = Follower::begin(gateway.client().connect().await).await;
+        let mut follower = ListFollower::begin(gateway.client().connect().await).await;
         server.put_tool(Tool::text_tool("new", "new"));
         assert_eq!(server.list_changed("tools"), 0, "nobody can hear it yet");
         gate.open();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tidings_testkit::*;
 
-use crate::{Follower, add, full, quick};
+use crate::{ListFollower, add, full, quick};
 
 const ISOLATED: &str = "isolation = \"session\"\npoll_interval = \"1h\"";
 
@@ -36,8 +36,8 @@ fn personal() -> ServerBuilder {
 async fn a_change_on_its_own_connection_is_told_to_that_session_alone() {
     for server in [personal().stdio().await, personal().http().await] {
         let gateway = quick().server_with("one", &server, ISOLATED).serve().await;
-        let mut one = Follower::begin(gateway.client().connect().await).await;
-        let mut other = Follower::begin(gateway.client().connect().await).await;
+        let mut one = ListFollower::begin(gateway.client().connect().await).await;
+        let mut other = ListFollower::begin(gateway.client().connect().await).await;
         for follower in [&one, &other] {
             assert_eq!(follower.client.names("tools").await, ["grow"]);
         }
@@ -60,7 +60,7 @@ async fn a_session_of_its_own_is_told_of_shared_servers_and_not_of_noise() {
     let personal = personal().stdio().await;
     let shared = full().stdio().await;
     let gateway = quick().server_with("one", &personal, ISOLATED).server("two", &shared).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     assert_eq!(follower.client.names("tools").await, ["one__grow", "two__echo"]);
     let listed = personal.count("tools/list");
     personal.list_changed("tools");
@@ -81,7 +81,7 @@ async fn a_session_of_its_own_is_told_of_shared_servers_and_not_of_noise() {
 async fn a_list_that_fails_on_its_own_connection_stays_and_is_asked_for_again() {
     let server = full().stdio().await;
     let gateway = quick().server_with("one", &server, ISOLATED).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     assert_eq!(follower.client.names("tools").await, ["echo"]);
     // Fails over the shared connection and over the session's own.
     server.fail_next("tools/list", 2);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::*;
 
-use crate::{Follower, add, full, full_servers, method, quick};
+use crate::{ListFollower, add, full, full_servers, list_changed, quick};
 
 const TAG: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -32,13 +32,13 @@ async fn every_listen_has_its_own_filter_and_its_own_id() {
             let _text = listen(&client, "\"1\"", json!({"toolsListChanged": true})).await;
             let _prompts = listen(&client, "\"p\"", json!({"promptsListChanged": true})).await;
             add(&server, "tools", &format!("t{round}"));
-            client.wait_for_method(&method("tools"), 2).await;
+            client.wait_for_method(&list_changed("tools"), 2).await;
             add(&server, "resources", &format!("r{round}"));
             add(&server, "prompts", &format!("p{round}"));
-            client.wait_for_method(&method("prompts"), 2).await;
-            assert_eq!(tagged(&client, "1"), [method("tools"), method("prompts")]);
-            assert_eq!(tagged(&client, "\"1\""), [method("tools")]);
-            assert_eq!(tagged(&client, "\"p\""), [method("prompts")]);
+            client.wait_for_method(&list_changed("prompts"), 2).await;
+            assert_eq!(tagged(&client, "1"), [list_changed("tools"), list_changed("prompts")]);
+            assert_eq!(tagged(&client, "\"1\""), [list_changed("tools")]);
+            assert_eq!(tagged(&client, "\"p\""), [list_changed("prompts")]);
             assert_eq!(client.received().iter().filter(|r| r.method.ends_with("list_changed")).count(), 4);
         }
     }
@@ -54,8 +54,8 @@ async fn a_listen_ends_with_its_result_when_the_gateway_does() {
     let pipe = gateway.stdio().modern().connect().await;
     let on_stdio = listen(&pipe, "7", json!({"toolsListChanged": true})).await;
     add(&server, "tools", "new");
-    client.wait_for_method(&method("tools"), 1).await;
-    pipe.wait_for_method(&method("tools"), 1).await;
+    client.wait_for_method(&list_changed("tools"), 1).await;
+    pipe.wait_for_method(&list_changed("tools"), 1).await;
     gateway.begin_terminate();
     pipe.close_stdin();
     for (listen, id) in [(on_http, "\"h\""), (on_stdio, "7")] {
@@ -78,7 +78,7 @@ async fn a_listen_ends_with_its_result_when_the_gateway_does() {
 async fn a_listen_that_was_left_is_told_nothing_and_a_new_one_begins_with_now() {
     let server = full().modern_only().http().await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut witness = Follower::begin(gateway.client().connect().await).await;
+    let mut witness = ListFollower::begin(gateway.client().connect().await).await;
     let client = gateway.client().modern().connect().await;
     drop(listen(&client, "1", json!({"toolsListChanged": true})).await);
     add(&server, "tools", "new");
@@ -86,6 +86,6 @@ async fn a_listen_that_was_left_is_told_nothing_and_a_new_one_begins_with_now() 
     let mut second = listen(&client, "2", json!({"toolsListChanged": true, "resourcesListChanged": true})).await;
     add(&server, "resources", "new");
     let first_told = second.next().await.unwrap();
-    assert_eq!(first_told.method, method("resources"));
+    assert_eq!(first_told.method, list_changed("resources"));
     assert_eq!(tagged(&client, "1"), Vec::<String>::new());
 }

@@ -13,12 +13,9 @@ mod observed;
 mod restarts;
 mod unheard;
 
-use std::collections::BTreeMap;
-
-use serde_json::json;
-use tidings_testkit::{Client, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, Tool, V2025_06_18, is_modern};
-
-const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
+use tidings_testkit::{
+    Gateway, GatewayBuilder, KINDS, ListFollower, Server, ServerBuilder, Tool, V2025_06_18, list_changed, told,
+};
 
 fn quick() -> GatewayBuilder {
     Gateway::builder().quick()
@@ -38,68 +35,14 @@ async fn full_servers() -> Vec<Server> {
 }
 
 /// Clients of both eras over HTTP and on stdio, all settled.
-async fn followers(gateway: &Gateway) -> Vec<Follower> {
+async fn followers(gateway: &Gateway) -> Vec<ListFollower> {
     vec![
-        Follower::begin(gateway.client().connect().await).await,
-        Follower::begin(gateway.client().revision(V2025_06_18).connect().await).await,
-        Follower::begin(gateway.client().modern().connect().await).await,
-        Follower::begin(gateway.stdio().connect().await).await,
-        Follower::begin(gateway.stdio().modern().connect().await).await,
+        ListFollower::begin(gateway.client().connect().await).await,
+        ListFollower::begin(gateway.client().revision(V2025_06_18).connect().await).await,
+        ListFollower::begin(gateway.client().modern().connect().await).await,
+        ListFollower::begin(gateway.stdio().connect().await).await,
+        ListFollower::begin(gateway.stdio().modern().connect().await).await,
     ]
-}
-
-fn method(kind: &str) -> String {
-    format!("notifications/{kind}/list_changed")
-}
-
-/// How often a client was told of each kind.
-fn told(client: &Client) -> BTreeMap<&'static str, usize> {
-    KINDS.into_iter().map(|kind| (kind, client.count(&method(kind)))).filter(|(_, count)| *count > 0).collect()
-}
-
-/// Whether a client that has received something speaks HTTP.
-fn on_http(client: &Client) -> bool {
-    client.received().iter().all(|received| received.stream != "stdio")
-}
-
-/// A client that follows all lists, in the way of its era and transport, and what it should have been told so far.
-struct Follower {
-    client: Client,
-    told: BTreeMap<&'static str, usize>,
-    _stream: Option<Pending>,
-}
-
-impl Follower {
-    /// Follows; a legacy client waits for its first notices.
-    async fn begin(client: Client) -> Self {
-        if is_modern(&client.revision()) {
-            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
-            let acknowledged = listen.next_method("notifications/subscriptions/acknowledged").await;
-            assert_eq!(acknowledged.params()["notifications"], flags);
-            return Self { client, told: BTreeMap::new(), _stream: Some(listen) };
-        }
-        let mut follower = Self::quietly(client).await;
-        follower.expect(&KINDS).await;
-        follower
-    }
-
-    /// A legacy client with its stream open, whatever comes.
-    async fn quietly(client: Client) -> Self {
-        let stream = if on_http(&client) { Some(client.open_get().await) } else { None };
-        Self { client, told: BTreeMap::new(), _stream: stream }
-    }
-
-    /// Waits for one more notice of each of these, and fails if there was any other.
-    async fn expect(&mut self, kinds: &[&'static str]) {
-        for kind in kinds {
-            *self.told.entry(kind).or_default() += 1;
-        }
-        for kind in kinds {
-            self.client.wait_for_method(&method(kind), self.told[kind]).await;
-        }
-        assert_eq!(told(&self.client), self.told, "{} {:?}", self.client.revision(), self.client.received());
-    }
 }
 
 /// Adds a tool, prompt or resource with this name, and says so.

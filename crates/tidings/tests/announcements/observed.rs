@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tidings_testkit::*;
 
-use crate::{Follower, add, full, quick};
+use crate::{ListFollower, add, full, quick};
 
 fn discoveries(kind: &str, reason: &str, outcome: &str) -> String {
     let labels = format!(r#"server="one",kind="{kind}",reason="{reason}",outcome="{outcome}""#);
@@ -28,9 +28,9 @@ async fn a_change_is_counted_from_the_signal_to_the_notice() {
     for server in [full().stdio().await, full().modern_only().http().await] {
         let gateway = quick().server("one", &server).serve().await;
         let mut followers = [
-            Follower::begin(gateway.client().connect().await).await,
-            Follower::begin(gateway.client().modern().connect().await).await,
-            Follower::begin(gateway.client().modern().connect().await).await,
+            ListFollower::begin(gateway.client().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
         ];
         assert_eq!(gateway.metric(&discoveries("tools", "reconnect", "changed")).await, Some(1.0));
         assert_eq!(gateway.metric(&sent("legacy", "tools")).await, Some(1.0), "the first notice");
@@ -67,8 +67,8 @@ async fn a_change_is_counted_from_the_signal_to_the_notice() {
 async fn what_a_client_is_not_told_is_counted() {
     let server = full().modern_only().http().await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut sees = Follower::begin(gateway.client().modern().connect().await).await;
-    let mut blind = Follower::begin(gateway.client().revision(V2025_06_18).connect().await).await;
+    let mut sees = ListFollower::begin(gateway.client().modern().connect().await).await;
+    let mut blind = ListFollower::begin(gateway.client().revision(V2025_06_18).connect().await).await;
     let silent = gateway.client().revision(V2025_03_26).connect().await;
     silent.list("tools").await;
     gateway.wait_metric("tidings_sessions", |now| now == 2.0).await;
@@ -97,7 +97,7 @@ async fn changes_behind_one_notice_are_counted_as_coalesced() {
     // Nothing takes what it is owed while it has no stream.
     let away = gateway.client().connect().await;
     away.list("tools").await;
-    let mut present = Follower::begin(gateway.client().modern().connect().await).await;
+    let mut present = ListFollower::begin(gateway.client().modern().connect().await).await;
     let coalesced = r#"tidings_notifications_coalesced_total{kind="tools"}"#;
     for (round, expected) in [(0, 0.0), (1, 1.0), (2, 2.0)] {
         add(&server, "tools", &format!("t{round}"));
@@ -142,7 +142,7 @@ async fn gauges_show_what_there_is_now() {
     let modern = gateway.client().modern().connect().await;
     assert_eq!(gateway.metric("tidings_sessions").await, Some(1.0));
     assert_eq!(gateway.metric("tidings_listeners").await, Some(0.0));
-    let follower = Follower::begin(modern).await;
+    let follower = ListFollower::begin(modern).await;
     assert_eq!(gateway.metric("tidings_listeners").await, Some(1.0));
     assert_eq!(gateway.metric("tidings_calls_in_flight").await, Some(0.0));
     let call = client.start("tools/call", json!({"name": "one__wait", "arguments": {}}));
@@ -205,7 +205,7 @@ async fn a_flood_makes_one_line_per_listing_in_the_log() {
     let windows = "[notifications]\nlist_quiet = \"300ms\"\nlist_max_wait = \"900ms\"";
     let server = full().stdio().await;
     let gateway = Gateway::builder().arg("--verbose").toml(windows).server("one", &server).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     server.put_tool(Tool::text_tool("new", "new"));
     let other = r#"{"name":"echo","description":"now with one","inputSchema":{"type":"object"}}"#;
     server.put_tool(Tool::raw(other, |call| async move { call.ok_text("") }));
@@ -238,7 +238,7 @@ async fn a_flood_makes_one_line_per_listing_in_the_log() {
 async fn a_surprise_is_warned_of_once_per_link() {
     let server = full().capabilities(json!({"tools": {}, "prompts": {}, "resources": {}})).stdio().await;
     let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     let warning = |line: &String| line.contains("WARN") && line.contains("not declared");
     let warnings = || gateway.stderr().all().iter().filter(|line| warning(line)).count();
     for name in ["a", "b", "c"] {

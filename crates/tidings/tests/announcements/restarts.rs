@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tidings_testkit::*;
 
-use crate::{Follower, add, followers, full, full_servers, quick};
+use crate::{ListFollower, add, followers, full, full_servers, quick};
 
 /// Ends a server, changes it, and waits until the gateway has it again.
 async fn restart(server: &Server, gateways: usize, change: impl FnOnce(&Server)) {
@@ -79,7 +79,7 @@ async fn a_server_that_comes_back_without_its_list_keeps_the_old_one() {
         .stdio()
         .await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     failing.store(true, Ordering::Relaxed);
     restart(&server, 1, |_| {}).await;
     add(&server, "resources", "new");

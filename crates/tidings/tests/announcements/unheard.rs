@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidings_testkit::*;
 
-use crate::{Follower, add, full, quick};
+use crate::{ListFollower, add, full, quick};
 
 /// The answer of a server that has no stream, or not now.
 fn refused(request: &Received, status: u16) -> Option<Answer> {
@@ -19,7 +19,7 @@ fn refused(request: &Received, status: u16) -> Option<Answer> {
 async fn what_a_legacy_server_says_while_its_stream_is_closed_is_not_missed() {
     let server = full().forgetful().http().await;
     let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     let opened = || server.received().iter().filter(|request| request.verb == "GET").count();
     eventually("the stream", || (opened() == 1).then_some(())).await;
     add(&server, "prompts", "new");
@@ -46,7 +46,7 @@ async fn what_changes_before_the_stream_of_a_legacy_server_is_open_is_not_missed
     });
     let server = server.http().await;
     let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     add(&server, "tools", "new");
     blocked.store(false, Ordering::Relaxed);
     follower.expect(&["tools"]).await;
@@ -58,7 +58,7 @@ async fn what_changes_before_the_stream_of_a_legacy_server_is_open_is_not_missed
 async fn a_legacy_server_without_a_stream_is_polled_whatever_it_declares() {
     let server = full().on_http(|request| refused(request, 405)).http().await;
     let gateway = quick().server_with("one", &server, "poll_interval = \"50ms\"").serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     for kind in ["tools", "prompts", "resources"] {
         add(&server, kind, "new");
         follower.expect(&[kind]).await;
@@ -70,7 +70,7 @@ async fn a_legacy_server_without_a_stream_is_polled_whatever_it_declares() {
 async fn signals_about_other_lists_do_not_put_off_a_retry() {
     let server = full().stdio().await;
     let gateway = quick().server("one", &server).serve().await;
-    let mut follower = Follower::begin(gateway.client().connect().await).await;
+    let mut follower = ListFollower::begin(gateway.client().connect().await).await;
     server.fail_next("tools/list", 1);
     server.put_tool(Tool::text_tool("new", "new"));
     server.list_changed("tools");
@@ -94,7 +94,7 @@ async fn signals_about_other_lists_do_not_put_off_a_retry() {
 async fn polling_does_not_put_off_listening_again() {
     for server in [full().modern_only().stdio().await, full().modern_only().http().await] {
         let gateway = quick().server_with("one", &server, "poll_interval = \"100ms\"").serve().await;
-        let mut follower = Follower::begin(gateway.client().modern().connect().await).await;
+        let mut follower = ListFollower::begin(gateway.client().modern().connect().await).await;
         server.wait_listening(1).await;
         server.end_listens();
         server.wait_listening(1).await;

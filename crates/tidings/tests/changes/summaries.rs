@@ -29,7 +29,7 @@ async fn follow(client: &Client) -> Option<Pending> {
         listen.next_method("notifications/subscriptions/acknowledged").await;
         return Some(listen);
     }
-    let http = client.received().iter().all(|received| received.stream != "stdio");
+    let http = client.is_on_http();
     let stream = if http { Some(client.open_get().await) } else { None };
     for kind in ["tools", "prompts", "resources"] {
         let first = client.wait_for_method(&method(kind), 1).await;

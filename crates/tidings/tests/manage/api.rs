@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::{Listener, quick, server};
+use crate::{listener, quick, server};
 
 // S4.1, S4.3
 #[tokio::test]
 async fn a_server_that_is_put_can_be_used_and_everybody_is_told_once() {
     let (one, two) = (server("one").await, server("two").await);
     let gateway = quick().server("one", &one).serve().await;
-    let listener = Listener::begin(&gateway).await;
+    let mut listener = listener(&gateway).await;
     let (status, answer) = gateway.api("PUT", "/servers/two", two.keys()).await;
     assert_eq!(
         (status, &answer["name"], &answer["state"], &answer["source"]),
@@ -17,10 +17,10 @@ async fn a_server_that_is_put_can_be_used_and_everybody_is_told_once() {
     );
     let called = listener.client.call_tool("two__two", json!({"text": "hi"})).await;
     assert_eq!(called.text(), r#"{"text":"hi"}"#);
-    listener.told(1).await;
+    listener.expect(&["tools"]).await;
     let (status, answer) = gateway.api("DELETE", "/servers/two", Value::Null).await;
     assert_eq!((status, answer), (200, json!({"removed": "two"})));
-    listener.told(2).await;
+    listener.expect(&["tools"]).await;
     assert_eq!(listener.client.names("tools").await, ["one"]);
     two.wait_all_exited().await;
 }
@@ -30,7 +30,7 @@ async fn a_server_that_is_put_can_be_used_and_everybody_is_told_once() {
 async fn a_batch_is_one_commit_or_none() {
     let (one, two, three) = (server("one").await, server("two").await, server("three").await);
     let gateway = quick().server("one", &one).serve().await;
-    let listener = Listener::begin(&gateway).await;
+    let mut listener = listener(&gateway).await;
     let put = |name: &str, server: Value| json!({"op": "put", "name": name, "server": server});
     let broken = json!({"operations": [put("two", two.keys()), put("x", json!({"command": "/no/such/program"}))]});
     let (status, problem) = gateway.api("POST", "/batch", broken).await;
@@ -40,10 +40,10 @@ async fn a_batch_is_one_commit_or_none() {
     let whole = json!({"operations": [put("two", two.keys()), put("three", three.keys())]});
     let (status, answer) = gateway.api("POST", "/batch", whole).await;
     assert_eq!((status, answer["servers"].as_array().map(Vec::len)), (200, Some(2)), "{answer}");
-    listener.told(1).await;
+    listener.expect(&["tools"]).await;
     let swap = json!({"operations": [{"op": "delete", "name": "two"}, {"op": "delete", "name": "three"}]});
     assert_eq!(gateway.api("POST", "/batch", swap).await.0, 200);
-    listener.told(2).await;
+    listener.expect(&["tools"]).await;
 }
 
 // S4.2, S4.3
@@ -91,16 +91,16 @@ async fn every_page_of_the_api_wants_the_token() {
 async fn a_server_is_switched_off_restarted_and_on_again() {
     let (one, two) = (server("one").await, server("two").await);
     let gateway = quick().server("one", &one).server("two", &two).serve().await;
-    let listener = Listener::begin(&gateway).await;
+    let mut listener = listener(&gateway).await;
     assert_eq!(gateway.api("POST", "/servers/two/restart", Value::Null).await.0, 200);
     assert_eq!(gateway.api("POST", "/servers/two/disable", Value::Null).await.0, 200);
-    listener.told(1).await;
+    listener.expect(&["tools"]).await;
     assert_eq!(gateway.server_status("two").await["state"], "disabled");
     gateway.terminate().await;
     let again = gateway.again().await;
     assert_eq!(again.server_status("two").await["state"], "disabled", "it stays off");
-    let listener = Listener::begin(&again).await;
+    let mut after = crate::listener(&again).await;
     let (status, server) = again.api("POST", "/servers/two/enable", Value::Null).await;
     assert_eq!((status, &server["state"]), (200, &json!("ready")), "{server}");
-    listener.told(1).await;
+    after.expect(&["tools"]).await;
 }

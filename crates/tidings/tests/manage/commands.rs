@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::{Listener, quick, server};
+use crate::{listener, quick, server};
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
@@ -14,23 +14,23 @@ fn text(output: &Output) -> String {
 async fn a_server_is_added_and_removed_by_typing() {
     let (one, two) = (server("one").await, server("two").await);
     let gateway = quick().server("one", &one).serve().await;
-    let listener = Listener::begin(&gateway).await;
+    let mut listener = listener(&gateway).await;
     let (program, args) = two.command();
     let said = text(&gateway.command(&["add", "two", "--", &program, &args[0]]).await);
     assert_eq!(said, "Added two: 1 tools, 0 resources, 0 prompts.\n");
-    listener.told(1).await;
+    listener.expect(&["tools"]).await;
     assert!(text(&gateway.command(&["tools"]).await).contains("two__two"));
     let again = gateway.command(&["add", "two", "--", &program, &args[0]]).await;
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("tidings remove two"), "{again:?}");
     assert_eq!(text(&gateway.command(&["restart", "two"]).await), "two runs again: 1 tools.\n");
     assert_eq!(text(&gateway.command(&["disable", "two"]).await), "two is off.\n");
-    listener.told(2).await;
+    listener.expect(&["tools"]).await;
     assert!(text(&gateway.command(&["servers"]).await).contains("disabled"));
     assert_eq!(text(&gateway.command(&["enable", "two"]).await), "two is on.\n");
-    listener.told(3).await;
+    listener.expect(&["tools"]).await;
     assert_eq!(text(&gateway.command(&["remove", "two"]).await), "Removed two.\n");
-    listener.told(4).await;
+    listener.expect(&["tools"]).await;
 }
 
 // S4.2, S4.3
@@ -49,10 +49,10 @@ async fn a_command_that_can_not_be_started_is_said_and_not_kept() {
 async fn a_server_of_the_file_is_removed_from_the_file() {
     let (one, two) = (server("one").await, server("two").await);
     let gateway = quick().server("one", &one).server("two", &two).toml("# the end").serve().await;
-    let listener = Listener::begin(&gateway).await;
+    let mut listener = listener(&gateway).await;
     let said = text(&gateway.command(&["remove", "two"]).await);
     assert!(said.starts_with("Removed two from ") && said.contains("tidings.toml"), "{said}");
-    listener.told(1).await;
+    listener.expect(&["tools"]).await;
     let file = std::fs::read_to_string(gateway.config()).unwrap();
     assert!(!file.contains("two") && file.contains("[servers.\"one\"]"), "{file}");
 }

@@ -6,8 +6,7 @@ mod commands;
 mod files;
 mod shown;
 
-use serde_json::json;
-use tidings_testkit::{Client, Gateway, GatewayBuilder, Pending, Server};
+use tidings_testkit::{Gateway, GatewayBuilder, ListFollower, Server};
 
 fn quick() -> GatewayBuilder {
     Gateway::builder().quick()
@@ -19,23 +18,6 @@ async fn server(tool: &str) -> Server {
 }
 
 /// A modern client that hears of every list.
-struct Listener {
-    client: Client,
-    _stream: Pending,
-}
-
-impl Listener {
-    async fn begin(gateway: &Gateway) -> Self {
-        let client = gateway.client().modern().connect().await;
-        let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-        let mut stream = client.start("subscriptions/listen", json!({ "notifications": flags }));
-        stream.next_method("notifications/subscriptions/acknowledged").await;
-        Self { client, _stream: stream }
-    }
-
-    /// Waits for the nth notice that the tools changed, and fails if there were more.
-    async fn told(&self, nth: usize) {
-        self.client.wait_for_method("notifications/tools/list_changed", nth).await;
-        assert_eq!(self.client.count("notifications/tools/list_changed"), nth);
-    }
+async fn listener(gateway: &Gateway) -> ListFollower {
+    ListFollower::begin(gateway.client().modern().connect().await).await
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Server, V2025_06_18};
 
-use crate::{Listener, quick, server};
+use crate::{listener, quick, server};
 
 #[tokio::test]
 async fn sessions_and_listens_are_shown_with_who_they_are() {
@@ -12,7 +12,7 @@ async fn sessions_and_listens_are_shown_with_who_they_are() {
     let gateway = quick().server("one", &one).serve().await;
     assert_eq!(gateway.api("GET", "/sessions", Value::Null).await.1, json!({"sessions": []}));
     let legacy = gateway.client().revision(V2025_06_18).connect().await;
-    let listener = Listener::begin(&gateway).await;
+    let listener = listener(&gateway).await;
     let sessions = gateway.api("GET", "/sessions", Value::Null).await.1;
     let rows = sessions["sessions"].as_array().unwrap();
     let kinds: Vec<&Value> = rows.iter().map(|row| &row["kind"]).collect();
@@ -100,7 +100,7 @@ async fn answers_are_as_the_document_describes_them() {
     let two = server("two").await;
     let gateway = quick().server("one", &one).serve().await;
     gateway.api("PUT", "/servers/two", two.keys()).await;
-    let _listener = Listener::begin(&gateway).await;
+    let _listener = listener(&gateway).await;
     let (_, document) = gateway.api("GET", "/openapi.json", Value::Null).await;
     let schema = |verb: &str, path: &str, status: &str| {
         let answer = &document["paths"][path][verb]["responses"][status];

@@ -5,17 +5,17 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tidings_testkit::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, eventually};
 
-use crate::{Follower, KINDS, Project, told};
+use crate::{KINDS, ListFollower, Project, told};
 
 /// Each of them is told once of these, and of nothing else.
-async fn all(followers: &mut [Follower], kinds: &[&'static str]) {
+async fn all(followers: &mut [ListFollower], kinds: &[&'static str]) {
     for follower in followers {
         follower.expect(kinds).await;
     }
 }
 
 /// Each of them sees these tools.
-async fn see(followers: &[Follower], names: &[&str]) {
+async fn see(followers: &[ListFollower], names: &[&str]) {
     for follower in followers {
         assert_eq!(follower.client.names("tools").await, names);
     }
@@ -84,16 +84,16 @@ async fn every_session_gets_its_own_triplet_and_the_silent_revision_none() {
     project.tool("one");
     let gateway = project.serve().await;
     let silent = [
-        Follower::quietly(gateway.client().revision(V2025_03_26).connect().await).await,
-        Follower::quietly(project.stdio().revision(V2025_03_26).connect().await).await,
+        ListFollower::quietly(gateway.client().revision(V2025_03_26).connect().await).await,
+        ListFollower::quietly(project.stdio().revision(V2025_03_26).connect().await).await,
     ];
     let mut loud = Vec::new();
     for revision in [V2024_11_05, V2025_06_18, V2025_11_25] {
         // The second finds everything warm.
         for _ in 0..2 {
-            loud.push(Follower::begin(gateway.client().revision(revision).connect().await).await);
+            loud.push(ListFollower::begin(gateway.client().revision(revision).connect().await).await);
         }
-        loud.push(Follower::begin(project.stdio().revision(revision).connect().await).await);
+        loud.push(ListFollower::begin(project.stdio().revision(revision).connect().await).await);
     }
     for follower in &loud {
         follower.client.list("tools").await;
@@ -147,10 +147,10 @@ async fn a_hook_on_its_own_ttl_is_told_of_only_when_it_registers_something_else(
     let hooked = || project.stdio().env("MCPBASH_ALLOW_PROJECT_HOOKS", "true").env("MCPBASH_REGISTER_TTL", "1");
     let gateway = project.serve_with("MCPBASH_ALLOW_PROJECT_HOOKS = \"true\", MCPBASH_REGISTER_TTL = \"1\"").await;
     let mut followers = vec![
-        Follower::begin(hooked().connect().await).await,
-        Follower::begin(hooked().modern().connect().await).await,
-        Follower::begin(gateway.client().connect().await).await,
-        Follower::begin(gateway.client().modern().connect().await).await,
+        ListFollower::begin(hooked().connect().await).await,
+        ListFollower::begin(hooked().modern().connect().await).await,
+        ListFollower::begin(gateway.client().connect().await).await,
+        ListFollower::begin(gateway.client().modern().connect().await).await,
     ];
     see(&followers, &["first"]).await;
     let runs = || std::fs::read_to_string(project.path("runs")).unwrap().lines().count();

@@ -7,14 +7,12 @@ mod run;
 mod seed;
 mod validated;
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::json;
-use tidings_testkit::{Client, ClientBuilder, Gateway, Pending, TempDir, is_modern, tidings};
+use tidings_testkit::{Client, ClientBuilder, Gateway, KINDS, ListFollower, TempDir, tidings, told};
 
-const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
 const QUICK: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"\n";
 
 /// A project in a folder that goes away with its test.
@@ -82,61 +80,12 @@ impl Project {
     }
 
     /// Clients of both eras, on stdio and over HTTP, all settled.
-    async fn followers(&self, gateway: &Gateway) -> Vec<Follower> {
+    async fn followers(&self, gateway: &Gateway) -> Vec<ListFollower> {
         vec![
-            Follower::begin(self.stdio().connect().await).await,
-            Follower::begin(self.stdio().modern().connect().await).await,
-            Follower::begin(gateway.client().connect().await).await,
-            Follower::begin(gateway.client().modern().connect().await).await,
+            ListFollower::begin(self.stdio().connect().await).await,
+            ListFollower::begin(self.stdio().modern().connect().await).await,
+            ListFollower::begin(gateway.client().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
         ]
-    }
-}
-
-fn method(kind: &str) -> String {
-    format!("notifications/{kind}/list_changed")
-}
-
-/// How often a client was told of each kind.
-fn told(client: &Client) -> BTreeMap<&'static str, usize> {
-    KINDS.into_iter().map(|kind| (kind, client.count(&method(kind)))).filter(|(_, count)| *count > 0).collect()
-}
-
-/// A client that follows all lists, and what it should have been told so far.
-struct Follower {
-    client: Client,
-    told: BTreeMap<&'static str, usize>,
-    _stream: Option<Pending>,
-}
-
-impl Follower {
-    async fn begin(client: Client) -> Self {
-        if is_modern(&client.revision()) {
-            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
-            let acknowledged = listen.next_method("notifications/subscriptions/acknowledged").await;
-            assert_eq!(acknowledged.params()["notifications"], flags);
-            return Self { client, told: BTreeMap::new(), _stream: Some(listen) };
-        }
-        let mut follower = Self::quietly(client).await;
-        follower.expect(&KINDS).await;
-        follower
-    }
-
-    /// With its stream open, whatever comes.
-    async fn quietly(client: Client) -> Self {
-        let over_http = client.received().iter().all(|received| received.stream != "stdio");
-        let stream = if over_http { Some(client.open_get().await) } else { None };
-        Self { client, told: BTreeMap::new(), _stream: stream }
-    }
-
-    /// Waits for one more notice of each of these, and fails if there was any other.
-    async fn expect(&mut self, kinds: &[&'static str]) {
-        for kind in kinds {
-            *self.told.entry(kind).or_default() += 1;
-        }
-        for kind in kinds {
-            self.client.wait_for_method(&method(kind), self.told[kind]).await;
-        }
-        assert_eq!(told(&self.client), self.told, "{} {:?}", self.client.revision(), self.client.received());
     }
 }

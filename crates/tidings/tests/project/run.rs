@@ -1,8 +1,9 @@
 //! What is listed can be used, and followed.
 
 use serde_json::json;
+use tidings_testkit::list_changed;
 
-use crate::{Project, method};
+use crate::Project;
 
 // S0.9
 #[tokio::test]
@@ -54,6 +55,6 @@ async fn a_followed_resource_is_told_of_when_its_content_changes_and_not_when_it
     assert_eq!(read["contents"][0]["text"], "two");
     assert_eq!(client.request("resources/unsubscribe", uri).await.result(), json!({}));
     project.write("resources/note.txt", "three").write("prompts/p.txt", "later");
-    client.wait_for_method(&method("prompts"), 2).await;
+    client.wait_for_method(&list_changed("prompts"), 2).await;
     assert_eq!(client.count(told), 1);
 }

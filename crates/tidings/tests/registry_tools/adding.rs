@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_testkit::{Gateway, Server, TempDir};
 
-use crate::{Follower, call, clock, listed, refusal, with_tools};
+use crate::{ListFollower, call, clock, followers, listed, refusal, with_tools};
 
 /// A catalogue with a server that runs, in several ways.
 fn catalogue(folder: &TempDir, server: &Server) -> String {
@@ -28,8 +28,8 @@ async fn gateway(folder: &TempDir, server: &Server) -> Gateway {
 async fn an_entry_becomes_a_server_for_everybody() {
     let (folder, server) = (TempDir::new(), clock().stdio().await);
     let gateway = gateway(&folder, &server).await;
-    let followers = Follower::some(&gateway).await;
-    let before: Vec<_> = followers.iter().map(Follower::counts).collect();
+    let followers = followers(&gateway).await;
+    let before: Vec<_> = followers.iter().map(ListFollower::counts).collect();
     let added = call(&followers[0].client, "add", json!({"entry_id": "acme/wall-clock"})).await;
     let shown = &added["server"];
     assert_eq!((&shown["entry_id"], &shown["prefix"]), (&json!("acme/wall-clock"), &json!("wall_clock")));

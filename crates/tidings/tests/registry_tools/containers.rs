@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Client, Gateway, ImageRegistry, Podman, Server, TempDir, eventually};
 
-use crate::{Follower, call, clock, listed, refusal, said, with_tools};
+use crate::{ListFollower, call, clock, followers, listed, refusal, said, with_tools};
 
 /// A gateway with a catalogue of one container.
 async fn gateway(podman: &Podman, folder: &TempDir, server: &Server, image: &str) -> Gateway {
@@ -25,8 +25,8 @@ async fn a_container_is_added_for_everybody_and_nothing_is_left_of_it() {
     let Some(podman) = Podman::ready() else { return };
     let (folder, server) = (TempDir::new(), clock().stdio().await);
     let gateway = gateway(&podman, &folder, &server, Podman::IMAGE).await;
-    let followers = Follower::some(&gateway).await;
-    let before: Vec<_> = followers.iter().map(Follower::counts).collect();
+    let followers = followers(&gateway).await;
+    let before: Vec<_> = followers.iter().map(ListFollower::counts).collect();
     let added = call(&followers[0].client, "add", json!({"entry_id": "acme/boxed-clock"})).await;
     assert_eq!(added["server"]["tools"], json!(["boxed_clock__now"]));
     assert_eq!(podman.containers().len(), 1);

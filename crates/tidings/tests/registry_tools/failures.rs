@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Client, Server};
 
-use crate::{Follower, call, clock, launch, launch_arguments, listed, refusal, with_tools};
+use crate::{ListFollower, call, clock, followers, launch, launch_arguments, listed, refusal, with_tools};
 
 /// Launches that fail, and a part of the reason.
 fn failing(server: &Server, silent: &Server) -> Vec<(Value, &'static str)> {
@@ -30,8 +30,8 @@ async fn a_launch_that_fails_leaves_everything_as_it_was() {
     let server = clock().stdio().await;
     let silent = clock().silent_on("initialize").silent_on("server/discover").stdio().await;
     let gateway = with_tools("start_timeout = \"3s\"").server("other", &server).serve().await;
-    let followers = Follower::some(&gateway).await;
-    let fresh: Vec<_> = followers.iter().map(Follower::counts).collect();
+    let followers = followers(&gateway).await;
+    let fresh: Vec<_> = followers.iter().map(ListFollower::counts).collect();
     launch(&followers[0].client, "taken", &server).await;
     for (follower, before) in followers.iter().zip(fresh) {
         follower.heard_all(before).await;
@@ -43,7 +43,7 @@ async fn a_launch_that_fails_leaves_everything_as_it_was() {
         }
         all
     };
-    let (before, told) = (lists().await, followers.iter().map(Follower::counts).collect::<Vec<_>>());
+    let (before, told) = (lists().await, followers.iter().map(ListFollower::counts).collect::<Vec<_>>());
     let active = call(&followers[0].client, "active", json!({})).await;
     for (place, (arguments, reason)) in failing(&server, &silent).into_iter().enumerate() {
         let caller = &followers[place % followers.len()].client;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Gate, Server};
 
-use crate::{Follower, call, clock, launch, launch_arguments, listed, refusal, said, with_tools};
+use crate::{ListFollower, call, clock, followers, launch, launch_arguments, listed, refusal, said, with_tools};
 
 // S4.1, S4.4, bridging 14
 #[tokio::test]
@@ -12,10 +12,10 @@ async fn everybody_is_told_once_after_it_is_true() {
     for build in [|| clock(), || clock().modern_only()] {
         let gateway = with_tools("").server("other", &other).server("one", &other).serve().await;
         let server = build().stdio().await;
-        let followers = Follower::some(&gateway).await;
+        let followers = followers(&gateway).await;
         for (place, caller) in followers.iter().enumerate() {
             let prefix = format!("clock_{place}");
-            let before: Vec<[usize; 3]> = followers.iter().map(Follower::counts).collect();
+            let before: Vec<[usize; 3]> = followers.iter().map(ListFollower::counts).collect();
             let launched = launch(&caller.client, &prefix, &server).await;
             assert_eq!(launched["server"]["entry_id"], format!("stdio-{prefix}"));
             assert_eq!(launched["server"]["state"], "ready");
@@ -31,7 +31,7 @@ async fn everybody_is_told_once_after_it_is_true() {
                 assert!(listed(&follower.client, "prompts").await.contains(&format!("{prefix}__ask")));
             }
 
-            let told: Vec<[usize; 3]> = followers.iter().map(Follower::counts).collect();
+            let told: Vec<[usize; 3]> = followers.iter().map(ListFollower::counts).collect();
             let removed = call(&caller.client, "remove", json!({"entry_id": format!("stdio-{prefix}")})).await;
             assert_eq!(removed, json!({"removed": {"entry_id": format!("stdio-{prefix}"), "name": prefix}}));
             for (follower, told) in followers.iter().zip(&told) {
@@ -53,7 +53,7 @@ async fn on_stdio_they_are_there_without_being_asked_for() {
         let server = clock().stdio().await;
         let gateway = tidings_testkit::Gateway::builder().toml("[gateway]\nregistry_tools = \"auto\"").quick();
         let client = if modern { gateway.stdio().modern() } else { gateway.stdio() };
-        let follower = Follower::begin(client.connect().await).await;
+        let follower = ListFollower::begin(client.connect().await).await;
         let before = follower.counts();
         launch(&follower.client, "clock", &server).await;
         follower.heard_all(before).await;
@@ -109,8 +109,8 @@ async fn whoever_waits_hears_how_it_goes() {
 async fn new_variables_start_the_server_again() {
     let server = clock().stdio().await;
     let gateway = with_tools("").serve().await;
-    let followers = Follower::some(&gateway).await;
-    let before: Vec<_> = followers.iter().map(Follower::counts).collect();
+    let followers = followers(&gateway).await;
+    let before: Vec<_> = followers.iter().map(ListFollower::counts).collect();
     let client = &followers[0].client;
     let mut arguments = launch_arguments("clock", &server);
     arguments["env"] = json!({"COLOUR": "red", "API_KEY": "old"});
@@ -146,7 +146,7 @@ async fn whoever_leaves_while_a_server_starts_leaves_nothing_half_done() {
     let gate = Gate::new();
     let server = clock().hold("tools/list", &gate).stdio().await;
     let gateway = with_tools("").serve().await;
-    let follower = Follower::begin(gateway.client().connect().await).await;
+    let follower = ListFollower::begin(gateway.client().connect().await).await;
     let before = follower.counts();
     for (round, modern) in [false, true].into_iter().enumerate() {
         let prefix = format!("clock{round}");

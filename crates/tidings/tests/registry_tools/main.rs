@@ -12,7 +12,7 @@ mod rights;
 mod seen;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Exchange, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, is_modern};
+use tidings_testkit::{Client, Exchange, Gateway, GatewayBuilder, ListFollower, Server, ServerBuilder};
 
 /// A gateway with the tools, and short windows.
 fn with_tools(more: &str) -> GatewayBuilder {
@@ -65,53 +65,12 @@ async fn listed(client: &Client, kind: &str) -> Vec<String> {
     names
 }
 
-/// A client that hears what is announced to it.
-struct Follower {
-    client: Client,
-    _stream: Option<Pending>,
-}
-
-const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
-
-impl Follower {
-    async fn begin(client: Client) -> Self {
-        if is_modern(&client.revision()) {
-            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
-            listen.next_method("notifications/subscriptions/acknowledged").await;
-            return Self { client, _stream: Some(listen) };
-        }
-        let on_http = client.received().iter().all(|received| received.stream != "stdio");
-        let stream = if on_http { Some(client.open_get().await) } else { None };
-        let follower = Self { client, _stream: stream };
-        for kind in KINDS {
-            follower.heard(kind, 1).await;
-        }
-        follower
-    }
-
-    /// Two of each era.
-    async fn some(gateway: &Gateway) -> Vec<Self> {
-        vec![
-            Self::begin(gateway.client().connect().await).await,
-            Self::begin(gateway.client().connect().await).await,
-            Self::begin(gateway.client().modern().connect().await).await,
-            Self::begin(gateway.client().modern().connect().await).await,
-        ]
-    }
-
-    fn counts(&self) -> [usize; 3] {
-        KINDS.map(|kind| self.client.count(&format!("notifications/{kind}/list_changed")))
-    }
-
-    async fn heard(&self, kind: &str, nth: usize) {
-        self.client.wait_for_method(&format!("notifications/{kind}/list_changed"), nth).await;
-    }
-
-    /// Waits for one more of every kind.
-    async fn heard_all(&self, before: [usize; 3]) {
-        for (kind, count) in KINDS.into_iter().zip(before) {
-            self.heard(kind, count + 1).await;
-        }
-    }
+/// Two followers of each era.
+async fn followers(gateway: &Gateway) -> Vec<ListFollower> {
+    vec![
+        ListFollower::begin(gateway.client().connect().await).await,
+        ListFollower::begin(gateway.client().connect().await).await,
+        ListFollower::begin(gateway.client().modern().connect().await).await,
+        ListFollower::begin(gateway.client().modern().connect().await).await,
+    ]
 }

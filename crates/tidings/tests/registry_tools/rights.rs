@@ -4,7 +4,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::json;
 use tidings_testkit::{Client, Gateway, Tool};
 
-use crate::{Follower, call, clock, launch, listed};
+use crate::{ListFollower, call, clock, launch, listed};
 
 /// Two who may change the gateway, one of them with few servers of its own; one who uses all; and one who uses few.
 const TOKENS: [(&str, &str, bool); 4] =
@@ -69,7 +69,7 @@ async fn those_who_may_use_the_new_server_are_told_and_the_others_are_not() {
     let mut followers = Vec::new();
     for (token, servers, _) in TOKENS {
         for client in clients(&gateway, token).await {
-            followers.push((Follower::begin(client).await, servers == "*"));
+            followers.push((ListFollower::begin(client).await, servers == "*"));
         }
     }
     let before: Vec<_> = followers.iter().map(|(follower, _)| follower.counts()).collect();

@@ -3,14 +3,14 @@
 use serde_json::json;
 use tidings_testkit::{Server, Tool, within};
 
-use crate::{Follower, call, exposing, found, office, office_servers, tool};
+use crate::{call, exposing, followers, found, office, office_servers, tool};
 
 // S3.1, S3.8; architecture invariant 1
 #[tokio::test]
 async fn what_was_just_announced_is_found() {
     for server in office_servers().await {
         let gateway = exposing("both").server("office", &server).serve().await;
-        let followers = Follower::all(&gateway).await;
+        let followers = followers(&gateway).await;
         let base: Vec<usize> = followers.iter().map(|follower| follower.count("tools")).collect();
         let told = |round: usize| followers.iter().zip(base.iter().map(move |count| count + round));
 

@@ -1,9 +1,9 @@
 //! What `expose` decides: which tools are listed, and so which changes are told.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Server};
+use tidings_testkit::{Client, ListFollower, Server};
 
-use crate::{Follower, call, clients, exposing, office, outside, tool};
+use crate::{call, clients, exposing, followers, office, outside, tool};
 
 async fn listed(client: &Client) -> Vec<String> {
     let mut names = client.names("tools").await;
@@ -54,7 +54,7 @@ async fn a_change_that_no_client_sees_is_told_to_nobody() {
     for build in [|| office(), || office().modern_only()] {
         let server = build().resource("file:///r", "r").stdio().await;
         let gateway = exposing("search").server("office", &server).serve().await;
-        let followers = Follower::all(&gateway).await;
+        let followers = followers(&gateway).await;
         let told: Vec<usize> = followers.iter().map(|follower| follower.count("tools")).collect();
         server.put_tool(tool("new", "Something new."));
         server.remove_tool("book_room");
@@ -92,7 +92,7 @@ async fn a_server_wins_the_name_of_a_built_in_and_it_is_reported() {
     assert_eq!(status["hidden_tools"], json!([{"name": "call_tool", "by": "office"}]));
 
     // When the server gives the name up, the built-in is there again.
-    let follower = Follower::begin(gateway.client().connect().await).await;
+    let follower = ListFollower::begin(gateway.client().connect().await).await;
     server.remove_tool("call_tool");
     server.list_changed("tools");
     follower.heard("tools", 2).await;

@@ -9,7 +9,7 @@ mod outside;
 
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Client, Exchange, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, Tool, V2025_06_18, is_modern,
+    Client, Exchange, Gateway, GatewayBuilder, ListFollower, Server, ServerBuilder, Tool, V2025_06_18,
 };
 
 /// A gateway with this `expose`, and short windows.
@@ -85,42 +85,11 @@ fn failure(answer: &Exchange) -> String {
     answer.text()
 }
 
-/// A client that hears what is announced to it.
-struct Follower {
-    client: Client,
-    _stream: Option<Pending>,
-}
-
-impl Follower {
-    async fn begin(client: Client) -> Self {
-        if is_modern(&client.revision()) {
-            let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));
-            listen.next_method("notifications/subscriptions/acknowledged").await;
-            return Self { client, _stream: Some(listen) };
-        }
-        let on_http = client.received().iter().all(|received| received.stream != "stdio");
-        let stream = if on_http { Some(client.open_get().await) } else { None };
-        let follower = Self { client, _stream: stream };
-        for kind in ["tools", "prompts", "resources"] {
-            follower.heard(kind, 1).await;
-        }
-        follower
+/// One follower of each sort.
+async fn followers(gateway: &Gateway) -> Vec<ListFollower> {
+    let mut followers = Vec::new();
+    for client in clients(gateway).await {
+        followers.push(ListFollower::begin(client).await);
     }
-
-    async fn all(gateway: &Gateway) -> Vec<Self> {
-        let mut followers = Vec::new();
-        for client in clients(gateway).await {
-            followers.push(Self::begin(client).await);
-        }
-        followers
-    }
-
-    fn count(&self, kind: &str) -> usize {
-        self.client.count(&format!("notifications/{kind}/list_changed"))
-    }
-
-    async fn heard(&self, kind: &str, nth: usize) {
-        self.client.wait_for_method(&format!("notifications/{kind}/list_changed"), nth).await;
-    }
+    followers
 }

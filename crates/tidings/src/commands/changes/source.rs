@@ -11,15 +11,13 @@ use serde_json::value::RawValue;
 use tidings_downstream::LIMITS;
 use tidings_store::{ChangeLog, From, Query, Row, Rows, Store, StoreError};
 use tidings_upstream::HttpClient;
-use tidings_wire::sse;
 
+use crate::backend::Events;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
 
 /// How long the gateway may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A stream that says nothing for this long is broken: the gateway breaks the silence more often.
-const SILENCE: Duration = Duration::from_secs(45);
 /// The gateway gives no more at a time.
 const PAGE: usize = 10_000;
 
@@ -125,7 +123,7 @@ pub(super) async fn stream(
     let sent = tokio::time::timeout(PATIENCE, client.send(authorised(running, request)?)).await;
     // A gateway that is just ending or just starting: it is looked for again.
     let Ok(Ok(response)) = sent else { return Ok(Ended::Gateway) };
-    let (head, mut body) = response.into_parts();
+    let (head, body) = response.into_parts();
     if head.status.is_server_error() {
         return Ok(Ended::Gateway);
     }
@@ -134,16 +132,13 @@ pub(super) async fn stream(
         let bytes = collected.map(|body| body.to_bytes()).unwrap_or_default();
         return Err(refused(running, &Response::from_parts(head, bytes)));
     }
-    let mut decoder = sse::Decoder::new(LIMITS.max_bytes);
-    loop {
-        let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, body.frame()).await else { return Ok(Ended::Gateway) };
-        decoder.push(frame.data_ref().map_or(&[][..], |data| data));
-        while let Some(event) = decoder.next_event().map_err(Failure::failed)? {
-            if !event.data.is_empty() && !take(&row(&event.data)?) {
-                return Ok(Ended::Reader);
-            }
+    let mut events = Events::of(body);
+    while let Some(data) = events.next().await? {
+        if !take(&row(&data)?) {
+            return Ok(Ended::Reader);
         }
     }
+    Ok(Ended::Gateway)
 }
 
 fn row(json: &[u8]) -> Result<Row, Failure> {

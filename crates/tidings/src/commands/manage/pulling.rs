@@ -5,22 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use serde_json::Value;
-use tidings_downstream::LIMITS;
-use tidings_upstream::{HttpBody, HttpClient};
-use tidings_wire::sse;
+use tidings_upstream::HttpClient;
 
+use crate::backend::Events;
 use crate::data::Running;
-
-type Reports = HttpBody;
 
 /// How long the gateway may take to begin its reports.
 const OPENED: Duration = Duration::from_secs(5);
 /// How wide the bar is.
 const WIDTH: usize = 24;
-/// The gateway breaks silence more often than this.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// Does something, and shows meanwhile how far the image of a server is. What can not be shown is no reason to fail.
 pub(super) async fn showing<T>(running: &Running, server: &str, work: impl Future<Output = T>) -> T {
@@ -40,27 +35,22 @@ pub(super) async fn showing<T>(running: &Running, server: &str, work: impl Futur
 }
 
 /// The gateway's reports, from now on.
-async fn open(running: &Running) -> Option<Reports> {
+async fn open(running: &Running) -> Option<Events> {
     let request = Request::get(format!("{}/api/v1/pulls/stream", running.url))
         .header("accept", "text/event-stream")
         .header("authorization", format!("Bearer {}", running.token));
     let request = request.body(Full::<Bytes>::default()).ok()?;
     let response = HttpClient::new().ok()?.send(request).await.ok()?;
-    let mut body = response.status().is_success().then(|| response.into_body())?;
-    body.frame().await?.ok()?;
-    Some(body)
+    let mut events = Events::of(response.status().is_success().then(|| response.into_body())?);
+    events.more().await.then_some(events)
 }
 
 /// Shows reports until there are no more.
-async fn follow(mut reports: Reports, server: &str, bar: &mut Bar) {
-    let mut decoder = sse::Decoder::new(LIMITS.max_bytes);
-    while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, reports.frame()).await {
-        decoder.push(frame.data_ref().map_or(&[][..], |data| data));
-        while let Ok(Some(event)) = decoder.next_event() {
-            let report: Value = serde_json::from_slice(&event.data).unwrap_or_default();
-            if report["server"] == server {
-                bar.show(&report);
-            }
+async fn follow(mut reports: Events, server: &str, bar: &mut Bar) {
+    while let Ok(Some(data)) = reports.next().await {
+        let report: Value = serde_json::from_slice(&data).unwrap_or_default();
+        if report["server"] == server {
+            bar.show(&report);
         }
     }
 }

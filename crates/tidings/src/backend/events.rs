@@ -1,0 +1,49 @@
+//! Server-sent events of a running gateway.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use tidings_downstream::LIMITS;
+use tidings_upstream::HttpBody;
+use tidings_wire::sse;
+
+use crate::failure::Failure;
+
+/// A stream that says nothing for this long is broken: the gateway breaks the silence more often.
+pub(crate) const SILENCE: Duration = Duration::from_secs(45);
+
+/// A stream of events.
+pub(crate) struct Events {
+    body: HttpBody,
+    decoder: sse::Decoder,
+}
+
+impl Events {
+    /// The events of an answer.
+    pub(crate) fn of(body: HttpBody) -> Self {
+        Self { body, decoder: sse::Decoder::new(LIMITS.max_bytes) }
+    }
+
+    /// What the next event says; `None` when the stream is over or broken.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if let Some(event) = self.decoder.next_event().map_err(Failure::failed)? {
+                if event.data.is_empty() {
+                    continue;
+                }
+                return Ok(Some(event.data));
+            }
+            if !self.more().await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for more bytes, whatever they are. Tells whether there are any.
+    pub(crate) async fn more(&mut self) -> bool {
+        let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, self.body.frame()).await else { return false };
+        self.decoder.push(frame.data_ref().map_or(&[][..], |data| data));
+        true
+    }
+}
