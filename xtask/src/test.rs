@@ -93,7 +93,7 @@ impl Steps<'_> {
         announce("peers");
         let peers = peers::install(children, workspace).map_err(|failure| stopped(failure, "cargo xtask peers"))?;
         // They were skipped before if it was not there.
-        let databases = ["test", "-p", "tidings-sources", "-p", "tidings", "--", "postgres", "database"];
+        let databases = ["test", "-p", "tidings-watch", "-p", "tidings", "--", "postgres", "database"];
         self.tests("PostgreSQL", &workspace.cargo(databases).env("TIDINGS_REQUIRE_POSTGRES", "1"))?;
         let containers = ["test", "-p", "tidings", "--test", "containers"];
         self.tests("containers", &workspace.cargo(containers).env("TIDINGS_REQUIRE_PODMAN", "1"))?;

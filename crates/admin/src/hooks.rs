@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use tidings_sources::watch::{BadSignature, Hooks, LONGEST_HOOK};
+use tidings_watch::{BadSignature, Hooks, LONGEST_HOOK};
 
 use crate::problem;
 

@@ -30,7 +30,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::Tokens;
 use tidings_engine::Gateway;
-use tidings_registry::Registry;
+use tidings_inventory::Registry;
 use tidings_search::ToolIndex;
 use tidings_store::ChangeLog;
 

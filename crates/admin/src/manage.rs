@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tidings_registry::{Change, Refusal};
+use tidings_inventory::{Change, Refusal};
 
 use crate::servers::describe_one;
 use crate::{Admin, problem};

@@ -7,8 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
+use tidings_inventory::{Entry, State as Configured};
 use tidings_proto::ListKind;
-use tidings_registry::{Entry, State as Configured};
 
 use crate::Admin;
 

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use tidings_registry::Registry;
+use tidings_inventory::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidings_config::{Config, Found, Notice};
-use tidings_registry::Loader;
+use tidings_inventory::Loader;
 use tidings_store::ServerTable;
 
 use crate::failure::Failure;

@@ -13,14 +13,14 @@ use serde_json::Value;
 use tidings_config::{Config, Expose, ServerConfig, Transport};
 use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
 
-use tidings_entries::LocalCatalogue;
+use tidings_builtin::SearchTools;
+use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
 use tidings_proto::{Era, Revision, View};
-use tidings_registry::{Loader, Planner, Registry, Setup, Watches};
 use tidings_search::ToolIndex;
-use tidings_sources::SearchTools;
-use tidings_sources::watch::{Hooks, WatchServer};
+use tidings_server_catalog::LocalCatalogue;
 use tidings_store::ServerTable;
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+use tidings_watch::{Hooks, WatchServer};
 
 use crate::cli::Cli;
 use crate::data::DataDir;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidings_config::{Config, RegistryTools};
 use tidings_engine::{ServerPlan, Source};
-use tidings_entries::LocalCatalogue;
-use tidings_registry::Registry;
+use tidings_inventory::Registry;
+use tidings_server_catalog::LocalCatalogue;
 use tidings_upstream::Connector;
 
 use super::built_in;
@@ -33,6 +33,6 @@ pub(super) fn plan(
         RegistryTools::On => true,
         RegistryTools::Off => false,
     };
-    let tools = || tidings_sources::RegistryTools::new(registry, entries, connector);
+    let tools = || tidings_builtin::RegistryTools::new(registry, entries, connector);
     wanted.then(|| built_in("registry", Source::Local(Arc::new(tools())), config.gateway.expose))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidings_config::{Config, WatchConfig, WatchSource};
 use tidings_engine::Patience;
-use tidings_sources::watch::{
+use tidings_watch::{
     About, Files, HookWatch, Hooks, Http, HttpWatch, Postgres, PostgresWatch, Source, WatchServer, Webhook,
 };
 

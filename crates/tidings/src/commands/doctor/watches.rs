@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use tidings_config::{Config, WatchConfig, WatchSource};
-use tidings_sources::watch::{
+use tidings_watch::{
     About, ExaminedTable, Http, HttpWatch, NotExamined, PostgresWatch, Source as _, TriggerState, examine,
 };
 

@@ -1,0 +1,12 @@
+//! The gateway's own tools, as servers that live in the process behind the same link as any other: the router does not
+//! know the difference. Belongs here: `retrieve_tools`, `call_tool`, `mcp_registry_*`. Not here: data sources (`watch`) and
+//! script projects (`project`), which are servers of the user's.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+mod hidden;
+mod local;
+mod registry_tools;
+mod search_tools;
+
+pub use registry_tools::RegistryTools;
+pub use search_tools::SearchTools;

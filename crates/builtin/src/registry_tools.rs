@@ -1,0 +1,200 @@
+//! `mcp_registry_*`: finding servers that could be added, adding and removing them, and seeing what there is.
+//!
+//! A change goes through the registry's one transaction, so it is answered only when it is committed and owed to every
+//! client; it belongs to the gateway and not to the connection that asked (`docs/adr/0014-registry-changes-are-global.md`).
+//! A call of `mcp_registry_exec` is not carried out here: the gateway is told which tool to call instead.
+
+mod arguments;
+mod browse;
+mod change;
+mod definitions;
+mod environment;
+mod launch;
+mod pulls;
+mod runner;
+mod schemas;
+mod show;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tidings_engine::{Audience, LocalServer, Surroundings};
+use tidings_inventory::Registry;
+use tidings_proto::{ListKind, Method, code};
+use tidings_server_catalog::EntryCatalogue;
+use tidings_upstream::{Connected, Connector, Instead, Sink};
+use tidings_wire::{Frame, encode_string, is_object};
+use tokio::sync::Mutex;
+
+use crate::hidden;
+use crate::local::{Answers, Outcome, Request, connect_tools, unknown};
+use arguments::{Arguments, Fault};
+
+/// The server of the registry tools.
+pub struct RegistryTools {
+    desk: Arc<Desk>,
+}
+
+/// What the tools work with.
+struct Desk {
+    registry: Registry,
+    entries: Arc<dyn EntryCatalogue>,
+    /// Knows how downloads of images go.
+    connector: Connector,
+    /// What is read, changed and written back is one person's at a time.
+    editing: Mutex<()>,
+}
+
+impl RegistryTools {
+    /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
+    pub fn new(registry: Registry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
+        Self { desk: Arc::new(Desk { registry, entries, connector, editing: Mutex::default() }) }
+    }
+}
+
+impl LocalServer for RegistryTools {
+    fn audience(&self) -> Audience {
+        Audience::Admins
+    }
+
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+        let own = surroundings.server();
+        let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
+        connect_tools(Arc::new(Tools { desk: Arc::clone(&self.desk), surroundings }), sink, report)
+    }
+}
+
+struct Tools {
+    desk: Arc<Desk>,
+    surroundings: Surroundings,
+}
+
+/// What a tool has to say.
+struct Said {
+    structured: Value,
+    /// For people, where the structured content itself is not the best text.
+    text: Option<String>,
+}
+
+impl From<Value> for Said {
+    fn from(structured: Value) -> Self {
+        Self { structured, text: None }
+    }
+}
+
+/// Why a tool did not do what it was asked to, in words for the model that asked.
+#[derive(Debug)]
+struct Problem(String);
+
+impl<E: Display> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Answers for Tools {
+    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            match request.method {
+                Method::List(ListKind::Tools) => Outcome::Result(definitions::list().to_string().into()),
+                Method::ToolsCall => self.call(&request).await,
+                other => Err(unknown(other)).into(),
+            }
+        })
+    }
+}
+
+impl Tools {
+    async fn call(&self, request: &Request) -> Outcome {
+        let params = request.params();
+        let name = params["name"].as_str().unwrap_or_default();
+        // The router does not lead others here; what starts commands does not rely on that.
+        if !self.surroundings.is_admin(request.call) {
+            return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
+        }
+        if name == definitions::EXEC {
+            return self.exec(request).await.unwrap_or_else(|problem| failed(&problem));
+        }
+        let known = definitions::parameters(name);
+        let said = match Arguments::new(&params["arguments"], &known) {
+            Err(fault) => Err(fault.into()),
+            Ok(arguments) => match name {
+                definitions::FIND => self.find(&arguments).await,
+                definitions::LIST => self.list(&arguments).await,
+                definitions::GET_DOCS => self.get_docs(&arguments).await,
+                definitions::REFRESH => self.refresh(&arguments).await,
+                definitions::ADD => self.add(request, &arguments).await,
+                definitions::LAUNCH => self.launch(request, &arguments).await,
+                definitions::REMOVE => self.remove(&arguments).await,
+                definitions::CONFIG_SET => self.config_set(request, &arguments).await,
+                definitions::ACTIVE => self.active(),
+                definitions::STATUS => self.status(),
+                other => return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+            },
+        };
+        said.map_or_else(|problem| failed(&problem), |said| done(&said))
+    }
+
+    /// Has a tool called, in any spelling; its arguments are passed on as they were written.
+    async fn exec(&self, request: &Request) -> Result<Outcome, Problem> {
+        let frame = &request.frame;
+        let name = frame.param_str(&["arguments", "tool_name"]).filter(|name| !name.is_empty());
+        let name = name.ok_or(Fault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
+        let arguments = object(frame)?;
+        match self.surroundings.find_tool(request.call, &name).await {
+            Some(route) if route.server == self.surroundings.server() => {
+                Err(Problem(format!("{} is called by its own name", route.local)))
+            }
+            Some(_) => Ok(Outcome::Instead(Instead { server: None, name: name.into_owned(), arguments })),
+            None => Err(Problem(self.unknown_tool(request.call, &name).await)),
+        }
+    }
+
+    /// Names that are spelled the same say so; else where to look.
+    async fn unknown_tool(&self, call: u64, name: &str) -> String {
+        let Some(view) = self.surroundings.view(call).await else { return "the gateway is shutting down".to_owned() };
+        let snapshot = &view.snapshot;
+        let mut meant = Vec::new();
+        for offer in snapshot.offers() {
+            let same = |item: &&tidings_hub::catalogue::Item| format!("mcp_{}_{}", offer.prefix, item.key) == name;
+            let items = offer.list(ListKind::Tools).items.iter().filter(same);
+            meant.extend(items.filter_map(|item| snapshot.public_name(ListKind::Tools, offer.server, &item.key)));
+        }
+        let name = encode_string(name);
+        match meant.as_slice() {
+            [] => format!("there is no tool {name}; {} shows the tools of every server", definitions::ACTIVE),
+            several => format!("{name} can mean {}; use that name", several.join(" or ")),
+        }
+    }
+}
+
+/// The arguments for another tool, raw.
+fn object(frame: &Frame) -> Result<Option<bytes::Bytes>, Fault> {
+    match frame.param(&["arguments", "arguments"]) {
+        Some(at) if is_object(frame.bytes(), at) => Ok(Some(frame.slice(at))),
+        Some(at) if frame.raw(at) != b"null" => {
+            Err(Fault::expected("arguments", "an object that fits the tool's inputSchema"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A result with structured content, and a text for clients that know no other.
+fn done(said: &Said) -> Outcome {
+    let structured = said.structured.to_string();
+    let text = encode_string(said.text.as_deref().unwrap_or(&structured));
+    let content = format!(r#"[{{"type":"text","text":{text}}}]"#);
+    Outcome::Result(
+        format!(r#"{{"resultType":"complete","content":{content},"structuredContent":{structured}}}"#).into(),
+    )
+}
+
+/// A failure that the model can read and mend.
+fn failed(problem: &Problem) -> Outcome {
+    let text = encode_string(&problem.0);
+    Outcome::Result(
+        format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"isError":true}}"#).into(),
+    )
+}

@@ -1,0 +1,269 @@
+//! A gateway with a registry, and clients that count what they are told.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidings_config::{Config, ServerConfig, Transport};
+use tidings_downstream::http::{self, Options};
+use tidings_engine::{
+    Change as Recorded, Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source,
+};
+use tidings_inventory::{Change, Loader, Planner, Registry, Setup, Watches};
+use tidings_proto::View;
+use tidings_store::{ServerTable, Store};
+use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
+use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use tidings_testkit::{KINDS, ListFollower};
+
+/// How a house is run.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(crate) start_timeout: Duration,
+    pub(crate) names: Names,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { start_timeout: Duration::from_secs(30), names: Names::Prefix }
+    }
+}
+
+/// A running gateway whose servers can be changed.
+pub(crate) struct House {
+    pub(crate) registry: Registry,
+    pub(crate) gateway: Gateway,
+    /// What the change feed was told.
+    pub(crate) feed: Arc<Feed>,
+    url: String,
+    directory: Arc<TempDir>,
+    rules: Rules,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+/// Remembers changes.
+#[derive(Default)]
+pub(crate) struct Feed(Mutex<Vec<Recorded>>);
+
+impl Journal for Feed {
+    fn record(&self, change: Recorded) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+impl Feed {
+    pub(crate) fn all(&self) -> Vec<Recorded> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+struct Plans;
+
+impl Planner for Plans {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        let transport = match &server.transport {
+            Transport::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
+                program: command.clone(),
+                args: args.clone(),
+                env: env.clone(),
+                cwd: cwd.clone(),
+            }),
+            Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
+            _ => return Err("this house has neither containers nor projects".into()),
+        };
+        Ok(ServerPlan {
+            source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era: EraChoice::Auto }),
+            origin,
+            name: server.name.clone(),
+            name_prefix: server.name_prefix(),
+            uri_prefix: server.uri_prefix(),
+            transparent_uris: false,
+            isolation: match server.isolation {
+                tidings_config::Isolation::Auto => Isolation::Auto,
+                tidings_config::Isolation::Session => Isolation::Session,
+            },
+            timeout: None,
+            max_timeout: None,
+            poll_interval: None,
+            listed: true,
+            permits: Arc::new(|_| true),
+        })
+    }
+
+    fn watches(&self, _config: &Config) -> Result<Watches, String> {
+        Err("this house watches nothing".into())
+    }
+}
+
+impl House {
+    /// With these servers in its configuration file.
+    pub(crate) async fn open(servers: &str) -> Self {
+        Self::open_with(servers, Rules::default()).await
+    }
+
+    pub(crate) async fn open_with(servers: &str, rules: Rules) -> Self {
+        let directory = TempDir::new();
+        directory.write("tidings.toml", servers);
+        Self::start(Arc::new(directory), rules).await
+    }
+
+    async fn start(directory: Arc<TempDir>, rules: Rules) -> Self {
+        let file = directory.join("tidings.toml");
+        let load: Loader = {
+            let file = file.clone();
+            Arc::new(move || tidings_config::load(&file, &|_| None).map_err(|errors| errors.to_string()))
+        };
+        let store = Store::open(directory.path(), Duration::from_secs(2));
+        let registry = Registry::new(Setup {
+            config: load().unwrap(),
+            text: std::fs::read(&file).ok(),
+            file: Some(file),
+            load: Some(load),
+            base: directory.path().to_owned(),
+            planner: Arc::new(Plans),
+            table: ServerTable::new(&store),
+        });
+        let feed = Arc::new(Feed::default());
+        let connector = Connector::new(Launcher::new(None)).unwrap();
+        let journal: Arc<dyn Journal> = feed.clone();
+        let gateway = Gateway::start(settings(&rules), registry.plans(), connector, None, Some(journal));
+        registry.attach(gateway.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let options = Options { loopback: true, ..Options::default() };
+        let serving = tokio::spawn(http::serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
+        gateway.settled().await;
+        Self { registry, gateway, feed, url, directory, rules, stop, serving }
+    }
+
+    /// Ends it. The directory is given to whoever opens it again.
+    pub(crate) async fn close(self) -> Closed {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+        self.gateway.shutdown().await;
+        Closed { directory: self.directory, rules: self.rules }
+    }
+
+    /// Another one on the same files.
+    pub(crate) async fn beside(&self) -> Self {
+        Self::start(Arc::clone(&self.directory), self.rules.clone()).await
+    }
+
+    pub(crate) fn client(&self) -> ClientBuilder {
+        Client::http(self.url.clone())
+    }
+
+    /// Where it keeps everything.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn rewrite(&self, servers: &str) {
+        let fresh = self.directory.write("tidings.toml.new", servers);
+        std::fs::rename(fresh, self.file()).unwrap();
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.join("tidings.toml")
+    }
+
+    /// Adds servers in one batch.
+    pub(crate) async fn add(&self, servers: &[(&str, &Server)]) {
+        let change = |(name, server): &(&str, &Server)| put(name, keys(server));
+        self.registry.apply(servers.iter().map(change).collect()).await.unwrap();
+    }
+
+    pub(crate) async fn remove(&self, name: &str) {
+        self.registry.apply(vec![Change::Delete { name: name.into() }]).await.unwrap();
+    }
+
+    /// The names of the servers that the engine has.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        self.gateway.catalogue().borrow().servers.iter().map(|server| server.name.to_string()).collect()
+    }
+
+    /// Clients of both eras, all settled.
+    pub(crate) async fn followers(&self) -> Vec<ListFollower> {
+        vec![
+            ListFollower::begin(self.client().connect().await).await,
+            ListFollower::begin(self.client().revision(tidings_testkit::V2025_06_18).connect().await).await,
+            ListFollower::begin(self.client().modern().connect().await).await,
+        ]
+    }
+}
+
+/// A house that is closed.
+pub(crate) struct Closed {
+    directory: Arc<TempDir>,
+    rules: Rules,
+}
+
+impl Closed {
+    pub(crate) async fn open(self) -> House {
+        House::start(self.directory, self.rules).await
+    }
+
+    pub(crate) fn rewrite(&self, servers: &str) {
+        self.directory.write("tidings.toml", servers);
+    }
+}
+
+fn settings(rules: &Rules) -> Settings {
+    Settings {
+        start_wait: Duration::from_secs(20),
+        start_timeout: rules.start_timeout,
+        timeout: Duration::from_secs(60),
+        max_timeout: Duration::from_secs(60),
+        page_size: 1_000,
+        bound_pages: None,
+        view: View::Strict,
+        names: rules.names,
+        list_quiet: Duration::from_millis(20),
+        list_max_wait: Duration::from_millis(200),
+        resource_pace: Pace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
+        poll_interval: Duration::ZERO,
+        announce_initially: true,
+        silent: Vec::new(),
+        limits: Default::default(),
+        version: "0",
+    }
+}
+
+/// The keys of `[servers.X]` for a scripted server.
+pub(crate) fn keys(server: &Server) -> Value {
+    if server.is_http() {
+        return json!({ "url": server.url() });
+    }
+    let (command, args) = server.command();
+    json!({ "command": command, "args": args })
+}
+
+pub(crate) fn put(name: &str, server: Value) -> Change {
+    Change::Put { name: name.into(), server }
+}
+
+/// A script for `sh`.
+pub(crate) fn shell(script: &str) -> Value {
+    json!({ "command": "sh", "args": ["-c", script] })
+}
+
+/// A server with one of each kind.
+pub(crate) fn full(name: &str) -> ServerBuilder {
+    Server::builder(name)
+        .echo("echo")
+        .prompt("p", |call| async move { call.ok_message("hi") })
+        .resource("file:///r", "r")
+}
+
+pub(crate) async fn all_expect(followers: &mut [ListFollower], kinds: &[&'static str]) {
+    for follower in followers {
+        follower.expect(kinds).await;
+    }
+}

@@ -1,0 +1,203 @@
+//! Keeping up with a declared path: what differs from the last look is signalled.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::events::{Batch, EventBell, Events, Interest, NoEvents, is_remote};
+use super::survey::{Declared, Found, Survey, is_link};
+use super::{LONGEST_COMPARED, Unreadable};
+use crate::board::{Signals, hash};
+
+/// Something to do where blocking is allowed.
+pub(super) type Look = Box<dyn FnOnce() -> Watching + Send>;
+
+/// What was seen last, and the events since.
+pub(super) struct Watching {
+    id: String,
+    declared: Declared,
+    signals: Signals,
+    events: Option<Events>,
+    without_events: Option<NoEvents>,
+    survey: Survey,
+    first: bool,
+}
+
+/// How sure a difference has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// Something happened to the file.
+    Event,
+    /// Perhaps nothing did.
+    Any,
+}
+
+impl Watching {
+    pub(super) fn new(id: &str, declared: &Declared, signals: Signals) -> Self {
+        let without_events = Some(NoEvents::System("not asked for".to_owned()));
+        let (id, declared) = (id.to_owned(), declared.clone());
+        Self { id, declared, signals, events: None, without_events, survey: Survey::default(), first: true }
+    }
+
+    /// Asks for events, where the file system has them.
+    fn with_events(&mut self) {
+        let events = if is_remote(self.declared.path()) { Err(NoEvents::Network) } else { Events::new() };
+        match events {
+            Ok(events) => (self.events, self.without_events) = (Some(events), None),
+            Err(why) => self.give_up_events(why),
+        }
+    }
+
+    fn give_up_events(&mut self, why: NoEvents) {
+        tracing::warn!(watch = %self.id, reason = %why, "no events from the file system: polling");
+        (self.events, self.without_events) = (None, Some(why));
+    }
+
+    /// Why there are no events.
+    pub(super) fn without_events(&self) -> Option<String> {
+        self.without_events.as_ref().map(ToString::to_string)
+    }
+
+    pub(super) fn bell(&self) -> Option<EventBell> {
+        self.events.as_ref().map(Events::bell)
+    }
+
+    /// The first look, with events if they are wanted.
+    pub(super) fn first_look(mut self, events: bool) -> Look {
+        Box::new(move || {
+            if events {
+                self.with_events();
+            }
+            self.again()
+        })
+    }
+
+    /// Looks at everything.
+    pub(super) fn again(mut self) -> Self {
+        self.refresh(Doubt::Any);
+        self
+    }
+
+    /// Looks at what something happened to; at everything when that may have changed the folders themselves.
+    pub(super) fn after(mut self, batch: &Batch) -> Self {
+        let Some(root) = self.survey.root.clone() else {
+            self.refresh(Doubt::Event);
+            return self;
+        };
+        let is_structural =
+            |path: &PathBuf| self.survey.folders.contains(path) || !path.starts_with(&root) || is_folder(path);
+        if batch.all || batch.paths.iter().any(is_structural) {
+            self.refresh(Doubt::Any);
+        }
+        // Also after a look at everything, which trusts what seems unchanged.
+        let mut members_changed = false;
+        for path in &batch.paths {
+            let Ok(name) = path.strip_prefix(&root) else { continue };
+            members_changed |= self.check(&root, name, Doubt::Event);
+        }
+        for name in self.survey.links.clone() {
+            members_changed |= self.check(&root, &name, Doubt::Any);
+        }
+        if members_changed {
+            self.signals.list_changed();
+        }
+        self
+    }
+
+    /// One file below the folder. Says whether it came or went.
+    fn check(&mut self, root: &Path, name: &Path, doubt: Doubt) -> bool {
+        let uri = self.declared.uri_of(name);
+        if self.declared.serves(name) && is_link(&root.join(name)) {
+            self.survey.links.insert(name.to_owned());
+        } else {
+            self.survey.links.remove(name);
+        }
+        let found = self.declared.examine(root, name);
+        let old = match found.clone() {
+            Some(found) => self.survey.files.insert(uri.clone(), found),
+            None => self.survey.files.remove(&uri),
+        };
+        self.compare(&uri, old.as_ref(), found.as_ref(), doubt);
+        old.is_some() != found.is_some()
+    }
+
+    fn refresh(&mut self, doubt: Doubt) {
+        let footing = self.declared.footing();
+        let root = std::fs::canonicalize(self.declared.path()).ok().filter(|root| root.is_dir());
+        let mut events = self.events.take();
+        let mut failed = None;
+        let mut arm = |events: &mut Option<Events>, folder: &Path| {
+            if let Some(Err(why)) = events.as_mut().map(|events| events.arm(folder)) {
+                failed = Some(why);
+                *events = None;
+            }
+        };
+        if let Some(events) = &mut events {
+            events.forget_missing();
+            events.set_interest(Interest { root, entries: footing.entries });
+        }
+        for folder in &footing.folders {
+            arm(&mut events, folder);
+        }
+        let survey = self.declared.survey(&mut |folder| arm(&mut events, folder));
+        if let Some(events) = &mut events {
+            let wanted: BTreeSet<PathBuf> = survey.folders.union(&footing.folders).cloned().collect();
+            events.keep(&wanted);
+        }
+        self.events = events;
+        if let Some(why) = failed {
+            self.give_up_events(why);
+        }
+        self.take(survey, doubt);
+    }
+
+    /// Takes a new survey for the old one and signals the difference. The first is only the beginning, unless somebody
+    /// could not wait for it.
+    fn take(&mut self, survey: Survey, doubt: Doubt) {
+        let old = std::mem::replace(&mut self.survey, survey);
+        if std::mem::take(&mut self.first) && !self.signals.is_ready() {
+            return;
+        }
+        let new = &self.survey;
+        if !old.files.keys().eq(new.files.keys()) {
+            self.signals.list_changed();
+        }
+        for (uri, was) in &old.files {
+            self.compare(uri, Some(was), new.files.get(uri), doubt);
+        }
+        for (uri, found) in new.files.iter().filter(|(uri, _)| !old.files.contains_key(*uri)) {
+            self.compare(uri, None, Some(found), doubt);
+        }
+    }
+
+    /// Signals what became of one file.
+    fn compare(&self, uri: &str, old: Option<&Found>, new: Option<&Found>, doubt: Doubt) {
+        let stamp = |found: Option<&Found>| found.and_then(|found| found.stamp);
+        let (was, is) = (stamp(old), stamp(new));
+        if new.is_some_and(|new| new.name.as_os_str().is_empty()) && was.is_some() != is.is_some() {
+            let word = if is.is_some() { "the file is back" } else { "the file is gone; its folder is watched" };
+            tracing::info!(watch = %self.id, "{word}");
+        }
+        let is_same = was == is && doubt == Doubt::Any;
+        if is_same && old.is_none_or(Found::is_settled) || !self.signals.follows(uri) {
+            return;
+        }
+        let (Some(found), Some(stamp)) = (new, is) else {
+            return self.signals.observed(uri, None);
+        };
+        if stamp.size > LONGEST_COMPARED {
+            if !is_same {
+                self.signals.changed(uri);
+            }
+            return;
+        }
+        match self.declared.read(&found.name, LONGEST_COMPARED) {
+            Ok(bytes) => self.signals.observed(uri, Some(hash(&bytes))),
+            Err(Unreadable::TooLong { .. }) => self.signals.changed(uri),
+            Err(_) => self.signals.observed(uri, None),
+        }
+    }
+}
+
+fn is_folder(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}

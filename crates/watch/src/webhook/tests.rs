@@ -1,0 +1,81 @@
+//! Deliveries as a client sees them.
+
+use http::HeaderValue;
+use ring::hmac;
+use serde_json::json;
+
+use super::*;
+use crate::probe::Probe;
+
+const URI: &str = "watch://deploys";
+
+fn hook(pointer: Option<&str>) -> Arc<Webhook> {
+    let about = About { id: "deploys".to_owned(), ..About::default() };
+    Arc::new(Webhook::new(about, HookWatch { secret: "s3".to_owned(), pointer: pointer.map(str::to_owned) }))
+}
+
+fn post(hook: &Webhook, body: &str) {
+    let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"s3"), body.as_bytes());
+    let hex: String = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert("x-hub-signature-256", HeaderValue::try_from(format!("sha256={hex}")).unwrap());
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    assert_eq!(hook.deliver(&headers, Bytes::from(body.to_owned())), Ok(Delivered::Taken));
+}
+
+// S1.6
+#[tokio::test]
+async fn a_delivery_is_the_content_and_is_told_when_it_differs() {
+    let hook = hook(None);
+    let probe = Probe::of_all(vec![hook.clone()]);
+    assert_eq!(probe.text(URI).await.unwrap_err(), "nothing has been received yet");
+    let mut heard = probe.listen(&[URI], true).await;
+    post(&hook, "1");
+    assert_eq!(heard.next().await, URI);
+    assert_eq!(probe.text(URI).await.unwrap(), "1");
+    post(&hook, "1");
+    heard.nothing().await;
+    post(&hook, "2");
+    assert_eq!(heard.next().await, URI);
+    let list = probe.ask("resources/list", json!({})).await;
+    let item = &list["result"]["resources"][0];
+    assert_eq!((item["size"].as_u64(), item["mimeType"].as_str()), (Some(1), Some("application/json")));
+}
+
+#[tokio::test]
+async fn a_refused_delivery_changes_nothing() {
+    let hook = hook(None);
+    let probe = Probe::of_all(vec![hook.clone()]);
+    post(&hook, "1");
+    let headers = HeaderMap::from_iter([("x-hub-signature-256".parse().unwrap(), "sha256=00".parse().unwrap())]);
+    assert_eq!(hook.deliver(&headers, Bytes::from_static(b"2")), Err(BadSignature::Wrong));
+    assert_eq!(probe.text(URI).await.unwrap(), "1");
+}
+
+#[tokio::test]
+async fn a_pointer_makes_a_resource_of_each_part() {
+    let hook = hook(Some("/service"));
+    let probe = Probe::of_all(vec![hook.clone()]);
+    let mut heard = probe.listen(&["watch://deploys/web", "watch://deploys/api"], true).await;
+    post(&hook, r#"{"service":"web","n":1}"#);
+    assert_eq!([heard.next().await, heard.next().await], ["list", "watch://deploys/web"]);
+    post(&hook, r#"{"service":"a b","n":2}"#);
+    assert_eq!(heard.next().await, "list");
+    assert_eq!(probe.uris().await, [URI, "watch://deploys/a%20b", "watch://deploys/web"]);
+    assert_eq!(probe.text("watch://deploys/web").await.unwrap(), r#"{"service":"web","n":1}"#);
+    assert_eq!(probe.text(URI).await.unwrap(), r#"{"service":"a b","n":2}"#);
+    post(&hook, r#"{"no":"part"}"#);
+    post(&hook, "not json");
+    heard.nothing().await;
+}
+
+#[test]
+fn parts_are_bounded_and_the_oldest_goes_first() {
+    let hook = hook(Some("/n"));
+    for number in 0..=MOST_PARTS {
+        post(&hook, &format!("{{\"n\":{number}}}"));
+    }
+    let state = hook.state();
+    assert_eq!(state.parts.len(), MOST_PARTS);
+    assert!(!state.parts.contains_key("watch://deploys/0") && state.parts.contains_key("watch://deploys/1"));
+}
