@@ -18,21 +18,21 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::announce::Announcements;
-use crate::change::Ids;
-use crate::clients::Listens;
-use crate::core::{Cancelled, Core, Ended};
-use crate::exchange::Exchange;
-use crate::journal::{self, Journal};
-use crate::meters::Meters;
-use crate::plan::{Names, Origin, ServerPlan, Settings};
-use crate::principal::Principal;
-use crate::pulse::Pulse;
-use crate::seal::Sealer;
-use crate::server::{LiveLink, Server};
-use crate::servers::Servers;
-use crate::session::{Caller, ModernCaller, Session};
-use crate::status::{Catalogue, ServerStatus};
+use crate::call::exchange::Exchange;
+use crate::call::in_flight::{Cancelled, Core, Ended};
+use crate::call::seal::Sealer;
+use crate::client::principal::Principal;
+use crate::client::session::{Caller, ModernCaller, Session};
+use crate::coarse_timer::Pulse;
+use crate::notify::announce::Announcements;
+use crate::notify::listeners::Listens;
+use crate::observe::journal::{self, Journal};
+use crate::observe::meters::Meters;
+use crate::observe::status::{Catalogue, ServerStatus};
+use crate::servers::change::Ids;
+use crate::servers::plan::{Names, Origin, ServerPlan, Settings};
+use crate::servers::server::{LiveLink, Server};
+use crate::servers::server_set::Servers;
 use crate::subscriptions::Following;
 
 /// A running engine. Clones are handles to the same one.

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Inner;
-use crate::server::Server;
+use crate::servers::server::Server;
 pub use clients::Receipt;
 use clients::Who;
 pub(crate) use clients::{Decision, Named};

@@ -10,8 +10,8 @@ use tidings_proto::Era;
 use tokio::sync::oneshot;
 
 use super::{Inner, Table};
-use crate::plan::{Patience, Source};
-use crate::session::Session;
+use crate::client::session::Session;
+use crate::servers::plan::{Patience, Source};
 
 /// How many resources a client is told of at a time.
 const AT_ONCE: usize = 64;

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::places::Place;
 use super::{Inner, Table};
-use crate::plan::Isolation;
-use crate::server::{LiveLink, Server};
+use crate::servers::plan::Isolation;
+use crate::servers::server::{LiveLink, Server};
 
 /// How long a server may take. The machine has the same patience.
 const PATIENCE: Duration = Duration::from_secs(30);

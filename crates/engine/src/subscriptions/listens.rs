@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::errands::refusal;
 use super::places::Place;
 use super::{Inner, Table};
-use crate::server::Server;
+use crate::servers::server::Server;
 
 /// How long a stream that is closed is still heard.
 const LAST_WORDS: Duration = Duration::from_millis(500);

@@ -9,10 +9,10 @@ use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, capabilities};
 
 use super::{FIRST_OWN, Table};
+use crate::client::session::Session;
 use crate::gateway::Inner;
-use crate::plan::Isolation;
-use crate::server::{LiveLink, Server};
-use crate::session::Session;
+use crate::servers::plan::Isolation;
+use crate::servers::server::{LiveLink, Server};
 
 /// How long to wait before the lost link of a session is made again.
 const RETRY: Duration = Duration::from_secs(1);

@@ -1,0 +1,233 @@
+//! What the gateway answers by itself: introductions, lists, levels.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Value, json};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::Snapshot;
+use tidings_proto::capabilities::Offered;
+use tidings_proto::outcome::Answer;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
+use tidings_wire::{Frame, Payload, RawId, encode_string};
+
+use crate::client::principal::Principal;
+use crate::client::session::{Caller, ClientSink, Session};
+use crate::gateway::{Gateway, Inner};
+use crate::observe::status::{Catalogue, ServerStatus};
+
+impl Gateway {
+    /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
+    pub async fn initialize(
+        &self,
+        frame: &Frame,
+        id: &RawId,
+        principal: &Principal,
+        sink: Arc<dyn ClientSink>,
+    ) -> Result<(Arc<Session>, Answer), Refusal> {
+        let revision = match frame.param(&["protocolVersion"]) {
+            // Scripts that speak to a server by hand leave it out.
+            None => Revision::LATEST_LEGACY,
+            Some(_) => Revision::negotiate(
+                &frame
+                    .param_str(&["protocolVersion"])
+                    .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?,
+            ),
+        };
+        let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
+        let session = Arc::new(Session {
+            key: self.0.new_client(),
+            revision,
+            principal: principal.clone(),
+            since: SystemTime::now(),
+            info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
+            level: Mutex::default(),
+            sink,
+            silent: AtomicBool::new(false),
+            initialized: AtomicBool::new(false),
+            listed_early: AtomicBool::new(false),
+            delivering: Mutex::default(),
+            last_update: Mutex::default(),
+            own_view: tokio::sync::Mutex::default(),
+            own_stale: AtomicBool::new(false),
+            own_digests: Mutex::default(),
+            own_wanted: AtomicBool::new(false),
+            own_looking: AtomicBool::new(false),
+            own_links: tokio::sync::Mutex::default(),
+        });
+        // A server that is alone speaks for itself, so it must have spoken.
+        if self.0.passthrough.is_some() {
+            self.0.wait_settled().await;
+        }
+        let result = self.0.introduction_for(principal, revision);
+        self.0.sessions().insert(session.key, Arc::clone(&session));
+        Ok((session, Answer::result(id, result.to_string().as_bytes())))
+    }
+}
+
+impl Inner {
+    /// The server that speaks for itself, where there is one and the client may know of it.
+    fn alone<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<&'c ServerStatus> {
+        let alone = self.passthrough.filter(|id| self.is_seen_by(principal, *id));
+        alone.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
+    }
+
+    fn is_seen_by(&self, principal: &Principal, server: ServerId) -> bool {
+        self.server(server).is_some_and(|server| principal.may_use(&server))
+    }
+
+    fn introduction_for(&self, principal: &Principal, revision: Revision) -> Value {
+        let catalogue = self.current();
+        let silent = self.settings.silent.contains(&revision);
+        let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
+            // It was alone at the start; others may have come since.
+            Some(_) => {
+                let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+                capabilities::for_client(seen.filter_map(|server| self.offered(server)), revision, silent)
+            }
+            None => capabilities::frozen(revision, silent),
+        };
+        let mut result = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": declared,
+            "serverInfo": self.server_info(&catalogue, principal, revision),
+        });
+        if let Some(text) = self.instructions(&catalogue, principal) {
+            result["instructions"] = text.into();
+        }
+        result
+    }
+
+    fn offered<'c>(&self, server: &'c ServerStatus) -> Option<Offered<'c>> {
+        let polled = self.server(server.id).is_some_and(|server| server.polls_resources().is_some());
+        Some(Offered { capabilities: &server.hello.as_ref()?.capabilities, polled })
+    }
+
+    /// Answers `server/discover`.
+    pub(crate) fn discover(&self, principal: &Principal, id: &RawId) -> Answer {
+        let catalogue = self.current();
+        let revision = Revision::MODERN;
+        let silent = self.settings.silent.contains(&revision);
+        let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+        let offered = seen.filter_map(|server| self.offered(server));
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": [revision.as_str()],
+            "capabilities": capabilities::for_client(offered, revision, silent),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, principal, revision) },
+        });
+        if let Some(text) = self.instructions(&catalogue, principal) {
+            result["instructions"] = text.into();
+        }
+        Answer::result(id, result.to_string().as_bytes())
+    }
+
+    pub(crate) fn server_info(&self, catalogue: &Catalogue, principal: &Principal, revision: Revision) -> Value {
+        match self.alone(catalogue, principal).and_then(|server| server.hello.as_ref()) {
+            Some(hello) if hello.info.get("name").is_some() => identity::server_info(&hello.info, revision),
+            _ => identity::gateway_info(self.settings.version, revision),
+        }
+    }
+
+    fn instructions(&self, catalogue: &Catalogue, principal: &Principal) -> Option<String> {
+        if let Some(server) = self.alone(catalogue, principal) {
+            return server.hello.as_ref().and_then(|hello| hello.instructions.clone());
+        }
+        let servers = self.servers();
+        let parts: Vec<(&str, &str, &str)> = catalogue
+            .servers
+            .iter()
+            .filter_map(|status| {
+                let text = status.hello.as_ref()?.instructions.as_deref()?;
+                let server = servers.get(status.id).filter(|server| principal.may_use(server))?;
+                Some((&*server.plan.name, &*server.plan.name_prefix, text))
+            })
+            .collect();
+        identity::merge_instructions(parts)
+    }
+
+    /// Answers a list, from the catalogue.
+    pub(crate) async fn list(
+        self: &Arc<Self>,
+        caller: &Caller,
+        frame: &Frame,
+        kind: ListKind,
+        id: &RawId,
+    ) -> Result<Answer, Refusal> {
+        if self.starting() {
+            self.wait_settled().await;
+        }
+        if let Caller::Legacy(session) = caller {
+            self.follow_before_listing(session);
+        }
+        let revision = caller.revision();
+        let after = match frame.param(&["cursor"]) {
+            None => None,
+            Some(at) => Some(
+                tidings_wire::string_at(frame.bytes(), at)
+                    .and_then(|cursor| self.sealer.open_cursor(kind, revision, &cursor))
+                    .ok_or(Refusal::InvalidCursor)?,
+            ),
+        };
+        let snapshot = self.snapshot_of(caller.eyes()).await;
+        let listing = snapshot.listing(kind, revision);
+        let after = self.place(after, listing)?;
+        let page = listing.page(after.as_ref(), self.page_size(frame));
+        let mut out = BytesMut::with_capacity(128);
+        out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.put_slice(id.as_str().as_bytes());
+        out.put_slice(br#","result":{""#);
+        out.put_slice(kind.member().as_bytes());
+        out.put_slice(br#"":["#);
+        let head = out.split().freeze();
+        out.put_u8(b']');
+        if let Some(next) = &page.next {
+            out.put_slice(br#","nextCursor":"#);
+            out.put_slice(
+                encode_string(&self.sealer.seal_cursor(kind, revision, &self.bound(next, listing))).as_bytes(),
+            );
+        }
+        if let Some(total) = self.total(listing) {
+            out.put_slice(total.as_bytes());
+        }
+        if revision.era() == Era::Modern {
+            // What some may see and others not is kept for nobody else.
+            let scope = if listing.public && caller.principal().is_anybody() { "public" } else { "private" };
+            let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
+            let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
+            out.put_slice(hints.as_bytes());
+        }
+        out.put_slice(b"}}");
+        // The items are those of every client with this view: they are shared, not copied.
+        Ok(Answer { payload: Payload::around(head, page.items, out.freeze()), error: None })
+    }
+
+    /// How long a list is still fresh: what its servers say of it, less the time since they said it.
+    fn still_fresh(&self, snapshot: &Snapshot, kind: ListKind, ttl_ms: u64) -> u64 {
+        if ttl_ms == 0 {
+            return 0;
+        }
+        let now = tokio::time::Instant::now();
+        let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
+        let servers = shown.filter_map(|offer| self.server(offer.server));
+        let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
+    }
+
+    /// Answers `logging/setLevel`.
+    pub(crate) fn set_level(self: &Arc<Self>, session: &Session, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+        let level = frame
+            .param_str(&["level"])
+            .and_then(|level| LogLevel::parse(&level))
+            .ok_or_else(|| Refusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
+        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        self.update_level();
+        Ok(Answer::result(id, b"{}"))
+    }
+}

@@ -1,0 +1,435 @@
+//! One request of a client, from its arrival to its answer.
+
+mod answer;
+mod follow;
+mod instead;
+mod state;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use tidings_hub::calls::{BeginError, CallId, NewCall};
+use tidings_proto::outbound::{self, Destination, Requester};
+use tidings_proto::outcome::Answer;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
+use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
+use tidings_wire::{Frame, Kind, RawId, get};
+
+use crate::call::in_flight::Waiter;
+use crate::call::relay::Relay;
+use crate::call::routing::Routed;
+use crate::client::session::Caller;
+use crate::discovery::dirty::Reason;
+use crate::gateway::Inner;
+use crate::notify::announce::{self, Listening, Notice};
+use crate::servers::server::LiveLink;
+use crate::subscriptions::Receipt;
+use instead::Detour;
+
+/// How long a call waits for a fresh list of its server's tools.
+const RELIST: Duration = Duration::from_secs(10);
+
+/// Something to send to the client.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The server opened a stream that can be resumed, and has said nothing yet.
+    Opened,
+    /// A notification, or a question of the server.
+    Message(Bytes),
+    /// The server closed its stream for a while.
+    Interrupted(Duration),
+    /// The answer; the exchange is over.
+    Answer(Answer),
+    /// The client cancelled: there is no answer.
+    Cancelled,
+}
+
+/// A request under way. Dropping it cancels it.
+pub struct Exchange {
+    gateway: Arc<Inner>,
+    caller: Caller,
+    frame: Frame,
+    method: Method,
+    id: RawId,
+    waiter: Arc<Waiter>,
+    stage: Stage,
+    /// What the transport keeps until it has the answer.
+    receipt: Option<Receipt>,
+    /// Set once a server in the process has had another tool called in its place.
+    detour: Option<Box<Detour>>,
+}
+
+enum Stage {
+    Start,
+    Calling(Box<Calling>),
+    /// A listen, and announcements that were taken and not passed on yet.
+    Listening(Box<Listening>, VecDeque<Notice>),
+    Over,
+}
+
+struct Calling {
+    routed: Routed,
+    live: LiveLink,
+    call: CallId,
+    /// Messages that came beside the stream, not yet passed on.
+    aside: VecDeque<Frame>,
+    deadline: Instant,
+    silent_for: Duration,
+    events: CallStream,
+    repetition: Repetition,
+    /// The server has said something about it: it has begun.
+    begun: bool,
+}
+
+/// The one repetition that a header mismatch allows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repetition {
+    Possible,
+    /// After this listing of the server.
+    UnderWay(u64),
+    Used,
+}
+
+impl Exchange {
+    pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
+        let waiter = arrive(&gateway, &caller, &id);
+        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
+    }
+
+    /// The next thing to send. After an answer or a cancellation there is nothing more.
+    pub async fn next(&mut self) -> Reply {
+        if matches!(self.stage, Stage::Start) {
+            let begun = self.start().await;
+            if let Some(reply) = self.settle(begun) {
+                return reply;
+            }
+        }
+        self.following().await
+    }
+
+    /// As [`Self::next`], when most likely it has begun: a small future, which counts where thousands of streams wait.
+    pub async fn following(&mut self) -> Reply {
+        loop {
+            let step = match &self.stage {
+                Stage::Calling(_) => self.advance().await,
+                Stage::Listening(..) => self.listen().await,
+                Stage::Start => Box::pin(self.start()).await,
+                Stage::Over => return Reply::Cancelled,
+            };
+            if let Some(reply) = self.settle(step) {
+                return reply;
+            }
+        }
+    }
+
+    /// What must be kept until the transport has the answer, which then has been given already.
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
+    }
+
+    fn settle(&mut self, step: Result<Option<Reply>, Refusal>) -> Option<Reply> {
+        let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
+        if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
+            self.stage = Stage::Over;
+        }
+        Some(reply)
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Answer {
+        let era = self.caller.era();
+        Answer { payload: refusal.respond(&self.id, era).into(), error: Some(refusal.code(era)) }
+    }
+
+    async fn start(&mut self) -> Result<Option<Reply>, Refusal> {
+        let gateway = Arc::clone(&self.gateway);
+        let answer = match (self.method, &self.caller) {
+            (Method::Ping, Caller::Legacy(_)) => Answer::result(&self.id, b"{}"),
+            (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
+            (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
+            (Method::Discover, Caller::Modern(caller)) => {
+                gateway.wait_settled().await;
+                gateway.discover(&caller.principal, &self.id)
+            }
+            (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
+            (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
+                let session = Arc::clone(session);
+                return Ok(Some(self.subscribe(&session).await?));
+            }
+            (Method::ResourcesUnsubscribe, Caller::Legacy(session)) => {
+                let session = Arc::clone(session);
+                self.unsubscribe(&session).await?
+            }
+            (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete, _) => {
+                return self.call().await;
+            }
+            (method, _) => return Err(Refusal::UnknownMethod(method.as_str().to_owned())),
+        };
+        Ok(Some(Reply::Answer(answer)))
+    }
+
+    /// The next announcement, or the end.
+    async fn listen(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
+        if taken.is_empty() {
+            tokio::select! {
+                biased;
+                () = self.gateway.draining.cancelled() => {
+                    let tag = meta::SUBSCRIPTION_ID;
+                    let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
+                    return Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))));
+                }
+                notices = listening.next() => *taken = notices,
+            }
+        }
+        Ok(taken.pop_front().map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
+    }
+
+    /// Routes the request and sends it.
+    async fn call(&mut self) -> Result<Option<Reply>, Refusal> {
+        let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
+            Some((server, name)) => self.gateway.route_to(&self.caller, server, name)?,
+            None => self.gateway.route(&self.caller, &self.frame, self.method).await?,
+        };
+        let live = self.gateway.link_for(&self.caller, &routed.server).await?;
+        if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
+            return Ok(Some(Reply::Answer(self.no_completions())));
+        }
+        self.begin(routed, live, Repetition::Possible)
+    }
+
+    fn begin(&mut self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Reply>, Refusal> {
+        let Some(calling) = self.send(routed, live, repetition)? else { return Ok(Some(Reply::Cancelled)) };
+        self.stage = Stage::Calling(Box::new(calling));
+        Ok(None)
+    }
+
+    fn no_completions(&self) -> Answer {
+        let marker = if self.caller.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
+        let result = format!(r#"{{{marker}"completion":{{"values":[],"total":0,"hasMore":false}}}}"#);
+        Answer::result(&self.id, result.as_bytes())
+    }
+
+    /// `None` when it was cancelled before it could be sent.
+    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, Refusal> {
+        let state = self.open_state(&routed)?;
+        let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
+        let new = NewCall {
+            client: self.caller.key(),
+            id: self.caller.names_its_calls().then(|| self.id.clone()),
+            link: live.key,
+            token: meta::progress_token(&self.frame),
+            timeout,
+            max_timeout,
+        };
+        let begun = self.gateway.core.begin(new, &self.waiter, Instant::now());
+        let (call, deadline) = begun.map_err(|error| match error {
+            BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
+            BeginError::TooMany { limit } => Refusal::TooMany { limit },
+        })?;
+        let revision = live.hello.revision;
+        let (info, level) = match &self.caller {
+            Caller::Legacy(session) => (session.info.as_deref(), session.level()),
+            Caller::Modern(caller) => {
+                if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
+                    self.gateway.want_level(level);
+                }
+                (None, None)
+            }
+        };
+        // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
+        let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level };
+        let destination = Destination { revision, id: call.0 };
+        let state = state.as_ref().map(Option::as_deref);
+        let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
+        let outgoing = Outgoing {
+            id: call.0,
+            method: self.method,
+            bytes,
+            name: self.method.name_param().map(|_| routed.target.local.clone()),
+            params: self.mirrored(&routed, revision.era()),
+        };
+        let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
+            self.gateway.core.finish(call);
+            return Ok(None);
+        };
+        Ok(Some(Calling {
+            routed,
+            live,
+            call,
+            aside: VecDeque::new(),
+            deadline,
+            silent_for: timeout,
+            events,
+            repetition,
+            begun: false,
+        }))
+    }
+
+    /// Tool parameters that a modern server wants in headers.
+    fn mirrored(&self, routed: &Routed, era: Era) -> Vec<(String, String)> {
+        if self.method != Method::ToolsCall || era == Era::Legacy {
+            return Vec::new();
+        }
+        let catalogue = self.gateway.current();
+        let tool = catalogue
+            .snapshot
+            .offer(routed.server.id)
+            .and_then(|offer| offer.list(ListKind::Tools).get(&routed.target.local));
+        let (Some(tool), Some(arguments)) = (tool, self.frame.param(&["arguments"])) else { return Vec::new() };
+        tool.headers
+            .iter()
+            .filter_map(|header| Some((header.name.clone(), header.value(self.frame.bytes(), arguments)?)))
+            .collect()
+    }
+
+    /// Waits for the next event of the running call.
+    async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        if let Repetition::UnderWay(listing) = calling.repetition {
+            return self.repeat(listing).await;
+        }
+        if let Some(frame) = calling.aside.pop_front() {
+            return Ok(self.relay(&frame).map(Reply::Message));
+        }
+        let deadline = calling.deadline;
+        let event = tokio::select! {
+            biased;
+            () = self.waiter.rung() => {
+                calling.aside.extend(self.waiter.take_aside());
+                let gone = self.gateway.core.lock().calls.get(calling.call).is_none();
+                if gone || self.gateway.has_link(calling.live.key) {
+                    return Ok(gone.then_some(Reply::Cancelled));
+                }
+                // The link was given up. What it brought before comes first, and its own word for its end.
+                match calling.events.next().now_or_never() {
+                    Some(event) => event,
+                    None => return self.failed(&LinkError::Stopped),
+                }
+            }
+            event = calling.events.next() => event,
+            () = self.gateway.pulse.beat() => {
+                return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
+            }
+        };
+        match event {
+            CallEvent::Opened => Ok(Some(Reply::Opened)),
+            // Only clients of that revision know how to come back.
+            CallEvent::Interrupted(pause) if self.caller.revision() == Revision::V2025_11_25 => {
+                Ok(Some(Reply::Interrupted(pause)))
+            }
+            CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
+            CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
+            CallEvent::CallInstead(instead) => self.call_instead(instead),
+            CallEvent::Response(frame) => self.answered(&frame),
+            CallEvent::Failed(error) => self.failed(&error),
+        }
+    }
+
+    fn relay(&mut self, frame: &Frame) -> Option<Bytes> {
+        let Stage::Calling(calling) = &mut self.stage else { return None };
+        let relay = Relay {
+            gateway: &self.gateway,
+            caller: &self.caller,
+            server: &calling.routed.server,
+            link: &calling.live.link,
+            key: calling.live.key,
+            call: calling.call,
+        };
+        calling.begun = true;
+        let out = relay.message(frame);
+        if let Some(call) = self.gateway.core.lock().calls.get(calling.call) {
+            calling.deadline = call.deadline;
+        }
+        out
+    }
+
+    /// A call that was not awaited long enough, whatever its server does later.
+    fn timed_out(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
+        let server = calling.routed.server.plan.name.clone();
+        Err(Refusal::TimedOut { server, seconds: calling.silent_for.as_secs() })
+    }
+
+    fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        // Taken out by somebody else: it was cancelled, and the failure is only the echo.
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        for (shown, ask) in &ended.moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        let server = &calling.routed.server;
+        let reason = match server.parting().filter(|_| *error == LinkError::Stopped) {
+            Some(parting) => format!("{} during the call; whether it took effect is not known", parting.as_str()),
+            None => error.to_string(),
+        };
+        Err(Refusal::ServerDown { server: server.plan.name.clone(), reason })
+    }
+
+    fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        for (shown, ask) in &ended.moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        // In the old era the code means whatever the server likes, and what has begun may have had its effect.
+        let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
+        if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
+            self.waiter = arrive(&self.gateway, &self.caller, &self.id);
+            if let Stage::Calling(calling) = &mut self.stage {
+                calling.repetition =
+                    Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools], Reason::Rejection));
+            }
+            return Ok(None);
+        }
+        if self.method == Method::ResourcesRead {
+            self.gateway.resource_read(&calling.routed.server, &calling.live, &calling.routed.target.local, frame);
+        }
+        Ok(Some(Reply::Answer(self.translate(frame))))
+    }
+
+    /// The server refused the request unread because of its headers: our view of its tools is old.
+    fn wants_other_headers(&self, frame: &Frame) -> bool {
+        self.method == Method::ToolsCall
+            && frame.kind() == Kind::Error
+            && frame
+                .outcome()
+                .and_then(|error| get(frame.bytes(), error, "code"))
+                .is_some_and(|at| frame.raw(at) == code::HEADER_MISMATCH.to_string().as_bytes())
+    }
+
+    /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
+    async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
+        let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        self.begin(calling.routed, calling.live, Repetition::Used)
+    }
+}
+
+/// From now on the request can be cancelled, by its id if its client may do that.
+fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
+    let waiter = Waiter::of(caller.principal());
+    if caller.names_its_calls() {
+        gateway.core.arrive(caller.key(), id, &waiter);
+    }
+    waiter
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.caller.names_its_calls() {
+            self.gateway.core.arrived(self.caller.key(), &self.id, &self.waiter);
+        }
+        if let Stage::Calling(calling) = &self.stage
+            && let Some(ended) = self.gateway.core.finish(calling.call)
+        {
+            self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
+        }
+    }
+}

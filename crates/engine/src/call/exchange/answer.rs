@@ -1,0 +1,60 @@
+//! A server's answer in the terms of the client.
+
+use serde_json::Value;
+use tidings_proto::content::ContentView;
+use tidings_proto::outcome::{self, Answer, Reader};
+use tidings_proto::{Era, Revision, code};
+use tidings_wire::Frame;
+
+use super::{Exchange, Stage};
+use crate::call::routing::Routed;
+use crate::client::session::Caller;
+
+impl Exchange {
+    pub(super) fn translate(&self, frame: &Frame) -> Answer {
+        let Stage::Calling(calling) = &self.stage else {
+            return Answer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
+        };
+        self.translate_from(&calling.routed, calling.live.hello.revision.era(), frame)
+    }
+
+    pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> Answer {
+        let server = &routed.server;
+        let identity = self.identity();
+        let seal =
+            |inner: &str| self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed));
+        let reader = Reader {
+            method: self.method,
+            from,
+            content: ContentView {
+                uris: &server.uris,
+                revision: self.caller.revision(),
+                view: self.gateway.settings.view,
+            },
+            identity: identity.as_deref(),
+            url_elicitation: self.handles_urls(),
+            private: !self.caller.principal().is_anybody(),
+            seal: &seal,
+        };
+        outcome::translate(frame, &self.id, &reader)
+    }
+
+    /// Whose name modern results carry, where it is not the server's own.
+    fn identity(&self) -> Option<Vec<u8>> {
+        if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
+            return None;
+        }
+        let info = self.gateway.server_info(&self.gateway.current(), self.caller.principal(), Revision::MODERN);
+        Some(info.to_string().into_bytes())
+    }
+
+    fn handles_urls(&self) -> bool {
+        match &self.caller {
+            Caller::Legacy(session) => {
+                session.revision == Revision::V2025_11_25
+                    && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
+            }
+            Caller::Modern(_) => false,
+        }
+    }
+}

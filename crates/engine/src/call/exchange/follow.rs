@@ -1,0 +1,127 @@
+//! Requests of clients that follow changes.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tidings_hub::subscriptions::{Address, Refusal as HubRefusal};
+use tidings_proto::outcome::Answer;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, meta};
+use tidings_wire::{Frame, Limits};
+
+use super::{Exchange, Reply, Stage};
+use crate::call::routing::Routed;
+use crate::client::principal::Principal;
+use crate::client::session::Session;
+use crate::gateway::Inner;
+use crate::notify::announce;
+use crate::subscriptions::{Decision, Named};
+
+/// How long a server may take to agree; the hub's patience, as it is told to clients.
+const PATIENCE: u64 = 30;
+
+impl Exchange {
+    /// Registers, then acknowledges exactly what is honoured.
+    pub(super) async fn acknowledge(&mut self) -> Result<Reply, Refusal> {
+        if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
+            return Err(Refusal::InvalidParams("params.notifications must be an object".into()));
+        }
+        let uris = announce::wanted_resources(&self.frame).ok_or_else(|| {
+            Refusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
+        })?;
+        // What comes before the servers have settled is no change.
+        self.gateway.wait_settled().await;
+        let topics = announce::wanted(&self.frame);
+        let mut listening = self.gateway.listen(self.caller.sight(), topics, &self.caller.capabilities(&self.frame));
+        let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+        listening.listed =
+            Some(self.gateway.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
+        let mut honoured = Vec::new();
+        if !uris.is_empty() {
+            let named = named(&self.gateway, self.caller.principal(), uris).await;
+            // From here on it leaves everything when it is dropped.
+            listening.follows = true;
+            let mut asked = self.gateway.listen_to(listening.follower, name.as_deref(), &named);
+            if let Decision::Honoured(agreed) = asked.decision().await {
+                let agreed: HashSet<Address> = agreed.into_iter().collect();
+                honoured = named.into_iter().filter(|n| agreed.contains(&n.address)).map(|n| n.uri).collect();
+            }
+            listening.receipt = Some(asked.receipt());
+        }
+        self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
+        self.frame.compact();
+        Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured)))
+    }
+
+    /// Follows a resource for a session; the answer waits for the server's.
+    pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, Refusal> {
+        let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
+        let place = self.gateway.place_for(session, &routed.server).await?;
+        let address = Address { server: place, uri: routed.target.local.as_str().into() };
+        let named = Named { address, uri: routed.exposed.clone() };
+        let Some(mut asked) = self.gateway.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
+        let decision = tokio::select! {
+            biased;
+            decision = asked.decision() => decision,
+            () = self.waiter.rung() => return Ok(Reply::Cancelled),
+        };
+        match decision {
+            Decision::Refused(refusal) => Ok(Reply::Answer(self.not_followed(&routed, refusal)?)),
+            Decision::Agreed | Decision::Honoured(_) => {
+                self.receipt = Some(asked.receipt());
+                Ok(Reply::Answer(Answer::result(&self.id, b"{}")))
+            }
+        }
+    }
+
+    /// The server's own error where there is one, in the client's terms.
+    fn not_followed(&self, routed: &Routed, refusal: HubRefusal) -> Result<Answer, Refusal> {
+        let server = routed.server.plan.name.clone();
+        match refusal {
+            HubRefusal::ByServer(error) => {
+                let mut bytes = BytesMut::from(format!(r#"{{"jsonrpc":"2.0","id":{},"error":"#, self.id).as_bytes());
+                bytes.extend_from_slice(&error);
+                bytes.extend_from_slice(b"}");
+                let bytes = bytes.freeze();
+                let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+                let frame = Frame::parse(bytes, &limits).map_err(|fault| Refusal::NotFollowed {
+                    uri: routed.exposed.clone(),
+                    server,
+                    reason: fault.to_string(),
+                })?;
+                let era = routed.server.live().map_or(Era::Legacy, |live| live.hello.revision.era());
+                Ok(self.translate_from(routed, era, &frame))
+            }
+            HubRefusal::TimedOut => Err(Refusal::TimedOut { server, seconds: PATIENCE }),
+            other => Err(Refusal::NotFollowed { uri: routed.exposed.clone(), server, reason: other.to_string() }),
+        }
+    }
+
+    /// Follows a resource no longer. Its server need not answer for that.
+    pub(super) async fn unsubscribe(&mut self, session: &Arc<Session>) -> Result<Answer, Refusal> {
+        let uri = self.frame.param_str(&["uri"]);
+        let uri = uri.ok_or_else(|| Refusal::InvalidParams("params.uri must be a string".into()))?;
+        match self.gateway.followed_as(session, &uri) {
+            Some(address) => self.gateway.unsubscribe(session, &address).await,
+            // Not followed: it must be there at least.
+            None => _ = self.gateway.route(&self.caller, &self.frame, self.method).await?,
+        }
+        Ok(Answer::result(&self.id, b"{}"))
+    }
+}
+
+/// The resources behind URIs, without those that are not there for whoever asks.
+async fn named(gateway: &Arc<Inner>, principal: &Principal, uris: Vec<String>) -> Vec<Named> {
+    let mut named: Vec<Named> = Vec::with_capacity(uris.len());
+    let mut known = HashSet::new();
+    for uri in uris {
+        let Ok(routed) = gateway.find_resource(principal, &uri).await else { continue };
+        let address = Address { server: routed.server.id, uri: routed.target.local.into() };
+        // Two spellings of one resource are one, by the first.
+        if known.insert(address.clone()) {
+            named.push(Named { address, uri });
+        }
+    }
+    named
+}

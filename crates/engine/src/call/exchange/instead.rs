@@ -1,0 +1,116 @@
+//! A server in the process has another tool called in its place: the very same request goes there.
+//!
+//! Id, progress token, `_meta`, deadline rules and everything that comes back are those of the client's own request, so
+//! neither the router nor the client notices a difference to a direct call.
+
+use bytes::Bytes;
+use tidings_proto::Method;
+use tidings_proto::refusal::Refusal;
+use tidings_upstream::Instead;
+use tidings_wire::{Frame, Limits, ObjectEdit, Patch, encode_string};
+
+use super::{Exchange, Reply, Stage};
+use crate::call::in_flight::TakenBack;
+use crate::call::seal::Binding;
+
+/// How often one request may be passed on. Servers in the process may name each other, but not in a circle.
+const MOST: u8 = 4;
+
+/// Where a request goes in the place of what the client named.
+pub(super) struct Detour {
+    /// The server, where it is named.
+    pub(super) server: Option<String>,
+    /// The tool.
+    pub(super) name: String,
+    /// What the client named, and its arguments: a retry is recognised by them, because it will name them again.
+    asked: String,
+    arguments: Bytes,
+    taken: u8,
+}
+
+impl Detour {
+    pub(super) fn binding<'a>(&'a self, principal: &'a str, method: Method) -> Binding<'a> {
+        Binding { principal, method: method.as_str(), name: &self.asked, arguments: &self.arguments }
+    }
+}
+
+impl Exchange {
+    /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
+    pub(super) fn call_instead(&mut self, instead: Instead) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let Some(TakenBack { waiter, moot }) = self.gateway.core.take_back(calling.call) else {
+            return Ok(Some(Reply::Cancelled));
+        };
+        for (shown, ask) in &moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        let passed_on = |reason: &str| Refusal::ServerDown {
+            server: calling.routed.server.plan.name.clone(),
+            reason: format!("passed the call on {reason}"),
+        };
+        let frame = spliced(&self.frame, &instead).ok_or_else(|| passed_on("with arguments that are not valid"))?;
+        let detour = match self.detour.take() {
+            None => {
+                let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.slice(at)).unwrap_or_default();
+                let asked = calling.routed.exposed.clone();
+                Detour { server: instead.server, name: instead.name, asked, arguments, taken: 1 }
+            }
+            Some(before) if before.taken < MOST => {
+                Detour { server: instead.server, name: instead.name, taken: before.taken + 1, ..*before }
+            }
+            Some(_) => return Err(passed_on("in a circle")),
+        };
+        self.frame = frame;
+        self.detour = Some(Box::new(detour));
+        self.waiter = waiter;
+        self.stage = Stage::Start;
+        Ok(None)
+    }
+}
+
+/// The request with another name and other arguments; every other byte is the client's.
+fn spliced(frame: &Frame, instead: &Instead) -> Option<Frame> {
+    let mut patch = Patch::new();
+    let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
+    edit.set("name", encode_string(&instead.name));
+    match &instead.arguments {
+        Some(arguments) => edit.set("arguments", arguments.clone()),
+        None => edit.remove("arguments"),
+    };
+    edit.finish(&mut patch);
+    let bytes = patch.apply(frame.bytes());
+    // The client's own message was within the limits, and this is made of it.
+    let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+    Frame::parse(bytes, &limits).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn splice(request: &str, arguments: Option<&'static str>) -> Option<String> {
+        let frame = Frame::parse(request.to_owned(), &Limits::default()).ok()?;
+        let instead = Instead {
+            server: None,
+            name: "t\"".into(),
+            arguments: arguments.map(|raw| Bytes::from_static(raw.as_bytes())),
+        };
+        let spliced = spliced(&frame, &instead)?;
+        Some(String::from_utf8_lossy(spliced.bytes()).into_owned())
+    }
+
+    #[test]
+    fn only_the_name_and_the_arguments_are_replaced() {
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{ "x" : 1.0,"name":"call_tool","arguments":{"name":"t"},"_meta":{"progressToken":7}}}"#;
+        let expected = request.replace("\"call_tool\"", "\"t\\\"\"").replace("{\"name\":\"t\"}", "{ \"n\": 5.00 }");
+        assert_eq!(splice(request, Some("{ \"n\": 5.00 }")), Some(expected));
+        let without = request.replace("\"call_tool\"", "\"t\\\"\"").replace(",\"arguments\":{\"name\":\"t\"}", "");
+        assert_eq!(splice(request, None), Some(without));
+    }
+
+    #[test]
+    fn arguments_that_are_not_json_are_not_sent() {
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool","arguments":{}}}"#;
+        assert_eq!(splice(request, Some("{")), None);
+    }
+}

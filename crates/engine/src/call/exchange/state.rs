@@ -1,0 +1,40 @@
+//! The state that a client carries between the rounds of one request.
+
+use tidings_proto::Era;
+use tidings_proto::refusal::Refusal;
+
+use super::Exchange;
+use crate::call::routing::Routed;
+use crate::call::seal::Binding;
+use crate::servers::plan::Source;
+
+impl Exchange {
+    /// What a multi-round request is bound to.
+    pub(super) fn binding<'a>(&'a self, exposed: &'a str) -> Binding<'a> {
+        if let Some(detour) = &self.detour {
+            return detour.binding(&self.caller.principal().name, self.method);
+        }
+        let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.raw(at)).unwrap_or_default();
+        let principal = &self.caller.principal().name;
+        Binding { principal, method: self.method.as_str(), name: exposed, arguments }
+    }
+
+    /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.
+    pub(super) fn open_state(&self, routed: &Routed) -> Result<Option<Option<String>>, Refusal> {
+        let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
+            return Ok(None);
+        };
+        let sealed = tidings_wire::string_at(self.frame.bytes(), at)
+            .ok_or_else(|| Refusal::InvalidParams("params.requestState must be a string".into()))?;
+        let opened =
+            self.gateway.sealer.open_state(&sealed, &self.binding(&routed.exposed)).map_err(Refusal::InvalidState)?;
+        if opened.server == routed.server.plan.name {
+            return Ok(Some(Some(opened.inner)));
+        }
+        match routed.server.plan.source {
+            // It will have the same tool called as before, and that one's server gets it.
+            Source::Local(_) => Ok(Some(None)),
+            Source::Remote(_) => Err(Refusal::InvalidState("it belongs to another server")),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The hub behind one lock, with what is needed to wake whoever waits for a call.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidings_hub::asks::{Ask, Asks};
+use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
+use tidings_hub::{ClientKey, IdMap, LinkKey};
+use tidings_upstream::FIRST_CALL_ID;
+use tidings_wire::{Frame, RawId};
+use tokio::sync::Notify;
+
+use crate::client::principal::Principal;
+
+/// How many messages may wait beside the stream of a call.
+const ASIDE: usize = 256;
+
+/// Never held across an await.
+pub(crate) struct Core(Mutex<State>);
+
+pub(crate) struct State {
+    pub(crate) calls: Calls,
+    pub(crate) asks: Asks,
+    waiting: IdMap<CallId, Arc<Waiter>>,
+    /// Requests that are not sent yet: a cancellation may come while their server is still being found.
+    arriving: HashMap<(ClientKey, RawId), Arc<Waiter>>,
+}
+
+/// Whoever waits for a call, and what reached it by other ways than the call's own stream.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    /// Who makes the call.
+    whose: Option<Principal>,
+    bell: Notify,
+    aside: Mutex<Vec<Frame>>,
+    sending: Mutex<Sending>,
+}
+
+/// Whether the server has heard of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sending {
+    #[default]
+    NotYet,
+    Done,
+    /// It was given up first.
+    Never,
+}
+
+impl Waiter {
+    /// For a call that somebody makes.
+    pub(crate) fn of(principal: &Principal) -> Arc<Self> {
+        Arc::new(Self { whose: Some(principal.clone()), ..Self::default() })
+    }
+
+    /// Rings when the call was ended by somebody else, or when there is something aside.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Leaves a message for whoever waits. Gives it back when there are too many.
+    fn give(&self, frame: Frame) -> Option<Frame> {
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        if aside.len() >= ASIDE {
+            return Some(frame);
+        }
+        aside.push(frame);
+        self.bell.notify_one();
+        None
+    }
+
+    /// Sends the request, unless it was given up before.
+    pub(crate) fn send<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sending == Sending::Never {
+            return None;
+        }
+        *sending = Sending::Done;
+        Some(send())
+    }
+
+    /// Gives the call up. Tells whether the server knows it, and so must be told.
+    fn give_up(&self) -> bool {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sending == Sending::NotYet {
+            *sending = Sending::Never;
+        }
+        *sending == Sending::Done
+    }
+
+    pub(crate) fn take_aside(&self) -> Vec<Frame> {
+        std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A call that was taken out of the table, with the questions that are moot now.
+pub(crate) struct Ended {
+    pub(crate) call: Call,
+    /// Whether its server has heard of it.
+    pub(crate) sent: bool,
+    pub(crate) moot: Vec<(u64, Ask)>,
+}
+
+/// A call that is to be sent elsewhere, with the questions that are moot now.
+pub(crate) struct TakenBack {
+    pub(crate) waiter: Arc<Waiter>,
+    pub(crate) moot: Vec<(u64, Ask)>,
+}
+
+/// What a cancellation meets.
+pub(crate) enum Cancelled {
+    Running(CallId, Box<Ended>),
+    /// A request that is not sent yet, and now never will be.
+    Arriving,
+    Unknown,
+}
+
+/// What a client leaves behind.
+pub(crate) struct Gone {
+    pub(crate) calls: Vec<(CallId, Ended)>,
+    pub(crate) unanswered: Vec<(u64, Ask)>,
+}
+
+impl Core {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Mutex::new(State {
+            calls: Calls::new(limits, FIRST_CALL_ID),
+            asks: Asks::default(),
+            waiting: IdMap::default(),
+            arriving: HashMap::new(),
+        }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mint(&self) -> u64 {
+        self.lock().calls.mint().0
+    }
+
+    /// A request has come in; from now on it can be cancelled.
+    pub(crate) fn arrive(&self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        self.lock().arriving.insert((client, id.clone()), Arc::clone(waiter));
+    }
+
+    /// Who makes a call: their name and rights, and the client. `None` when it is over, or no client's.
+    pub(crate) fn caller(&self, id: CallId) -> Option<(Principal, ClientKey)> {
+        let state = self.lock();
+        let client = state.calls.get(id)?.client;
+        Some((state.waiting.get(&id)?.whose.clone()?, client))
+    }
+
+    /// Whether a client has a request with this id under way.
+    pub(crate) fn knows(&self, client: ClientKey, id: &RawId) -> bool {
+        let state = self.lock();
+        state.calls.find(client, id).is_some() || state.arriving.contains_key(&(client, id.clone()))
+    }
+
+    /// The request was sent, or ended before that.
+    pub(crate) fn arrived(&self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        self.lock().arrived(client, id, waiter);
+    }
+
+    /// Registers a call; the waiter's bell rings when somebody else ends it.
+    pub(crate) fn begin(
+        &self,
+        call: NewCall,
+        waiter: &Arc<Waiter>,
+        now: Instant,
+    ) -> Result<(CallId, Instant), BeginError> {
+        let mut state = self.lock();
+        if let Some(id) = &call.id {
+            state.arrived(call.client, id, waiter);
+        }
+        let id = state.calls.begin(call, now)?;
+        state.waiting.insert(id, Arc::clone(waiter));
+        let deadline = state.calls.get(id).map_or(now, |call| call.deadline);
+        Ok((id, deadline))
+    }
+
+    /// Takes a call out; `None` when somebody else was first.
+    pub(crate) fn finish(&self, id: CallId) -> Option<Ended> {
+        let mut state = self.lock();
+        let call = state.calls.finish(id)?;
+        let sent = state.waiting.remove(&id).is_none_or(|waiter| waiter.give_up());
+        let moot = state.asks.call_over(id);
+        Some(Ended { call, sent, moot })
+    }
+
+    /// Takes a call out so that its request can be sent elsewhere. From this moment until it is sent again it can be
+    /// cancelled like one that has just arrived. `None` when somebody else took it out first.
+    pub(crate) fn take_back(&self, id: CallId) -> Option<TakenBack> {
+        let mut state = self.lock();
+        let call = state.calls.finish(id)?;
+        let whose = state.waiting.remove(&id).and_then(|waiter| waiter.whose.clone());
+        let waiter = Arc::new(Waiter { whose, ..Waiter::default() });
+        if let Some(theirs) = call.id {
+            state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
+        }
+        Some(TakenBack { waiter, moot: state.asks.call_over(id) })
+    }
+
+    /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.
+    pub(crate) fn give_to_sole(&self, link: LinkKey, frame: Frame) -> Option<Frame> {
+        let state = self.lock();
+        let Some(waiter) = state.calls.sole_on(link).and_then(|id| state.waiting.get(&id)) else { return Some(frame) };
+        waiter.give(frame)
+    }
+
+    /// Gives progress that came beside all streams to the call that its token names, if that still runs.
+    pub(crate) fn give_progress(&self, link: LinkKey, frame: Frame) {
+        let token = frame.param(&["progressToken"]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
+        let state = self.lock();
+        let call = token.map(CallId).filter(|id| state.calls.get(*id).is_some_and(|call| call.link == link));
+        if let Some(waiter) = call.and_then(|id| state.waiting.get(&id)) {
+            waiter.give(frame);
+        }
+    }
+
+    /// A client cancels one of its calls.
+    pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Cancelled {
+        let mut state = self.lock();
+        if let Some((call_id, call)) = state.calls.cancel(client, id) {
+            return Cancelled::Running(call_id, Box::new(state.ended(call_id, call)));
+        }
+        match state.arriving.get(&(client, id.clone())) {
+            Some(waiter) => {
+                waiter.give_up();
+                waiter.bell.notify_one();
+                Cancelled::Arriving
+            }
+            None => Cancelled::Unknown,
+        }
+    }
+
+    /// A client is gone: everything it had in flight, and every question it will not answer.
+    pub(crate) fn client_gone(&self, client: ClientKey) -> Gone {
+        let mut state = self.lock();
+        for (_, waiter) in state.arriving.iter().filter(|((owner, _), _)| *owner == client) {
+            waiter.give_up();
+            waiter.bell.notify_one();
+        }
+        let calls = state.calls.client_gone(client);
+        let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
+        Gone { calls: ended, unanswered: state.asks.client_gone(client) }
+    }
+
+    /// Wakes whoever waits for a call on a link: it is over.
+    pub(crate) fn ring_calls(&self, link: LinkKey) {
+        let state = self.lock();
+        for waiter in state.calls.on(link).filter_map(|id| state.waiting.get(&id)) {
+            waiter.bell.notify_one();
+        }
+    }
+
+    pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, Ask)> {
+        self.lock().asks.link_gone(link)
+    }
+}
+
+impl State {
+    fn ended(&mut self, id: CallId, call: Call) -> Ended {
+        let sent = self.waiting.remove(&id).is_none_or(|waiter| {
+            waiter.bell.notify_one();
+            waiter.give_up()
+        });
+        Ended { call, sent, moot: self.asks.call_over(id) }
+    }
+
+    fn arrived(&mut self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {
+        let key = (client, id.clone());
+        // A client that uses an id twice at a time has only the later one here.
+        if self.arriving.get(&key).is_some_and(|other| Arc::ptr_eq(other, waiter)) {
+            self.arriving.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Messages of a server that belong to a call, on their way to the caller.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidings_hub::LinkKey;
+use tidings_hub::calls::CallId;
+use tidings_proto::{Era, ListKind, Revision, View};
+use tidings_upstream::SharedLink;
+use tidings_wire::{Frame, Kind, Patch, RawId};
+
+use crate::call::server_requests::{log_level, owner_of};
+use crate::client::session::Caller;
+use crate::gateway::Inner;
+use crate::servers::plan::Isolation;
+use crate::servers::server::Server;
+
+/// What is known about the call a message belongs to.
+pub(crate) struct Relay<'a> {
+    pub(crate) gateway: &'a Arc<Inner>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) server: &'a Arc<Server>,
+    pub(crate) link: &'a SharedLink,
+    pub(crate) key: LinkKey,
+    pub(crate) call: CallId,
+}
+
+impl Relay<'_> {
+    /// The message as the caller gets it; `None` when it is not for the caller, or was dealt with here.
+    pub(crate) fn message(&self, frame: &Frame) -> Option<Bytes> {
+        if frame.kind() == Kind::Request {
+            return self.question(frame);
+        }
+        let method = frame.method();
+        match &*method {
+            "notifications/progress" => self.progress(frame),
+            "notifications/message" => self.caller.wants(log_level(frame)).then(|| frame.bytes().clone()),
+            "notifications/cancelled" => self.withdrawal(frame),
+            "notifications/resources/updated" => {
+                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
+                None
+            }
+            name if !ListKind::announced_by(name).is_empty() => {
+                if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
+                    self.gateway.own_view_is_old(session);
+                }
+                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
+                None
+            }
+            "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
+            _ => Some(frame.bytes().clone()),
+        }
+    }
+
+    fn question(&self, frame: &Frame) -> Option<Bytes> {
+        let mut out = None;
+        self.gateway.ask(
+            owner_of(self.caller),
+            self.server,
+            self.key,
+            self.link,
+            Some(self.call),
+            frame,
+            &mut |_, bytes| out = Some(bytes),
+        );
+        out
+    }
+
+    /// A question of this call is withdrawn where it was asked.
+    fn withdrawal(&self, frame: &Frame) -> Option<Bytes> {
+        let (ask, bytes) = self.gateway.take_withdrawn(self.key, frame)?;
+        if ask.call == Some(self.call) {
+            return Some(bytes);
+        }
+        self.gateway.push_to(ask.client, bytes);
+        None
+    }
+
+    fn progress(&self, frame: &Frame) -> Option<Bytes> {
+        let token_span = frame.param(&["progressToken"])?;
+        if RawId::from_raw(frame.raw(token_span))?.as_u64() != Some(self.call.0) {
+            return None;
+        }
+        let value = std::str::from_utf8(frame.raw(frame.param(&["progress"])?)).ok()?.parse::<f64>().ok()?;
+        let token = self.gateway.core.lock().calls.progress(self.call, value, Instant::now())?;
+        let mut patch = Patch::new();
+        let mut edit = frame.edit(frame.params()?);
+        edit.set("progressToken", token.as_str().to_owned());
+        if self.gateway.settings.view == View::Strict && self.caller.revision() < Revision::V2025_03_26 {
+            edit.remove("message");
+        }
+        edit.finish(&mut patch);
+        Some(patch.apply(frame.bytes()))
+    }
+}

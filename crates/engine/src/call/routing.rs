@@ -1,0 +1,247 @@
+//! Which server a request is for, what that server calls the thing, and which link carries it.
+
+use std::sync::Arc;
+
+use tidings_hub::catalogue::{Route, Snapshot};
+use tidings_proto::outbound::Target;
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, Method};
+use tidings_wire::Frame;
+
+use crate::client::principal::{Eyes, Principal};
+use crate::client::session::{Caller, Session};
+use crate::gateway::Inner;
+use crate::observe::status::ServerState;
+use crate::servers::plan::Isolation;
+use crate::servers::server::{LiveLink, Server};
+
+/// A request with its destination.
+pub(crate) struct Routed {
+    pub(crate) server: Arc<Server>,
+    pub(crate) target: Target,
+    /// What the client calls it.
+    pub(crate) exposed: String,
+}
+
+/// What a request names.
+struct Wanted {
+    what: What,
+    member: &'static str,
+    in_ref: bool,
+    name: String,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Wanted {
+    fn read(frame: &Frame, method: Method) -> Result<Self, Refusal> {
+        let (what, member, in_ref) = match method {
+            Method::ToolsCall => (What::Tool, "name", false),
+            Method::PromptsGet => (What::Prompt, "name", false),
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                (What::Resource, "uri", false)
+            }
+            _ => match frame.param_str(&["ref", "type"]).as_deref() {
+                Some("ref/prompt") => (What::Prompt, "name", true),
+                Some("ref/resource") => (What::Resource, "uri", true),
+                _ => return Err(Refusal::InvalidParams("params.ref.type must be ref/prompt or ref/resource".into())),
+            },
+        };
+        let path: &[&str] = if in_ref { &["ref", member] } else { &[member] };
+        let name = frame
+            .param_str(path)
+            .ok_or_else(|| Refusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
+            .into_owned();
+        Ok(Self { what, member, in_ref, name })
+    }
+
+    fn unknown(&self) -> Refusal {
+        match self.what {
+            What::Tool => Refusal::UnknownTool(self.name.clone()),
+            What::Prompt => Refusal::UnknownPrompt(self.name.clone()),
+            What::Resource => Refusal::UnknownResource(self.name.clone()),
+        }
+    }
+}
+
+impl Inner {
+    /// Finds the destination. While servers are still starting, a name that is not known yet is waited for.
+    pub(crate) async fn route(
+        self: &Arc<Self>,
+        caller: &Caller,
+        frame: &Frame,
+        method: Method,
+    ) -> Result<Routed, Refusal> {
+        self.find(caller.eyes(), &Wanted::read(frame, method)?).await
+    }
+
+    /// Where a call of this tool would go.
+    pub(crate) async fn find_tool(self: &Arc<Self>, eyes: Eyes<'_>, name: &str) -> Option<Route> {
+        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
+        let routed = self.find(eyes, &wanted).await.ok()?;
+        Some(Route { server: routed.server.id, local: routed.target.local.into() })
+    }
+
+    /// The destination of a tool call that names the server, and the tool as that server does.
+    pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, Refusal> {
+        let servers = self.servers();
+        let server = servers.iter().find(|known| known.plan.name == server);
+        let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(server);
+        let server = server.filter(may_call);
+        let server = server.ok_or_else(|| Refusal::UnknownTool(local.to_owned()))?;
+        Ok(Routed {
+            server: Arc::clone(server),
+            target: Target { member: "name", in_ref: false, local: local.to_owned() },
+            exposed: local.to_owned(),
+        })
+    }
+
+    /// Where a resource is that a client of the shared catalogue names.
+    pub(crate) async fn find_resource(self: &Arc<Self>, principal: &Principal, uri: &str) -> Result<Routed, Refusal> {
+        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
+        self.find(Eyes { principal, session: None }, &wanted).await
+    }
+
+    async fn find(self: &Arc<Self>, eyes: Eyes<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
+        let principal = eyes.principal;
+        let look_up_now = async || {
+            let snapshot = self.snapshot_of(eyes).await;
+            self.look_up(&snapshot, principal, wanted, || self.current().built_ins_settled())
+        };
+        if let Some(routed) = look_up_now().await {
+            return Ok(routed);
+        }
+        if self.starting() {
+            let mut catalogue = self.catalogue.subscribe();
+            let known = catalogue.wait_for(|c| {
+                let seen = c.snapshot.seen_by(&principal.scope);
+                c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
+            });
+            let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
+        }
+        look_up_now().await.ok_or_else(|| wanted.unknown())
+    }
+
+    /// `is_whole`: whether a name that is not there is certainly none of our own.
+    fn look_up(
+        &self,
+        snapshot: &Snapshot,
+        principal: &Principal,
+        wanted: &Wanted,
+        is_whole: impl FnOnce() -> bool,
+    ) -> Option<Routed> {
+        let found = match wanted.what {
+            What::Tool => snapshot.tool(&wanted.name).cloned(),
+            What::Prompt => snapshot.prompt(&wanted.name).cloned(),
+            What::Resource => self
+                .by_prefix(principal, &wanted.name)
+                .or_else(|| snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() })),
+        };
+        // Alone, a server answers for everything, listed or not.
+        let alone = || {
+            let server = self.passthrough.filter(|_| is_whole())?;
+            Some(Route { server, local: wanted.name.as_str().into() })
+        };
+        let route = found.or_else(alone)?;
+        let server = self.server(route.server).filter(|server| principal.may_use(server))?;
+        if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
+            return None;
+        }
+        Some(Routed {
+            server,
+            target: Target { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
+            exposed: wanted.name.clone(),
+        })
+    }
+
+    /// Whose resource it is by its prefix, whether that server has listed yet or not.
+    fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<Route> {
+        let servers = self.servers.load();
+        let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
+        let mut found = prefixed
+            .filter(|server| principal.may_use(server))
+            .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
+        found.next().map(|(server, local)| Route { server, local: local.into() })
+    }
+
+    /// Whether some servers are connected once per session.
+    pub(crate) fn has_isolated(&self) -> bool {
+        self.servers.load().has_isolated()
+    }
+
+    /// The link that carries a client's call to a server.
+    pub(crate) async fn link_for(self: &Arc<Self>, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+        if let Caller::Legacy(session) = caller
+            && server.plan.isolation == Isolation::Session
+        {
+            return self.own_link(session, server).await;
+        }
+        let live = self.live_link(server).await?;
+        if caller.era() == Era::Legacy
+            && live.hello.revision.era() == Era::Modern
+            && let Some(companion) = server.legacy_companion(self).await
+        {
+            return Ok(companion);
+        }
+        Ok(live)
+    }
+
+    /// The shared link; waited for while the server is starting for the first time.
+    pub(crate) async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+        if let Some(live) = server.live() {
+            return Ok(live);
+        }
+        if self.starting() {
+            let mut catalogue = self.catalogue.subscribe();
+            let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
+            let _ = tokio::time::timeout_at(self.start_deadline().into(), up).await;
+        }
+        server.live().ok_or_else(|| self.down(server))
+    }
+
+    fn down(&self, server: &Server) -> Refusal {
+        let name = &server.plan.name;
+        if let Some(parting) = server.parting().filter(|_| server.gone.is_cancelled()) {
+            return Refusal::ServerDown { server: name.clone(), reason: parting.as_str().to_owned() };
+        }
+        let catalogue = self.current();
+        let status = catalogue.server(server.id);
+        let reason = match status.and_then(|s| s.error.clone()) {
+            Some(error) => error,
+            None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
+            None => "is not connected".into(),
+        };
+        Refusal::ServerDown { server: name.clone(), reason }
+    }
+
+    /// The connection of one session alone, opened when it is first needed.
+    pub(crate) async fn own_link(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, Refusal> {
+        let mut own = session.own_links.lock().await;
+        if let Some((_, live)) = own.iter().find(|(id, live)| *id == server.id && self.has_link(live.key)) {
+            return Ok(live.clone());
+        }
+        own.retain(|(id, _)| *id != server.id);
+        let known = self.current().server(server.id).and_then(|status| status.era());
+        match server.connect(self, known, Some(session), None).await {
+            // A session that ended meanwhile has closed its connections already, and would never close this one.
+            Ok((live, _end)) if !self.sessions().contains_key(&session.key) => {
+                self.retire(live);
+                Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: "the session is over".to_owned() })
+            }
+            Ok((live, _end)) => {
+                own.push((server.id, live.clone()));
+                Ok(live)
+            }
+            Err(error) => Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: error.to_string() }),
+        }
+    }
+}

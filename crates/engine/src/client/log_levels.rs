@@ -1,0 +1,54 @@
+//! Which log messages are asked of servers: the least level that anybody wants.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use tidings_proto::{Era, LogLevel, Method};
+use tidings_upstream::Outgoing;
+use tidings_wire::{RawId, request};
+
+use crate::gateway::Inner;
+use crate::servers::server::LiveLink;
+
+impl Inner {
+    /// The least level anybody wants, told to every legacy server that logs.
+    pub(crate) fn update_level(self: &Arc<Self>) {
+        let least = self.sessions().values().filter_map(|session| session.level()).min();
+        self.lower_or_set(least, true);
+    }
+
+    /// A modern request wants log messages of a legacy server: its level can only be lowered for all.
+    pub(crate) fn want_level(self: &Arc<Self>, level: LogLevel) {
+        self.lower_or_set(Some(level), false);
+    }
+
+    fn lower_or_set(self: &Arc<Self>, level: Option<LogLevel>, may_raise: bool) {
+        {
+            let mut current = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+            let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
+            if level.is_none() || *current == level || !(may_raise || lower) {
+                return;
+            }
+            *current = level;
+        }
+        for server in self.servers().iter() {
+            if let Some(live) = server.live() {
+                self.apply_level(&live);
+            }
+        }
+    }
+
+    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink) {
+        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
+        let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
+        let id = self.core.mint();
+        let params = format!("{{\"level\":\"{}\"}}", level.as_str());
+        let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
+        let call = live.link.call(Outgoing { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
+        let limit = self.settings.timeout;
+        self.tasks.spawn(async move {
+            let _ = tokio::time::timeout(limit, call.answer()).await;
+        });
+    }
+}

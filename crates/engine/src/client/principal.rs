@@ -1,0 +1,98 @@
+//! Who is asking, and what they may use.
+
+use std::sync::Arc;
+
+use tidings_hub::catalogue::Snapshot;
+use tidings_hub::ledger::ViewDigests;
+use tidings_hub::scope::{Audience, Scope};
+use tidings_proto::Revision;
+
+use crate::client::session::{Caller, Session};
+use crate::servers::plan::Source;
+use crate::servers::server::Server;
+
+/// Somebody who was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// What they are called in logs and lists.
+    pub name: Arc<str>,
+    /// What they may use.
+    pub scope: Scope,
+    /// Whether nobody is asked who they are, so that all see the same.
+    anybody: bool,
+}
+
+/// What tells apart what two clients see of the shared catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub(crate) revision: Revision,
+    pub(crate) scope: Scope,
+}
+
+/// Whose eyes the catalogue is seen with.
+#[derive(Clone, Copy)]
+pub(crate) struct Eyes<'a> {
+    pub(crate) principal: &'a Principal,
+    /// The session, which may have connections of its own.
+    pub(crate) session: Option<&'a Arc<Session>>,
+}
+
+impl Principal {
+    /// Somebody with a name and rights.
+    pub fn new(name: &str, scope: Scope) -> Self {
+        Self { name: name.into(), scope, anybody: false }
+    }
+
+    /// The person at this machine, when nobody is asked who they are: may do everything.
+    pub fn local() -> Self {
+        Self { name: "local".into(), scope: Scope::everything(), anybody: true }
+    }
+
+    /// Whether what they are given may be kept for others: nobody is told apart.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.anybody
+    }
+
+    /// Whether they may change the gateway.
+    pub fn is_admin(&self) -> bool {
+        self.scope.is_admin()
+    }
+
+    /// Whether they may use a server.
+    pub(crate) fn may_use(&self, server: &Server) -> bool {
+        self.scope.permits(server.audience(), &server.plan.name)
+    }
+}
+
+impl Server {
+    /// Who may use it.
+    pub(crate) fn audience(&self) -> Audience {
+        match &self.plan.source {
+            Source::Local(local) => local.audience(),
+            Source::Remote(_) => Audience::ByName,
+        }
+    }
+}
+
+impl Sight {
+    /// The hash of what is seen of a catalogue, by topic.
+    pub(crate) fn digests(&self, whole: &Arc<Snapshot>) -> ViewDigests {
+        whole.seen_by(&self.scope).digests(self.revision)
+    }
+}
+
+impl Caller {
+    pub(crate) fn eyes(&self) -> Eyes<'_> {
+        Eyes { principal: self.principal(), session: self.session() }
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        Sight { revision: self.revision(), scope: self.principal().scope.clone() }
+    }
+}
+
+impl Session {
+    pub(crate) fn sight(&self) -> Sight {
+        Sight { revision: self.revision, scope: self.principal.scope.clone() }
+    }
+}

@@ -1,0 +1,186 @@
+//! Clients.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::ledger::ViewDigests;
+use tidings_hub::{ClientKey, ServerId};
+use tidings_proto::{Era, LogLevel, Revision};
+use tidings_wire::{Frame, Span};
+
+use crate::client::principal::Principal;
+use crate::servers::server::LiveLink;
+
+/// Where messages go that belong to no request of the client. Must not block.
+pub trait ClientSink: Send + Sync + 'static {
+    /// Delivers, or drops by the transport's own rule.
+    fn push(&self, message: Bytes);
+
+    /// Something is owed to the client: it is taken with [`crate::Gateway::take_owed`] when the transport can.
+    fn wake(&self);
+}
+
+/// A legacy client between `initialize` and its end.
+pub struct Session {
+    pub(crate) key: ClientKey,
+    pub(crate) revision: Revision,
+    pub(crate) principal: Principal,
+    pub(crate) since: SystemTime,
+    pub(crate) info: Option<Bytes>,
+    pub(crate) capabilities: Value,
+    pub(crate) level: Mutex<Option<LogLevel>>,
+    pub(crate) sink: Arc<dyn ClientSink>,
+    /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
+    pub(crate) silent: AtomicBool,
+    /// Whether the client has said that it is ready for notifications.
+    pub(crate) initialized: AtomicBool,
+    /// Whether it was shown a list before it followed any: what changes in between is owed to it.
+    pub(crate) listed_early: AtomicBool,
+    /// Held while what it is owed is taken and handed to its transport.
+    pub(crate) delivering: Mutex<()>,
+    /// When it was last told that a resource changed.
+    pub(crate) last_update: Mutex<Option<Instant>>,
+    /// What this session sees where it has connections of its own, and the shared state it was made with.
+    pub(crate) own_view: tokio::sync::Mutex<Option<OwnView>>,
+    /// Whether a connection of its own has said or shown that the view is old.
+    pub(crate) own_stale: AtomicBool,
+    /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
+    pub(crate) own_digests: Mutex<Option<ViewDigests>>,
+    /// Whether its own view is to be made again, and whether somebody is about to do it.
+    pub(crate) own_wanted: AtomicBool,
+    pub(crate) own_looking: AtomicBool,
+    /// Connections of this session alone (`isolation = "session"`).
+    pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
+}
+
+/// A catalogue as one session sees it.
+pub(crate) struct OwnView {
+    pub(crate) shared: Arc<Snapshot>,
+    pub(crate) own: Arc<Snapshot>,
+    /// What its own connections gave.
+    pub(crate) offers: Vec<Arc<ServerOffer>>,
+}
+
+impl Session {
+    /// The revision that was agreed on.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Whose session it is.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// What its client calls itself.
+    pub(crate) fn name(&self) -> Option<String> {
+        let info: Value = serde_json::from_slice(self.info.as_ref()?).ok()?;
+        info.get("name")?.as_str().map(str::to_owned)
+    }
+
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.initialized.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a log message of this level is wanted.
+    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+        match (self.level(), level) {
+            (Some(least), Some(level)) => level >= least,
+            _ => true,
+        }
+    }
+}
+
+/// A modern client, as far as one request tells.
+pub struct ModernCaller {
+    /// The connection, on stdio; over HTTP unique to this exchange: ids of different exchanges never meet.
+    pub key: ClientKey,
+    /// Whether it may name this request by its id later on. Over HTTP it can only close the stream.
+    pub names_its_calls: bool,
+    /// Who is asking.
+    pub principal: Principal,
+    /// Log messages it wants for this request.
+    pub log_level: Option<LogLevel>,
+    /// Where its capabilities stand in the request.
+    pub capabilities: Span,
+}
+
+/// Who sent a request.
+#[derive(Clone)]
+pub enum Caller {
+    /// In a session.
+    Legacy(Arc<Session>),
+    /// On its own.
+    Modern(Arc<ModernCaller>),
+}
+
+impl Caller {
+    pub(crate) fn key(&self) -> ClientKey {
+        match self {
+            Self::Legacy(session) => session.key,
+            Self::Modern(caller) => caller.key,
+        }
+    }
+
+    /// Whether the client may name a request by its id after it was sent, to cancel it.
+    pub(crate) fn names_its_calls(&self) -> bool {
+        match self {
+            Self::Legacy(_) => true,
+            Self::Modern(caller) => caller.names_its_calls,
+        }
+    }
+
+    /// The session, where there is one.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Legacy(session) => Some(session),
+            Self::Modern(_) => None,
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        match self {
+            Self::Legacy(session) => session.revision,
+            Self::Modern(_) => Revision::MODERN,
+        }
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        self.revision().era()
+    }
+
+    pub(crate) fn principal(&self) -> &Principal {
+        match self {
+            Self::Legacy(session) => &session.principal,
+            Self::Modern(caller) => &caller.principal,
+        }
+    }
+
+    /// What it declares that it can do: a modern one in each request.
+    pub(crate) fn capabilities(&self, request: &Frame) -> Value {
+        match self {
+            Self::Legacy(session) => session.capabilities.clone(),
+            Self::Modern(caller) => serde_json::from_slice(request.raw(caller.capabilities)).unwrap_or_default(),
+        }
+    }
+
+    /// Whether a log message of this level may be sent. A modern request that asked for none gets none.
+    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+        match self {
+            Self::Legacy(session) => session.wants(level),
+            Self::Modern(caller) => match (caller.log_level, level) {
+                (Some(least), Some(level)) => level >= least,
+                (Some(_), None) => true,
+                (None, _) => false,
+            },
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Looking at what a server offers: what differs from what is known is committed, and everything is counted.
+
+use std::sync::Arc;
+
+use tidings_hub::catalogue::{Difference, ListChange, OfferList, ServerOffer};
+use tidings_hub::ledger::{Occasion, Topic, Topics};
+use tidings_proto::{ListKind, capabilities};
+use tidings_upstream::LinkError;
+
+use crate::discovery::dirty::{Mark, Marks, Reason};
+use crate::discovery::lister::Lister;
+use crate::discovery::schedule::{Jitter, Schedule};
+use crate::gateway::Inner;
+use crate::observe::meters::Outcome;
+use crate::servers::plan::Origin;
+use crate::servers::server::{LiveLink, Server};
+
+impl Server {
+    /// Lists what is marked; what is new can be read afterwards, and is owed to whoever sees it.
+    pub(crate) async fn look(
+        &self,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        marks: &Marks,
+        lists: &mut [OfferList; 4],
+        schedule: &mut Schedule,
+        first: bool,
+    ) -> Result<(), LinkError> {
+        let before = lists.clone();
+        let occasion = self.examine(gateway, live, marks, lists, schedule).await?;
+        gateway.set_failed_lists(self, schedule.failures());
+        if first || before.iter().zip(&*lists).any(|(old, new)| !old.says_the_same(new)) {
+            gateway.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
+        }
+        Ok(())
+    }
+
+    /// Lists what is marked, and counts it. What changed is not shown to anybody yet.
+    pub(crate) async fn examine(
+        &self,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        marks: &Marks,
+        lists: &mut [OfferList; 4],
+        schedule: &mut Schedule,
+    ) -> Result<Occasion, LinkError> {
+        // Templates are announced with the resources.
+        for (kind, mark) in marks.iter().filter(|(kind, mark)| mark.signals > 1 && *kind != ListKind::Templates) {
+            tracing::info!(server = %self.plan.name, list = kind.method(), signals = mark.signals, "asked once for all");
+        }
+        let before = lists.clone();
+        let kinds: Vec<ListKind> = marks.iter().map(|(kind, _)| kind).collect();
+        let failed = match self.list(gateway, live, &kinds, lists).await {
+            Ok(failed) => failed,
+            Err(error) => {
+                marks.iter().for_each(|(kind, mark)| self.count(live, kind, mark, Outcome::Failed));
+                return Err(error);
+            }
+        };
+        let (now, jitter) = (tokio::time::Instant::now(), Jitter::any());
+        let changes = self.changes(&before, lists);
+        let mut occasion = Occasion { at: now.into_std(), touched: Topics::default(), signalled: Default::default() };
+        for (kind, mark) in marks.iter() {
+            let topic = Topic::of(kind);
+            let outcome = if let Some((_, error)) = failed.iter().find(|(failed, _)| *failed == kind) {
+                schedule.failed(kind, error.clone(), mark, now, jitter);
+                Outcome::Failed
+            } else if changes.iter().any(|change| change.kind == kind) {
+                occasion.touched.insert(topic);
+                let signalled = [occasion.signalled[topic as usize], schedule.signalled(kind, mark)];
+                occasion.signalled[topic as usize] = signalled.into_iter().flatten().min();
+                Outcome::Changed
+            } else {
+                Outcome::Same
+            };
+            if outcome != Outcome::Failed {
+                schedule.listed(kind, &lists[kind as usize], now, jitter);
+            }
+            self.count(live, kind, mark, outcome);
+        }
+        schedule.settle(marks.iter().any(|(_, mark)| mark.reason == Reason::Retry), !failed.is_empty(), now);
+        self.set_fresh_until(schedule.fresh_until());
+        Ok(occasion)
+    }
+
+    /// Counts a listing. What a server does not declare it is not asked for.
+    fn count(&self, live: &LiveLink, kind: ListKind, mark: Mark, outcome: Outcome) {
+        if capabilities::declares(&live.hello.capabilities, kind.capability()) {
+            self.meters.discovery(kind, mark.reason, outcome);
+        }
+    }
+
+    /// What a listing says that is new. Upstream's word that there is something counts for nothing.
+    fn changes(&self, before: &[OfferList; 4], after: &[OfferList; 4]) -> Vec<ListChange> {
+        let mut changes = Vec::new();
+        for kind in ListKind::ALL {
+            let (old, new) = (&before[kind as usize], &after[kind as usize]);
+            if old.says_the_same(new) {
+                continue;
+            }
+            let difference = Difference::between(old, new);
+            if difference.is_empty() {
+                continue;
+            }
+            tracing::debug!(
+                server = %self.plan.name,
+                list = kind.method(),
+                added = difference.added.len(),
+                changed = difference.changed.len(),
+                removed = difference.removed.len(),
+                "changed"
+            );
+            changes.push(ListChange { kind, difference });
+        }
+        changes
+    }
+
+    /// Lists some kinds anew; those that failed stay as they are, and are given back with the reason.
+    async fn list(
+        &self,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        kinds: &[ListKind],
+        lists: &mut [OfferList; 4],
+    ) -> Result<Vec<(ListKind, String)>, LinkError> {
+        let mut failed = Vec::new();
+        let mint = || gateway.core.mint();
+        let lister = Lister {
+            server: &self.plan.name,
+            link: &live.link,
+            hello: &live.hello,
+            permits: &*self.plan.permits,
+            mint: &mint,
+        };
+        for kind in kinds {
+            match lister.list(*kind).await {
+                Ok(list) => lists[*kind as usize] = list,
+                // One list that fails costs only itself; the others, and its own last good state, stay.
+                Err(LinkError::Protocol(error)) => {
+                    tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");
+                    failed.push((*kind, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(failed)
+    }
+
+    /// All lists over a link that belongs to one session, and whether all could be had; those that could not stay as
+    /// they are.
+    pub(crate) async fn list_for_session(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        live: &LiveLink,
+        mut lists: [OfferList; 4],
+    ) -> Result<(ServerOffer, bool), LinkError> {
+        let failed = self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
+        Ok((self.offer(live, lists), failed.is_empty()))
+    }
+
+    pub(crate) fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
+        ServerOffer {
+            server: self.id,
+            name: self.plan.name.as_str().into(),
+            prefix: self.plan.name_prefix.as_str().into(),
+            bare: self.bare,
+            uris: self.uris.clone(),
+            era: live.hello.revision.era(),
+            current: true,
+            listed: self.plan.listed,
+            yields: self.plan.origin == Origin::BuiltIn,
+            audience: self.audience(),
+            lists,
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::ClientKey;
+use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
+use tidings_proto::{Era, meta};
+use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
+use tokio::sync::Notify;
+
+use crate::client::principal::Sight;
+use crate::client::session::Session;
+use crate::gateway::{Gateway, Inner};
+use crate::notify::listeners::Listed;
+use crate::notify::summary::{self, Basis, Told};
+use crate::observe::status::Catalogue;
+use crate::subscriptions::Receipt;
+
+/// Says that a resource changed.
+const UPDATED: &str = "notifications/resources/updated";
+
+/// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
+#[derive(Default)]
+pub(crate) struct Announcements {
+    ledger: Ledger<Sight>,
+    bells: HashMap<FollowerId, Bell>,
+    told: Told,
+}
+
+/// One announcement on its way.
+pub(crate) enum Notice {
+    /// A list changed; and how, for those who asked.
+    List(Topic, Option<Arc<str>>),
+    /// A resource changed.
+    Resource(String),
+}
+
+impl Announcements {
+    /// How many `subscriptions/listen` are open.
+    pub(crate) fn listeners(&self) -> usize {
+        self.bells.values().filter(|bell| matches!(bell, Bell::Listen(_))).count()
+    }
+}
+
+/// How a follower hears that there is something to take.
+#[derive(Clone)]
+enum Bell {
+    Listen(Arc<Notify>),
+    Session(Arc<Session>),
+}
+
+impl Bell {
+    fn ring(&self) {
+        match self {
+            Self::Listen(bell) => bell.notify_one(),
+            Self::Session(session) => session.sink.wake(),
+        }
+    }
+}
+
+/// One `subscriptions/listen`, from its acknowledgement to its end.
+pub(crate) struct Listening {
+    gateway: Arc<Inner>,
+    pub(crate) follower: FollowerId,
+    bell: Arc<Notify>,
+    /// The acknowledgement that is on its way, if this follows resources.
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) follows: bool,
+    /// Its entry among those that are shown to people.
+    pub(crate) listed: Option<Listed>,
+}
+
+impl Inner {
+    /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
+    pub(crate) fn listen(self: &Arc<Self>, sight: Sight, topics: Topics, capabilities: &Value) -> Listening {
+        let follower = FollowerId(self.new_client().0);
+        let bell = Arc::new(Notify::new());
+        let mut announcements = self.announcements();
+        // Commits take this lock too: a change comes either before the baseline or after it.
+        let now = sight.digests(&self.current().snapshot);
+        if summary::asked(capabilities) {
+            announcements.told.follow(follower, sight.clone(), true);
+        }
+        announcements.ledger.follow(follower, sight, topics, Baseline::Current, now);
+        announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
+        Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
+    }
+
+    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
+    pub(crate) fn commit(self: &Arc<Self>, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
+        let (bells, own): (Vec<Bell>, Vec<Bell>) = {
+            let mut announcements = self.announcements();
+            let old = Arc::clone(&self.current().snapshot);
+            self.update(change);
+            let snapshot = Arc::clone(&self.current().snapshot);
+            let done = announcements.ledger.commit(occasion, |sight| sight.digests(&snapshot));
+            self.meters.committed(&done);
+            let Announcements { ledger, told, .. } = &mut *announcements;
+            told.commit(old, |follower| !ledger.owed(follower).is_empty());
+            let bells = |ids: &[FollowerId]| ids.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect();
+            (bells(&done.owed), bells(&done.own))
+        };
+        for bell in bells {
+            bell.ring();
+        }
+        for bell in own {
+            if let Bell::Session(session) = bell {
+                self.look_again_for(&session);
+            }
+        }
+    }
+
+    /// A session can read a view of its own: it is owed what differs from the one before.
+    pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
+        let mut announcements = self.announcements();
+        *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
+        let owes = announcements.ledger.show_own(FollowerId(session.key.0), at, digests);
+        drop(announcements);
+        if owes {
+            session.sink.wake();
+        }
+    }
+
+    fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
+        let follower = FollowerId(session.key.0);
+        let is_new = self.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
+        let baseline = if is_new { Baseline::Nothing } else { Baseline::Current };
+        {
+            let mut announcements = self.announcements();
+            if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
+                return;
+            }
+            let sight = session.sight();
+            let now = sight.digests(&self.current().snapshot);
+            announcements.ledger.follow(follower, sight.clone(), Topics::ALL, baseline, now);
+            announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
+            // Summaries compare states of the shared catalogue, which is not what such a session sees.
+            if summary::asked(&session.capabilities) && !self.has_isolated() {
+                announcements.told.follow(follower, sight, baseline == Baseline::Current);
+            }
+            // It may have asked before it said that it is ready.
+            if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {
+                announcements.ledger.show_own(follower, Instant::now(), own);
+            }
+        }
+        session.sink.wake();
+    }
+
+    /// A session is about to be shown a list: whatever changes after that is owed to it, so it has to follow first. One that is not
+    /// ready yet is told of everything once when it is.
+    pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
+        if self.settings.announce_initially || self.settings.silent.contains(&session.revision) {
+            return;
+        }
+        match session.is_initialized() {
+            true => self.follow_session(session),
+            false => session.listed_early.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// A session whose revision is told of nothing: what it is not told is counted.
+    fn ignore_session(&self, session: &Session) {
+        let mut announcements = self.announcements();
+        if self.sessions().contains_key(&session.key) {
+            announcements.ledger.ignore(FollowerId(session.key.0));
+        }
+    }
+
+    pub(crate) fn unfollow(&self, follower: FollowerId) {
+        let mut announcements = self.announcements();
+        announcements.ledger.unfollow(follower);
+        announcements.bells.remove(&follower);
+        announcements.told.unfollow(follower);
+    }
+
+    /// Rings for one follower.
+    pub(crate) fn ring(&self, follower: FollowerId) {
+        let bell = self.announcements().bells.get(&follower).cloned();
+        match bell {
+            Some(bell) => bell.ring(),
+            // A session may follow resources before it follows lists.
+            None => {
+                let session = self.sessions().get(&ClientKey(follower.0)).cloned();
+                if let Some(session) = session {
+                    session.sink.wake();
+                }
+            }
+        }
+    }
+
+    fn deliver(&self, follower: FollowerId, era: Era, follows: bool) -> VecDeque<Notice> {
+        let mut notices = self.deliver_lists(follower, era);
+        if follows {
+            notices.extend(self.take_updates(follower, era).into_iter().map(Notice::Resource));
+        }
+        notices
+    }
+
+    fn deliver_lists(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
+        let (topics, basis) = {
+            let mut announcements = self.announcements();
+            let delivery = announcements.ledger.deliver(follower);
+            if delivery.topics.is_empty() {
+                return VecDeque::new();
+            }
+            self.meters.delivered(era, &delivery, Instant::now());
+            // A commit takes this lock too, so this is the state that the ledger speaks of.
+            let now = Arc::clone(&self.current().snapshot);
+            (delivery.topics, announcements.told.deliver(follower, &now))
+        };
+        topics.iter().map(|topic| Notice::List(topic, self.summary(&basis, topic))).collect()
+    }
+
+    /// What changed, for a follower that asks. The states are compared without the lock, and once for all who were told
+    /// of the same state.
+    fn summary(&self, basis: &Basis, topic: Topic) -> Option<Arc<str>> {
+        let interval = match basis {
+            Basis::None => return None,
+            Basis::Forgotten => return Some(summary::FORGOTTEN.into()),
+            Basis::Known(interval) => interval,
+        };
+        let known = self.announcements().told.summary(interval, topic);
+        known.or_else(|| {
+            let made = interval.summary(topic, self.settings.view);
+            self.announcements().told.remember(interval, topic, &made);
+            Some(made)
+        })
+    }
+}
+
+impl Gateway {
+    /// A legacy client has said `initialized`: once the servers have settled it follows all lists, unless its revision
+    /// is told of nothing.
+    pub(crate) fn initialized(&self, session: &Arc<Session>) {
+        session.initialized.store(true, Ordering::Relaxed);
+        if self.0.settings.silent.contains(&session.revision) {
+            return self.0.ignore_session(session);
+        }
+        if !self.0.starting() {
+            return self.0.follow_session(session);
+        }
+        let gateway = Arc::clone(&self.0);
+        let session = Arc::clone(session);
+        self.0.spawn(async move {
+            gateway.wait_settled().await;
+            gateway.follow_session(&session);
+        });
+    }
+
+    /// The announcements a session is owed, a limited number at a time. They count as delivered: the transport has them
+    /// now, and comes again until there is nothing more.
+    pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
+        let mut taken = Vec::new();
+        self.pass_owed(session, |notice| taken.push(notice));
+        taken
+    }
+
+    /// As [`Self::take_owed`], where the transport takes each at once: what it is answered later comes after them. Tells
+    /// whether there was any.
+    pub fn pass_owed(&self, session: &Session, mut pass: impl FnMut(Bytes)) -> bool {
+        let _delivering = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+        let notices = self.0.deliver(FollowerId(session.key.0), Era::Legacy, true);
+        let any = !notices.is_empty();
+        if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
+            *session.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        notices.into_iter().map(plain).for_each(&mut pass);
+        any
+    }
+
+    /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
+    pub async fn take_last_owed(&self, session: &Arc<Session>) -> Vec<Bytes> {
+        if self.0.starting() && session.is_initialized() {
+            self.0.wait_settled().await;
+            self.initialized(session);
+        }
+        let mut owed = Vec::new();
+        while self.pass_owed(session, |notice| owed.push(notice)) {}
+        owed
+    }
+}
+
+impl Listening {
+    /// Waits for the next announcements.
+    pub(crate) async fn next(&mut self) -> VecDeque<Notice> {
+        // Whoever asks for more has the acknowledgement.
+        self.receipt = None;
+        loop {
+            let notices = self.gateway.deliver(self.follower, Era::Modern, self.follows);
+            if !notices.is_empty() {
+                return notices;
+            }
+            self.bell.notified().await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.gateway.unfollow(self.follower);
+        if self.follows {
+            self.gateway.follows_no_more(self.follower);
+        }
+    }
+}
+
+/// The topics a filter asks for.
+pub(crate) fn wanted(frame: &Frame) -> Topics {
+    let mut topics = Topics::default();
+    for topic in Topic::ALL {
+        if frame.param(&["notifications", topic.flag()]).is_some_and(|at| frame.raw(at) == b"true") {
+            topics.insert(topic);
+        }
+    }
+    topics
+}
+
+/// The resources a filter asks for, each once, as they are spelled there. `None` where they are not a list of strings.
+pub(crate) fn wanted_resources(frame: &Frame) -> Option<Vec<String>> {
+    let Some(list) = frame.param(&["notifications", "resourceSubscriptions"]) else { return Some(Vec::new()) };
+    if frame.raw(list).first() != Some(&b'[') {
+        return None;
+    }
+    let uris = elements(frame.bytes(), list).map(|at| string_at(frame.bytes(), at).map(|uri| uri.into_owned()));
+    let mut seen = HashSet::new();
+    let uris: Option<Vec<String>> = uris.collect();
+    uris.map(|uris| uris.into_iter().filter(|uri| seen.insert(uri.clone())).collect())
+}
+
+/// The acknowledgement of a listen: exactly what is honoured.
+pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String]) -> Bytes {
+    let mut members: Vec<String> = topics.iter().map(|topic| format!("\"{}\":true", topic.flag())).collect();
+    if !uris.is_empty() {
+        let uris: Vec<String> = uris.iter().map(|uri| encode_string(uri)).collect();
+        members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+    }
+    let honoured = members.join(",");
+    let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{honoured}}}}}"#, meta::SUBSCRIPTION_ID);
+    notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))
+}
+
+/// One announcement on a listen, tagged with its id.
+pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
+    let tag = meta::SUBSCRIPTION_ID;
+    match notice {
+        Notice::List(topic, summary) => {
+            let summary = summary.as_ref().map(|summary| format!(r#","{}":{summary}"#, meta::CHANGES));
+            let params = format!(r#"{{"_meta":{{"{tag}":{id}{}}}}}"#, summary.unwrap_or_default());
+            notification(topic.notification(), Some(params.as_bytes()))
+        }
+        Notice::Resource(uri) => {
+            let params = format!(r#"{{"_meta":{{"{tag}":{id}}},"uri":{}}}"#, encode_string(uri));
+            notification(UPDATED, Some(params.as_bytes()))
+        }
+    }
+}
+
+/// One announcement to a session.
+fn plain(notice: Notice) -> Bytes {
+    match notice {
+        Notice::List(topic, summary) => {
+            let params = summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
+            notification(topic.notification(), params.as_ref().map(String::as_bytes))
+        }
+        Notice::Resource(uri) => {
+            notification(UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()))
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What people and programs can see of the engine: states, measures, the record of changes.
+//!
+//! Belongs here: counting and showing. Not here: anything that decides.
+
+pub(crate) mod journal;
+pub(crate) mod meters;
+pub(crate) mod status;

@@ -1,0 +1,284 @@
+//! Counts of what happens between a server's word and a client's notice.
+//!
+//! Plain atomics: they are added to where lists are listed and notices are delivered, never on the path of a call, and put
+//! together when somebody asks. Who words them is no concern of the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tidings_hub::ledger::{Committed, Delivery, Topic};
+use tidings_proto::{Era, ListKind};
+
+use crate::discovery::dirty::Reason;
+use crate::gateway::Gateway;
+use crate::observe::status::ServerState;
+
+/// What a listing found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Something that was not known.
+    Changed,
+    /// What was known.
+    Same,
+    /// It failed.
+    Failed,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Changed, Self::Same, Self::Failed];
+
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Same => "same",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The counts of one server.
+#[derive(Debug, Default)]
+pub(crate) struct ServerMeters {
+    signals: [AtomicU64; 3],
+    updates: AtomicU64,
+    discoveries: [[[AtomicU64; 3]; 5]; 4],
+}
+
+impl ServerMeters {
+    pub(crate) fn signal(&self, topic: Topic) {
+        self.signals[topic as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn update(&self) {
+        self.updates.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn discovery(&self, kind: ListKind, reason: Reason, outcome: Outcome) {
+        self.discoveries[kind as usize][reason as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The counts of everybody.
+#[derive(Debug, Default)]
+pub(crate) struct Meters {
+    sent: [[AtomicU64; 3]; 2],
+    coalesced: [AtomicU64; 3],
+    unchanged: [AtomicU64; 3],
+    silent: [AtomicU64; 3],
+    since_signal: [Histogram; 2],
+    since_commit: [Histogram; 2],
+    updates: [AtomicU64; 2],
+    since_update: [Histogram; 2],
+}
+
+impl Meters {
+    pub(crate) fn committed(&self, done: &Committed) {
+        let counts =
+            [(&self.coalesced, &done.coalesced), (&self.unchanged, &done.unchanged), (&self.silent, &done.silent)];
+        for (meter, counted) in counts {
+            for topic in 0..3 {
+                meter[topic].fetch_add(counted[topic], Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A client was told that a resource changed.
+    pub(crate) fn updated(&self, era: Era, since: Instant, now: Instant) {
+        self.updates[era as usize].fetch_add(1, Ordering::Relaxed);
+        self.since_update[era as usize].observe(now.saturating_duration_since(since));
+    }
+
+    pub(crate) fn delivered(&self, era: Era, delivery: &Delivery, now: Instant) {
+        for topic in delivery.topics.iter() {
+            self.sent[era as usize][topic as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        for since in delivery.since.into_iter().flatten() {
+            self.since_commit[era as usize].observe(now.saturating_duration_since(since.commit));
+            if let Some(signal) = since.signal {
+                self.since_signal[era as usize].observe(now.saturating_duration_since(signal));
+            }
+        }
+    }
+}
+
+/// The upper ends of the buckets of a histogram, in seconds.
+const BOUNDS: [f64; 16] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// How often something took how long.
+#[derive(Debug, Default)]
+struct Histogram {
+    /// The last one is for what is longer than all bounds.
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    micros: AtomicU64,
+}
+
+impl Histogram {
+    fn observe(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Durations {
+        Durations {
+            bounds: &BOUNDS,
+            counts: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
+            sum: Duration::from_micros(self.micros.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// How often something took how long, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Durations {
+    /// The upper ends of all buckets but the last, in seconds.
+    pub bounds: &'static [f64],
+    /// How many fell into each bucket, and into no lower one.
+    pub counts: Vec<u64>,
+    /// All of them together.
+    pub sum: Duration,
+}
+
+/// One server's counts at one moment.
+#[derive(Clone, Debug)]
+pub struct ServerMeasures {
+    /// Its configured name.
+    pub name: Arc<str>,
+    /// How it is.
+    pub state: ServerState,
+    /// Lists that can not be had at the moment.
+    pub failed_lists: usize,
+    /// Signals received, by topic.
+    pub signals: [u64; 3],
+    /// `resources/updated` received.
+    pub updates: u64,
+    /// Listings that were made.
+    pub discoveries: Vec<(ListKind, Reason, Outcome, u64)>,
+}
+
+/// Everything that is counted, at one moment.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// By server, in the order of the configuration.
+    pub servers: Vec<ServerMeasures>,
+    /// Notices handed to transports, by era and topic.
+    pub sent: Vec<(Era, [u64; 3])>,
+    /// Notices that stand for one more change than they would have, by topic.
+    pub coalesced: [u64; 3],
+    /// Changes that did not show in the view of a client who follows the list, by topic.
+    pub unchanged: [u64; 3],
+    /// Changes that a client was not told of because its revision is told of nothing, by topic.
+    pub silent: [u64; 3],
+    /// From the first signal of a change to its notice.
+    pub since_signal: Vec<(Era, Durations)>,
+    /// From the moment a change could be read to its notice.
+    pub since_commit: Vec<(Era, Durations)>,
+    /// `resources/updated` handed to transports, by era.
+    pub updates: Vec<(Era, u64)>,
+    /// From the first change of a resource that one of them stands for to its being handed over.
+    pub since_update: Vec<(Era, Durations)>,
+    /// Resources that are followed.
+    pub followed: usize,
+    /// Followers, counted once for each resource.
+    pub followers: usize,
+    /// Legacy sessions.
+    pub sessions: usize,
+    /// Open `subscriptions/listen` requests.
+    pub listeners: usize,
+    /// Requests that wait for a server.
+    pub calls: usize,
+}
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+impl Gateway {
+    /// Everything that is counted.
+    pub fn measures(&self) -> Measures {
+        let (catalogue, meters) = (self.0.current(), &self.0.meters);
+        let servers = catalogue.servers.iter().filter_map(|status| {
+            let server = self.0.server(status.id)?;
+            let counted = &server.meters;
+            let mut discoveries = Vec::new();
+            for kind in ListKind::ALL {
+                for reason in Reason::ALL {
+                    for outcome in Outcome::ALL {
+                        let count = &counted.discoveries[kind as usize][reason as usize][outcome as usize];
+                        discoveries.push((kind, reason, outcome, count.load(Ordering::Relaxed)));
+                    }
+                }
+            }
+            Some(ServerMeasures {
+                name: Arc::clone(&status.name),
+                state: status.state,
+                failed_lists: status.failed_lists.len(),
+                signals: read(&counted.signals),
+                updates: counted.updates.load(Ordering::Relaxed),
+                discoveries,
+            })
+        });
+        let (followed, followers) = self.count_followed();
+        // One after the other: the fields of a literal would hold one lock while they wait for the next.
+        let sessions = self.0.sessions().len();
+        let listeners = self.0.announcements().listeners();
+        let calls = self.in_flight();
+        Measures {
+            servers: servers.collect(),
+            sent: ERAS.map(|era| (era, read(&meters.sent[era as usize]))).to_vec(),
+            coalesced: read(&meters.coalesced),
+            unchanged: read(&meters.unchanged),
+            silent: read(&meters.silent),
+            since_signal: ERAS.map(|era| (era, meters.since_signal[era as usize].read())).to_vec(),
+            since_commit: ERAS.map(|era| (era, meters.since_commit[era as usize].read())).to_vec(),
+            updates: ERAS.map(|era| (era, meters.updates[era as usize].load(Ordering::Relaxed))).to_vec(),
+            since_update: ERAS.map(|era| (era, meters.since_update[era as usize].read())).to_vec(),
+            followed,
+            followers,
+            sessions,
+            listeners,
+            calls,
+        }
+    }
+}
+
+fn read(counters: &[AtomicU64; 3]) -> [u64; 3] {
+    std::array::from_fn(|i| counters[i].load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_hub::ledger::{Since, Topics};
+
+    use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_lowest_bucket_that_holds_it() {
+        let histogram = Histogram::default();
+        for millis in [1, 2, 1_000, 1_001, 400_000] {
+            histogram.observe(Duration::from_millis(millis));
+        }
+        let read = histogram.read();
+        let filled: Vec<usize> = (0..read.counts.len()).filter(|i| read.counts[*i] > 0).collect();
+        assert_eq!(filled, [0, 1, 9, 10, 16], "the bound itself belongs below; what is longer than all comes last");
+        assert_eq!(read.counts.iter().sum::<u64>(), 5);
+        assert_eq!(read.sum, Duration::from_millis(402_004));
+    }
+
+    // S3.6
+    #[test]
+    fn a_notice_is_timed_from_its_signal_if_there_was_one() {
+        let (meters, begun) = (Meters::default(), Instant::now());
+        let since = |signal| Some(Since { signal, commit: begun + Duration::from_millis(30) });
+        let delivery = Delivery { topics: Topics::ALL, since: [since(Some(begun)), since(None), None] };
+        meters.delivered(Era::Modern, &delivery, begun + Duration::from_millis(40));
+        assert_eq!(read(&meters.sent[Era::Modern as usize]), [1, 1, 1]);
+        assert_eq!(read(&meters.sent[Era::Legacy as usize]), [0, 0, 0]);
+        assert_eq!(meters.since_signal[Era::Modern as usize].read().sum, Duration::from_millis(40));
+        assert_eq!(meters.since_commit[Era::Modern as usize].read().sum, Duration::from_millis(20), "two of 10");
+        assert_eq!(meters.since_signal[Era::Legacy as usize].read().sum, Duration::ZERO);
+    }
+}

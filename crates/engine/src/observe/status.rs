@@ -1,0 +1,182 @@
+//! What can be seen of the engine from outside.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_proto::{Era, ListKind, Revision};
+use tidings_upstream::Hello;
+
+use crate::gateway::Inner;
+use crate::servers::server::Server;
+
+/// How a server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// On the way.
+    Connecting,
+    /// Connected and listed.
+    Ready,
+    /// Not connected; tried again by itself.
+    Failing,
+}
+
+impl ServerState {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Ready => "ready",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// A list that could not be had. The last one that could is served on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedList {
+    /// Which.
+    pub kind: ListKind,
+    /// Why.
+    pub error: String,
+    /// When it is tried again.
+    pub retry_at: Instant,
+}
+
+/// One server at one moment.
+#[derive(Clone, Debug)]
+pub struct ServerStatus {
+    /// Which.
+    pub id: ServerId,
+    /// Its configured name.
+    pub name: Arc<str>,
+    /// Where its configuration comes from.
+    pub origin: crate::Origin,
+    /// How it is reached: stdio, http, container, project or built-in.
+    pub transport: &'static str,
+    /// How it is.
+    pub state: ServerState,
+    /// Since when.
+    pub since: SystemTime,
+    /// The last error, kept until it is ready again.
+    pub error: Option<String>,
+    /// The lists that it failed to give when it was last asked, though it is connected.
+    pub failed_lists: Vec<FailedList>,
+    /// What it said of itself when it was last connected.
+    pub hello: Option<Arc<Hello>>,
+    /// How often it was connected: a higher number means a reset in between.
+    pub connects: u64,
+    /// Whether it has listed or failed at least once.
+    pub settled: bool,
+}
+
+impl ServerStatus {
+    /// The era it speaks.
+    pub fn era(&self) -> Option<Era> {
+        self.revision().map(Revision::era)
+    }
+
+    /// The revision it speaks.
+    pub fn revision(&self) -> Option<Revision> {
+        self.hello.as_ref().map(|hello| hello.revision)
+    }
+}
+
+/// Everything that is known about the servers at one moment.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// What they offer, merged.
+    pub snapshot: Arc<Snapshot>,
+    /// How they are, in the order of the configuration.
+    pub servers: Vec<ServerStatus>,
+}
+
+impl Catalogue {
+    /// Whether every server has listed or failed.
+    pub fn settled(&self) -> bool {
+        self.servers.iter().all(|server| server.settled)
+    }
+
+    /// Whether every server that is part of the program has listed or failed.
+    pub(crate) fn built_ins_settled(&self) -> bool {
+        self.servers.iter().filter(|server| server.origin == crate::Origin::BuiltIn).all(|server| server.settled)
+    }
+
+    /// One server.
+    pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+}
+
+impl Inner {
+    /// Which lists a connected server fails to give.
+    pub(crate) fn set_failed_lists(&self, server: &Server, failed: Vec<FailedList>) {
+        let known = |status: &ServerStatus| status.id == server.id && status.failed_lists == failed;
+        if !self.catalogue.borrow().servers.iter().any(known) {
+            self.update_status(server, |status| status.failed_lists = failed);
+        }
+    }
+
+    /// A server is in another state. One that is not there, or no longer, has none.
+    pub(crate) fn set_state(&self, server: &Server, state: ServerState, error: Option<String>) {
+        self.update_status(server, |status| {
+            status.settled |= state != ServerState::Connecting;
+            status.state = state;
+            status.since = SystemTime::now();
+            status.error = error.or(status.error.take());
+            status.failed_lists.clear();
+        });
+    }
+
+    fn update_status(&self, server: &Server, change: impl FnOnce(&mut ServerStatus)) {
+        self.update(|catalogue| {
+            let status = catalogue.servers.iter_mut().find(|status| status.id == server.id);
+            if let Some(status) = status.filter(|_| server.is_current()) {
+                change(status);
+            }
+        });
+    }
+
+    /// A server is down: its last lists are served on, but not as current.
+    pub(crate) fn mark_stale(&self, server: &Server) {
+        self.update(|catalogue| {
+            let offer = catalogue.snapshot.offer(server.id).filter(|offer| offer.current && server.is_current());
+            if let Some(offer) = offer {
+                let stale = ServerOffer { current: false, ..(**offer).clone() };
+                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
+            }
+        });
+    }
+}
+
+impl ServerStatus {
+    /// A server of which nothing is known yet.
+    pub(crate) fn first(server: &Server) -> Self {
+        Self {
+            id: server.id,
+            name: server.plan.name.as_str().into(),
+            origin: server.plan.origin,
+            transport: server.plan.source.transport(),
+            state: ServerState::Connecting,
+            since: SystemTime::now(),
+            error: None,
+            failed_lists: Vec::new(),
+            hello: None,
+            connects: 0,
+            settled: false,
+        }
+    }
+
+    /// It has connected and listed.
+    pub(crate) fn ready(&mut self, hello: Arc<Hello>) {
+        if self.state != ServerState::Ready {
+            self.connects += 1;
+            self.since = SystemTime::now();
+        }
+        self.state = ServerState::Ready;
+        self.error = None;
+        self.hello = Some(hello);
+        self.settled = true;
+    }
+}

@@ -1,0 +1,231 @@
+//! Changing the set of servers while everything runs: all or nothing, one commit.
+
+mod transaction;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{OfferList, ServerOffer};
+use tidings_hub::ledger::{Topic, Topics};
+use tidings_proto::ListKind;
+use tidings_upstream::{LinkError, PullProgress};
+
+use crate::gateway::Gateway;
+use crate::servers::plan::{Origin, ServerPlan, Source};
+use crate::servers::server::Server;
+use transaction::Transaction;
+
+/// One change of the set of servers.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A server that is to be there. One of the same name is replaced by it: the new one is started first. Whoever asks
+    /// knows that it differs: an equal plan is started again all the same.
+    Put {
+        /// What is to run.
+        plan: Box<ServerPlan>,
+        /// What becomes of the change if it does not start.
+        start: Start,
+    },
+    /// A server that is to be there no longer.
+    Remove {
+        /// Its configured name.
+        name: String,
+    },
+}
+
+/// What becomes of a change when a server does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing happens at all (servers added at run time).
+    MustSucceed,
+    /// The server is there as failing, and is tried again (servers of the configuration file).
+    MayFail,
+}
+
+/// Which part of public names two servers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    /// What stands before `__` in names.
+    Name,
+    /// What stands before `+` in URIs.
+    Uri,
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// One name stands in two operations.
+    #[error("server \"{name}\" is named twice in one change")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// There is no such server.
+    #[error("there is no server \"{name}\"")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Its public names could not be told from another's.
+    #[error(
+        "server \"{name}\" would share the prefix \"{prefix}\" with server \"{other}\"; give one of them another `prefix`"
+    )]
+    Clash {
+        /// The server that is to be added.
+        name: String,
+        /// The one that is there, or is added too.
+        other: String,
+        /// What they share.
+        prefix: String,
+        /// Where.
+        kind: Prefix,
+    },
+    /// It did not start, or could not be listed.
+    #[error("server \"{name}\" {error}")]
+    Failed {
+        /// Which.
+        name: String,
+        /// What happened, with the server's own last words where there are any.
+        error: LinkError,
+    },
+    /// It took too long to start and to list what it has.
+    #[error("server \"{name}\" did not start within {seconds} s{}", words(.last_words))]
+    Late {
+        /// Which.
+        name: String,
+        /// The limit.
+        seconds: u64,
+        /// The end of its standard error.
+        last_words: Option<String>,
+    },
+    /// Everything was ready, but whoever asked could not keep it.
+    #[error("{0}")]
+    Withheld(String),
+    /// The gateway ends.
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+fn words(words: &Option<String>) -> String {
+    words.as_ref().map(|words| format!("; its last words: {words}")).unwrap_or_default()
+}
+
+/// Which id each name has, for the life of the process.
+pub(crate) struct Ids {
+    /// By name, and whether it is part of the program.
+    known: HashMap<(String, bool), ServerId>,
+    next: u32,
+}
+
+impl Ids {
+    pub(crate) fn new(servers: &[Arc<Server>]) -> Self {
+        let known = servers.iter().map(|server| ((server.plan.name.clone(), server.is_built_in()), server.id));
+        Self { known: known.collect(), next: u32::try_from(servers.len()).unwrap_or(u32::MAX) }
+    }
+
+    /// The id of a server that may come to be.
+    fn of(&mut self, plan: &ServerPlan) -> ServerId {
+        let known = self.known.get(&(plan.name.clone(), plan.origin == Origin::BuiltIn));
+        known.copied().unwrap_or_else(|| {
+            let id = ServerId(self.next);
+            self.next = self.next.saturating_add(1);
+            id
+        })
+    }
+
+    /// It has come to be.
+    fn keep(&mut self, server: &Server) {
+        self.known.insert((server.plan.name.clone(), server.is_built_in()), server.id);
+    }
+}
+
+/// The topics in which two states of one server differ.
+pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Topics {
+    let mut topics = Topics::default();
+    let empty = OfferList::default();
+    for kind in ListKind::ALL {
+        let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
+        if !old.says_the_same(new) {
+            topics.insert(Topic::of(kind));
+        }
+    }
+    topics
+}
+
+impl Gateway {
+    /// Changes the set of servers: all of it or nothing. New servers are started, connected and listed, side by side and
+    /// within a limit; then one commit makes everything visible and owes it to every client; then this returns. Calls
+    /// that run on a removed server are answered with an error, and its process is ended.
+    pub async fn change(&self, operations: Vec<Operation>) -> Result<(), ChangeError> {
+        self.change_if(operations, async || Ok(())).await
+    }
+
+    /// As [`Self::change`]. `keep` is asked when nothing else can fail any more, just before the commit; when it objects,
+    /// nothing has happened.
+    pub async fn change_if(
+        &self,
+        operations: Vec<Operation>,
+        keep: impl AsyncFnOnce() -> Result<(), String>,
+    ) -> Result<(), ChangeError> {
+        let gateway = &self.0;
+        let mut ids = gateway.changing.lock().await;
+        let mut transaction = Transaction::plan(gateway, &mut ids, operations)?;
+        let ready = tokio::select! {
+            ready = transaction.start() => ready,
+            () = gateway.stop.cancelled() => Err(ChangeError::Stopping),
+        };
+        let kept = match ready {
+            Ok(()) => keep().await.map_err(ChangeError::Withheld),
+            Err(error) => Err(error),
+        };
+        match kept {
+            Ok(()) => {
+                transaction.commit(&mut ids);
+                Ok(())
+            }
+            Err(error) => {
+                transaction.undo().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which
+    /// a change has no patience: ask before it.
+    pub async fn prepare(&self, plan: &ServerPlan) -> Result<(), ChangeError> {
+        let Source::Remote(spec) = &plan.source else { return Ok(()) };
+        let prepared = tokio::select! {
+            prepared = self.0.connector.prepare(spec) => prepared,
+            () = self.0.stop.cancelled() => return Err(ChangeError::Stopping),
+        };
+        prepared.map_err(|error| ChangeError::Failed { name: plan.name.clone(), error })
+    }
+
+    /// Reports of images that are being got, from now on.
+    pub fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
+        self.0.connector.pulls()
+    }
+
+    /// Ends a server and starts it again. Returns when it is ready, or with the reason why it is not; then it is tried
+    /// again by itself, as ever.
+    pub async fn restart(&self, name: &str) -> Result<(), ChangeError> {
+        let server = {
+            let servers = self.0.servers();
+            servers.named(name, false).or_else(|| servers.named(name, true)).cloned()
+        };
+        let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;
+        let limit = self.0.settings.start_timeout;
+        match tokio::time::timeout(limit, server.ask_restart()).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(ChangeError::Failed { name: name.to_owned(), error }),
+            Ok(Err(_)) if self.0.stop.is_cancelled() => Err(ChangeError::Stopping),
+            // It was removed meanwhile.
+            Ok(Err(_)) => Err(ChangeError::Unknown { name: name.to_owned() }),
+            Err(_) => {
+                let last_words = server.live().and_then(|live| live.link.last_words());
+                Err(ChangeError::Late { name: name.to_owned(), seconds: limit.as_secs(), last_words })
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! One change of the set of servers, from its plan to its commit or to nothing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::ServerOffer;
+use tidings_hub::ledger::{Occasion, Topics};
+use tidings_upstream::LinkError;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::{ChangeError, Ids, Operation, Prefix, Start, touched};
+use crate::gateway::Inner;
+use crate::observe::journal;
+use crate::observe::status::{Catalogue, ServerState, ServerStatus};
+use crate::servers::plan::{Names, Origin, ServerPlan};
+use crate::servers::server::{Parting, Ready, Server};
+
+/// How much longer than its own limit a server is waited for: it knows best why it is late.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long an undone change waits for the last process of it to end.
+const UNDO: Duration = Duration::from_secs(5);
+
+pub(super) struct Transaction<'g> {
+    gateway: &'g Arc<Inner>,
+    arrivals: Vec<Arrival>,
+    leaving: Vec<Arc<Server>>,
+}
+
+/// A server that is to come.
+struct Arrival {
+    server: Arc<Server>,
+    /// The one whose place it takes.
+    before: Option<Arc<Server>>,
+    start: Start,
+    first: First,
+    task: Option<Task>,
+}
+
+/// What a server offered before, and offers then.
+type Difference = (Option<Arc<ServerOffer>>, Option<Arc<ServerOffer>>);
+
+/// What came of the first connection.
+enum First {
+    /// It is still under way; it goes on after the commit.
+    UnderWay,
+    Ready(Box<Ready>),
+    Failed(LinkError),
+}
+
+/// The task of a server that waits to be admitted.
+struct Task {
+    ready: oneshot::Receiver<Result<Box<Ready>, LinkError>>,
+    admission: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+impl<'g> Transaction<'g> {
+    /// Checks what can be checked before anything is started.
+    pub(super) fn plan(
+        gateway: &'g Arc<Inner>,
+        ids: &mut Ids,
+        operations: Vec<Operation>,
+    ) -> Result<Self, ChangeError> {
+        let servers = gateway.servers();
+        let mut named = HashSet::new();
+        let mut transaction = Self { gateway, arrivals: Vec::new(), leaving: Vec::new() };
+        for operation in operations {
+            let (name, built_in) = match &operation {
+                Operation::Put { plan, .. } => (plan.name.clone(), plan.origin == Origin::BuiltIn),
+                Operation::Remove { name } => (name.clone(), false),
+            };
+            if !named.insert((name.clone(), built_in)) {
+                return Err(ChangeError::Twice { name });
+            }
+            let before = servers.named(&name, built_in).cloned();
+            match operation {
+                Operation::Remove { name } => {
+                    transaction.leaving.push(before.ok_or(ChangeError::Unknown { name })?);
+                }
+                Operation::Put { plan, start } => {
+                    let id = ids.of(&plan);
+                    let server = Arc::new(Server::new(id, *plan, gateway.is_bare(id, built_in)));
+                    let (first, task) = (First::UnderWay, None);
+                    transaction.arrivals.push(Arrival { server, before, start, first, task });
+                }
+            }
+        }
+        let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.clone(), server.is_built_in()));
+        let staying: Vec<&Arc<Server>> = servers.iter().filter(stays).collect();
+        transaction.check_prefixes(&staying)?;
+        Ok(transaction)
+    }
+
+    fn check_prefixes(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
+        let arriving: Vec<&Arc<Server>> = self.arrivals.iter().map(|arrival| &arrival.server).collect();
+        for (place, server) in arriving.iter().enumerate().filter(|(_, server)| !server.is_built_in()) {
+            let others = staying.iter().chain(&arriving[..place]).filter(|other| !other.is_built_in());
+            for other in others {
+                if let Some((kind, prefix)) = clash(&server.plan, &other.plan) {
+                    let (name, other) = (server.plan.name.clone(), other.plan.name.clone());
+                    return Err(ChangeError::Clash { name, other, prefix: prefix.to_owned(), kind });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts, connects and lists everything that is to come.
+    pub(super) async fn start(&mut self) -> Result<(), ChangeError> {
+        let now = Instant::now();
+        let settings = &self.gateway.settings;
+        let (limit, patience) = (now + settings.start_timeout, now + settings.start_wait);
+        for arrival in &mut self.arrivals {
+            let (tell, ready) = oneshot::channel();
+            let (admission, admitted) = oneshot::channel();
+            let work = Arc::clone(&arrival.server).enter(Arc::clone(self.gateway), limit, tell, admitted);
+            arrival.task = Some(Task { ready, admission, ended: self.gateway.tasks.spawn(work) });
+        }
+        let seconds = settings.start_timeout.as_secs();
+        let each = self.arrivals.iter_mut().map(|arrival| async move {
+            match arrival.start {
+                Start::MustSucceed => arrival.must_start(limit + GRACE, seconds).await,
+                Start::MayFail => {
+                    arrival.may_start(patience).await;
+                    Ok(())
+                }
+            }
+        });
+        try_join_all(each).await.map(drop)
+    }
+
+    /// Nothing has happened: everything that was started ends, and is waited for.
+    pub(super) async fn undo(self) {
+        let ended = self.arrivals.into_iter().filter_map(|arrival| {
+            arrival.server.gone.cancel();
+            // Dropping the rest of it says that it is not admitted.
+            arrival.task.map(|task| task.ended)
+        });
+        if tokio::time::timeout(UNDO, join_all(ended)).await.is_err() {
+            tracing::warn!("a server that was not added takes long to end");
+        }
+    }
+
+    /// Makes everything visible at once. From here on nothing can fail.
+    pub(super) fn commit(self, ids: &mut Ids) {
+        if self.arrivals.is_empty() && self.leaving.is_empty() {
+            return;
+        }
+        let gateway = self.gateway;
+        let put: Vec<Arc<Server>> = self.arrivals.iter().map(|arrival| Arc::clone(&arrival.server)).collect();
+        let without: Vec<ServerId> = self.leaving.iter().map(|server| server.id).collect();
+        for arrival in &self.arrivals {
+            ids.keep(&arrival.server);
+            if let First::Ready(ready) = &arrival.first {
+                gateway.apply_level(&ready.live);
+                gateway.can_follow(&arrival.server, &ready.live);
+            }
+        }
+        // Whoever reads a name in the new catalogue finds its server, and in the old one, too.
+        let before = gateway.servers();
+        gateway.set_servers(before.with(&put, &[]));
+        let changes = self.differences(&gateway.current());
+        let touched = changes.iter().map(|(old, new)| touched(old.as_deref(), new.as_deref()));
+        let touched = touched.fold(Topics::default(), |all, some| {
+            let mut all = all;
+            some.iter().for_each(|topic| all.insert(topic));
+            all
+        });
+        let at = std::time::Instant::now();
+        let occasion = Occasion { at, touched, signalled: Default::default() };
+        gateway.commit(&occasion, |catalogue| self.show(catalogue));
+        gateway.set_servers(before.with(&put, &without));
+        if let Some(journal) = &gateway.journal {
+            let recorded = changes.iter().flat_map(|(old, new)| journal::changes(old.as_deref(), new.as_deref()));
+            recorded.for_each(|change| journal.record(change));
+        }
+        for server in &self.leaving {
+            gateway.end(server);
+            gateway.removed_for_followers(server);
+        }
+        for arrival in self.arrivals {
+            if let Some(before) = &arrival.before {
+                gateway.end(before);
+            }
+            if let Some(task) = arrival.task {
+                let _ = task.admission.send(());
+            }
+        }
+    }
+
+    /// What each server offered before, and offers then.
+    fn differences(&self, catalogue: &Catalogue) -> Vec<Difference> {
+        let before = |id: ServerId| catalogue.snapshot.offer(id).cloned();
+        let left = self.leaving.iter().map(|server| (before(server.id), None));
+        let came = self.arrivals.iter().map(|arrival| {
+            let after = match &arrival.first {
+                First::Ready(ready) => Some(Arc::new(ready.offer.clone())),
+                First::UnderWay | First::Failed(_) => None,
+            };
+            (before(arrival.server.id), after)
+        });
+        left.chain(came).collect()
+    }
+
+    /// The catalogue afterwards. Whoever leaves can not write to it any more.
+    fn show(&self, catalogue: &mut Catalogue) {
+        for server in &self.leaving {
+            server.leave(Parting::Removed);
+            catalogue.snapshot = Arc::new(catalogue.snapshot.without(server.id));
+            catalogue.servers.retain(|status| status.id != server.id);
+        }
+        for arrival in &self.arrivals {
+            let server = &arrival.server;
+            if let Some(before) = &arrival.before {
+                before.leave(Parting::Replaced);
+            }
+            server.admit();
+            let snapshot = match &arrival.first {
+                First::Ready(ready) => catalogue.snapshot.with(ready.offer.clone()),
+                First::UnderWay | First::Failed(_) => catalogue.snapshot.without(server.id),
+            };
+            catalogue.snapshot = Arc::new(snapshot);
+            let place = catalogue.servers.iter().position(|status| status.id == server.id);
+            let status = arrival.status(place.map_or(0, |place| catalogue.servers[place].connects));
+            match place {
+                Some(place) => catalogue.servers[place] = status,
+                None => catalogue.servers.push(status),
+            }
+        }
+    }
+}
+
+impl Arrival {
+    async fn must_start(&mut self, limit: Instant, seconds: u64) -> Result<(), ChangeError> {
+        let name = || self.server.plan.name.clone();
+        let Some(task) = &mut self.task else { return Err(ChangeError::Stopping) };
+        let ready = match tokio::time::timeout_at(limit, &mut task.ready).await {
+            Ok(Ok(Ok(ready))) => ready,
+            Ok(Ok(Err(error))) if matches!(error.cause(), LinkError::HandshakeTimeout(_)) => {
+                let last_words = error.last_words().map(str::to_owned);
+                return Err(ChangeError::Late { name: name(), seconds, last_words });
+            }
+            Ok(Ok(Err(error))) => return Err(ChangeError::Failed { name: name(), error }),
+            Ok(Err(_)) => return Err(ChangeError::Stopping),
+            Err(_) => {
+                let last_words = self.server.live().and_then(|live| live.link.last_words());
+                return Err(ChangeError::Late { name: name(), seconds, last_words });
+            }
+        };
+        if let Some(failed) = ready.failed.first() {
+            let error = LinkError::Protocol(failed.error.clone()).with_words(ready.live.link.last_words());
+            return Err(ChangeError::Failed { name: name(), error });
+        }
+        self.first = First::Ready(ready);
+        Ok(())
+    }
+
+    async fn may_start(&mut self, patience: Instant) {
+        let Some(task) = &mut self.task else { return };
+        let said = match tokio::time::timeout_at(patience, &mut task.ready).await {
+            Ok(said) => said.ok(),
+            Err(_) => {
+                // From here on it speaks for itself, unless it just has.
+                task.ready.close();
+                task.ready.try_recv().ok()
+            }
+        };
+        self.first = match said {
+            Some(Ok(ready)) => First::Ready(ready),
+            Some(Err(error)) => First::Failed(error),
+            None => First::UnderWay,
+        };
+    }
+
+    fn status(&self, connects: u64) -> ServerStatus {
+        let mut status = ServerStatus { connects, ..ServerStatus::first(&self.server) };
+        match &self.first {
+            First::UnderWay => {}
+            First::Ready(ready) => {
+                status.ready(Arc::clone(&ready.hello));
+                status.failed_lists = ready.failed.clone();
+            }
+            First::Failed(error) => {
+                status.state = ServerState::Failing;
+                status.error = Some(error.to_string());
+                status.settled = true;
+            }
+        }
+        status
+    }
+}
+
+impl Inner {
+    /// Whether a server's names are shown without its prefix.
+    fn is_bare(&self, id: ServerId, built_in: bool) -> bool {
+        built_in || self.settings.names == Names::None || self.passthrough == Some(id)
+    }
+
+    /// Ends everything of a server that has left: its calls are answered now, its processes end in the background.
+    fn end(self: &Arc<Self>, server: &Arc<Server>) {
+        let links = self.sever(server);
+        self.tasks.spawn(async move {
+            for link in links {
+                link.close().await;
+            }
+        });
+    }
+}
+
+fn clash<'p>(one: &'p ServerPlan, other: &ServerPlan) -> Option<(Prefix, &'p str)> {
+    if one.name_prefix == other.name_prefix {
+        return Some((Prefix::Name, &one.name_prefix));
+    }
+    let both_prefixed = !one.transparent_uris && !other.transparent_uris;
+    (both_prefixed && one.uri_prefix == other.uri_prefix).then_some((Prefix::Uri, &one.uri_prefix))
+}

@@ -1,0 +1,148 @@
+//! Where a link delivers what belongs to none of its streams.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use tidings_hub::LinkKey;
+use tidings_proto::ListKind;
+use tidings_upstream::{LinkError, SharedLink, Sink};
+use tidings_wire::{Frame, Kind};
+use tokio::sync::oneshot;
+
+use crate::client::session::Session;
+use crate::discovery::dirty::Reason;
+use crate::gateway::Inner;
+use crate::servers::server::Server;
+
+/// How many messages may arrive before the introduction is over.
+const EARLY: usize = 256;
+
+pub(crate) struct LinkSink {
+    gateway: Weak<Inner>,
+    server: Weak<Server>,
+    /// The session that alone uses the link, if it is not shared.
+    own: Option<Weak<Session>>,
+    pub(crate) key: LinkKey,
+    link: OnceLock<SharedLink>,
+    early: Mutex<Vec<Frame>>,
+    ended: Mutex<Option<oneshot::Sender<LinkError>>>,
+}
+
+impl LinkSink {
+    /// A sink for a link that is about to be made; the receiver hears of its end.
+    pub(crate) fn new(
+        gateway: &Arc<Inner>,
+        server: &Arc<Server>,
+        own: Option<&Arc<Session>>,
+    ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
+        let (ended, end) = oneshot::channel();
+        let sink = Self {
+            gateway: Arc::downgrade(gateway),
+            server: Arc::downgrade(server),
+            own: own.map(Arc::downgrade),
+            key: gateway.next_link(),
+            link: OnceLock::new(),
+            early: Mutex::default(),
+            ended: Mutex::new(Some(ended)),
+        };
+        (Arc::new(sink), end)
+    }
+
+    /// The link is ready: what came early is handled now.
+    pub(crate) fn attach(&self, link: SharedLink) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.link.set(link);
+        for frame in std::mem::take(&mut *early) {
+            self.handle(frame);
+        }
+    }
+
+    /// Where one session has the link for itself, its view of the server must be made again.
+    fn own_view_is_old(&self) {
+        if let Some(session) = self.own.as_ref().and_then(Weak::upgrade) {
+            match self.gateway.upgrade() {
+                Some(gateway) => gateway.own_view_is_old(&session),
+                None => session.own_stale.store(true, Ordering::SeqCst),
+            }
+        }
+    }
+
+    fn handle(&self, frame: Frame) {
+        if !ListKind::announced_by(&frame.method()).is_empty() {
+            self.own_view_is_old();
+        }
+        let (Some(gateway), Some(server), Some(link)) =
+            (self.gateway.upgrade(), self.server.upgrade(), self.link.get())
+        else {
+            return;
+        };
+        let own = self.own.as_ref().and_then(Weak::upgrade);
+        gateway.unowned(&server, self.key, link, own, frame);
+    }
+}
+
+impl Sink for LinkSink {
+    fn owner(&self, message: &Frame) -> Option<u64> {
+        if is_about_the_server(message) {
+            return None;
+        }
+        let gateway = self.gateway.upgrade()?;
+        let sole = gateway.core.lock().calls.sole_on(self.key)?;
+        Some(sole.0)
+    }
+
+    fn unowned(&self, message: Frame) {
+        if self.link.get().is_none() {
+            let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+            // `attach` may have run between the two looks.
+            if self.link.get().is_none() {
+                if early.len() < EARLY {
+                    early.push(message);
+                }
+                return;
+            }
+        }
+        self.handle(message);
+    }
+
+    fn hears(&self) {
+        // Before the link is attached nothing was listed over it.
+        if self.link.get().is_some() {
+            self.own_view_is_old();
+            if let Some(gateway) = self.gateway.upgrade() {
+                gateway.heard_again(self.key);
+            }
+            if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
+            }
+        }
+    }
+
+    fn deaf(&self) {
+        if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+            server.hears_nothing_on(self.key);
+        }
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.deaf_for_followers(self.key);
+        }
+    }
+
+    fn closed(&self, error: LinkError) {
+        self.own_view_is_old();
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.link_closed(self.key);
+        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            let _ = ended.send(error);
+        }
+    }
+}
+
+/// Messages that concern the server as a whole, whoever has a call in flight.
+fn is_about_the_server(message: &Frame) -> bool {
+    let method = message.method();
+    !ListKind::announced_by(&method).is_empty()
+        || matches!(&*method, "notifications/resources/updated" | "notifications/subscriptions/acknowledged")
+        || (message.kind() == Kind::Request && method == "ping")
+}

@@ -1,0 +1,181 @@
+//! What the engine is told to run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_hub::calls::Limits;
+use tidings_hub::scope::Audience;
+use tidings_hub::subscriptions::Pace;
+use tidings_proto::{Revision, View};
+use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
+
+use crate::servers::surroundings::Surroundings;
+
+/// Settings of the whole gateway.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long first lists wait for servers to settle.
+    pub start_wait: Duration,
+    /// How long a server that is added may take to start and to list what it has.
+    pub start_timeout: Duration,
+    /// How long a call may be silent.
+    pub timeout: Duration,
+    /// How long a call may run.
+    pub max_timeout: Duration,
+    /// Items per page of a list.
+    pub page_size: usize,
+    /// Where a cursor belongs to one state of its list: how many items a client may ask for at once.
+    pub bound_pages: Option<usize>,
+    /// What older clients are shown.
+    pub view: View,
+    /// How names are made.
+    pub names: Names,
+    /// How long signals of one server are gathered before it is listed again.
+    pub list_quiet: Duration,
+    /// And how long at most.
+    pub list_max_wait: Duration,
+    /// How changes of one resource are gathered.
+    pub resource_pace: Pace,
+    /// How often servers that do not announce changes are listed again.
+    pub poll_interval: Duration,
+    /// Whether a fresh legacy session is told of every list once.
+    pub announce_initially: bool,
+    /// Revisions that are told of no change.
+    pub silent: Vec<Revision>,
+    /// Bounds on calls in flight.
+    pub limits: Limits,
+    /// The program's version.
+    pub version: &'static str,
+}
+
+/// How public names are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// A server that is alone at the start keeps its names; several are prefixed.
+    Auto,
+    /// Always prefixed.
+    Prefix,
+    /// Never, except where two collide.
+    None,
+}
+
+/// One server to run.
+#[derive(Clone)]
+pub struct ServerPlan {
+    /// How to reach it.
+    pub source: Source,
+    /// Where it was configured.
+    pub origin: Origin,
+    /// Its configured name.
+    pub name: String,
+    /// What stands before its tool and prompt names.
+    pub name_prefix: String,
+    /// What stands before the schemes of its URIs.
+    pub uri_prefix: String,
+    /// Whether its URIs are shown as they are.
+    pub transparent_uris: bool,
+    /// Who shares a connection.
+    pub isolation: Isolation,
+    /// How long a call may be silent, if it differs.
+    pub timeout: Option<Duration>,
+    /// How long a call may run, if it differs.
+    pub max_timeout: Option<Duration>,
+    /// How often it is listed again, if it differs; then resources that it does not tell of are read as often.
+    pub poll_interval: Option<Duration>,
+    /// Whether its tools are listed; they can be called either way.
+    pub listed: bool,
+    /// Which of its tools are there at all.
+    pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+/// Where a server's configuration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration file.
+    File,
+    /// Added while the gateway runs, and kept in the store.
+    Runtime,
+    /// Part of the program; does not count as external.
+    BuiltIn,
+}
+
+impl Origin {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Runtime => "runtime",
+            Self::BuiltIn => "built-in",
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum Source {
+    /// Outside this process.
+    Remote(ServerSpec),
+    /// Inside it.
+    Local(Arc<dyn LocalServer>),
+}
+
+impl Source {
+    /// How it is reached, in a word.
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Self::Local(server) => server.kind(),
+            Self::Remote(spec) => match spec.transport {
+                Transport::Stdio(_) => "stdio",
+                Transport::Http(_) => "http",
+                Transport::Container(_) => "container",
+            },
+        }
+    }
+}
+
+/// A server inside the process: it makes links like any other.
+pub trait LocalServer: Send + Sync + 'static {
+    /// A new link.
+    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
+
+    /// What it is, in a word.
+    fn kind(&self) -> &'static str {
+        "built-in"
+    }
+
+    /// Who may use it. Whoever may not does not know that it is there.
+    fn audience(&self) -> Audience {
+        Audience::ByName
+    }
+
+    /// How long changes of one of its resources are gathered.
+    fn patience(&self, _uri: &str) -> Patience {
+        Patience::default()
+    }
+}
+
+/// How long changes of a resource are gathered, where it differs from the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// How long it has to be quiet.
+    pub quiet: Option<Duration>,
+    /// How long an announcement may be put off.
+    pub max_wait: Option<Duration>,
+}
+
+/// Who shares a connection to a legacy server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Everybody.
+    #[default]
+    Auto,
+    /// Nobody: one connection per session.
+    Session,
+}
+
+impl fmt::Debug for ServerPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerPlan").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,454 @@
+//! One server: connected, listed, listened to, and connected again when it breaks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tidings_hub::ledger::{Topic, Topics};
+use tidings_hub::{LinkKey, ServerId};
+use tidings_proto::{Era, ListKind, UriMap};
+use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::session::Session;
+use crate::discovery::dirty::{Dirty, Reason};
+use crate::discovery::schedule::{Due, Schedule};
+use crate::discovery::signals::{Signals, promised};
+use crate::gateway::Inner;
+use crate::observe::meters::ServerMeters;
+use crate::observe::status::ServerState;
+use crate::servers::links::LinkSink;
+use crate::servers::plan::{ServerPlan, Source};
+pub(crate) use crate::servers::removal::Parting;
+use crate::servers::removal::Presence;
+pub(crate) use crate::servers::startup::Ready;
+use crate::servers::startup::{Debut, Opened};
+use crate::servers::surroundings::Surroundings;
+
+/// The first pause before a broken server is tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A server that held this long starts again with the first pause.
+const STABLE: Duration = Duration::from_secs(10);
+/// How long the first listing waits for the acknowledgement of a listen.
+const ACKNOWLEDGED: Duration = Duration::from_secs(1);
+
+/// A link in use.
+#[derive(Clone)]
+pub(crate) struct LiveLink {
+    pub(crate) key: LinkKey,
+    pub(crate) link: SharedLink,
+    pub(crate) hello: Arc<Hello>,
+}
+
+/// The second link of a server that speaks both eras, for clients of the other one.
+#[derive(Default)]
+pub(crate) enum Companion {
+    #[default]
+    Untried,
+    Live(LiveLink),
+    /// The server has only one era.
+    Impossible,
+}
+
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) plan: ServerPlan,
+    pub(crate) bare: bool,
+    pub(crate) uris: UriMap,
+    live: RwLock<Option<LiveLink>>,
+    pub(crate) companion: tokio::sync::Mutex<Companion>,
+    pub(crate) meters: ServerMeters,
+    dirty: Mutex<Dirty>,
+    covered: Mutex<Topics>,
+    /// What it announced on this link without having said that it would.
+    pub(crate) unexpected: Mutex<Topics>,
+    /// Until when its lists are fresh, by its own word.
+    fresh_until: Mutex<[Option<tokio::time::Instant>; 4]>,
+    /// The link on which the server can not speak by itself, if it is so.
+    deaf: Mutex<Option<LinkKey>>,
+    /// The request by which it was asked to announce changes of its lists.
+    listen: AtomicU64,
+    signal: Notify,
+    /// The number of the last listing that is done.
+    pub(crate) listed: watch::Sender<u64>,
+    pub(crate) presence: Presence,
+    /// Rings when it is removed or replaced.
+    pub(crate) gone: CancellationToken,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool) -> Self {
+        let uris = if bare || plan.transparent_uris {
+            UriMap::Transparent
+        } else {
+            UriMap::Prefix(plan.uri_prefix.clone().into())
+        };
+        Self {
+            id,
+            plan,
+            bare,
+            uris,
+            live: RwLock::new(None),
+            companion: tokio::sync::Mutex::default(),
+            meters: ServerMeters::default(),
+            dirty: Mutex::default(),
+            covered: Mutex::default(),
+            unexpected: Mutex::default(),
+            fresh_until: Mutex::default(),
+            deaf: Mutex::default(),
+            listen: AtomicU64::new(0),
+            signal: Notify::new(),
+            listed: watch::Sender::new(0),
+            presence: Presence::default(),
+            gone: CancellationToken::new(),
+        }
+    }
+
+    /// The link for everybody, if it is up.
+    pub(crate) fn live(&self) -> Option<LiveLink> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_live(&self, link: Option<LiveLink>) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    pub(crate) fn dirty(&self) -> MutexGuard<'_, Dirty> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody suspects that lists have changed. Tells which listing will see it.
+    pub(crate) fn mark_dirty(&self, kinds: &[ListKind], reason: Reason) -> u64 {
+        let next = self.dirty().mark(kinds, reason);
+        self.wake();
+        next
+    }
+
+    /// The server says that lists have changed. However many such words there are, one line per listing says so.
+    pub(crate) fn signalled(&self, kinds: &[ListKind]) {
+        let Some(topic) = kinds.first().map(|kind| Topic::of(*kind)) else { return };
+        self.meters.signal(topic);
+        if self.dirty().signal(kinds, Instant::now()) {
+            tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
+        }
+        if !self.announces(topic) && self.is_news(topic) {
+            let notification = topic.notification();
+            tracing::warn!(server = %self.plan.name, notification, "received, though not declared; it is heeded");
+        }
+        self.wake();
+    }
+
+    /// Whether this is the first unexpected announcement of its kind on this link.
+    fn is_news(&self, topic: Topic) -> bool {
+        let mut unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = !unexpected.contains(topic);
+        unexpected.insert(topic);
+        news
+    }
+
+    /// Lets the server's task look at what there is to do.
+    pub(crate) fn wake(&self) {
+        self.signal.notify_one();
+    }
+
+    pub(crate) fn set_fresh_until(&self, until: [Option<tokio::time::Instant>; 4]) {
+        *self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// How long a list is still fresh, by the server's own word and the age of what is known.
+    pub(crate) fn fresh_for(&self, kind: ListKind, now: tokio::time::Instant) -> Duration {
+        let until = self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize];
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// Waits until a listing is done, and what it found can be read.
+    pub(crate) async fn listed(&self, listing: u64) {
+        let _ = self.listed.subscribe().wait_for(|done| *done >= listing).await;
+    }
+
+    /// Makes a link; `own` is the session that alone uses it, `deadline` when the introduction must be over at the latest.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        known: Option<Era>,
+        own: Option<&Arc<Session>>,
+        deadline: Option<Instant>,
+    ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
+        let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
+        let make_sink = || -> Arc<dyn Sink> {
+            let (sink, end) = LinkSink::new(gateway, self, own);
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
+            sink
+        };
+        let Connected { link, hello } = match &self.plan.source {
+            Source::Remote(spec) => {
+                let introduction = gateway.introduction(own.map(Arc::as_ref), deadline);
+                gateway.connector.connect(spec, known, &introduction, &make_sink).await?
+            }
+            Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
+        };
+        let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
+        sink.attach(Arc::clone(&link));
+        let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
+        gateway.add_link(self, &live);
+        if self.gone.is_cancelled() {
+            // It left meanwhile: whoever ended its links did not know this one.
+            self.end_links(gateway).await;
+            return Err(LinkError::Stopped);
+        }
+        Ok((live, end))
+    }
+
+    /// A legacy link beside the modern one, if the server speaks both eras: a legacy client keeps everything its era has.
+    pub(crate) async fn legacy_companion(self: &Arc<Self>, gateway: &Arc<Inner>) -> Option<LiveLink> {
+        let mut companion = self.companion.lock().await;
+        match &*companion {
+            Companion::Live(live) if gateway.has_link(live.key) => return Some(live.clone()),
+            Companion::Impossible => return None,
+            _ => {}
+        }
+        match &self.plan.source {
+            Source::Remote(spec) if spec.era == EraChoice::Auto => {}
+            _ => {
+                *companion = Companion::Impossible;
+                return None;
+            }
+        }
+        match self.connect(gateway, Some(Era::Legacy), None, None).await {
+            Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
+                tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
+                *companion = Companion::Live(live.clone());
+                Some(live)
+            }
+            Ok((live, _end)) => {
+                gateway.retire(live);
+                *companion = Companion::Impossible;
+                None
+            }
+            Err(error) if matches!(error.cause(), LinkError::Refused(_)) => {
+                tracing::debug!(server = %self.plan.name, reason = %error, "speaks only the modern era");
+                *companion = Companion::Impossible;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(server = %self.plan.name, %error, "no legacy link; the modern one is used");
+                None
+            }
+        }
+    }
+
+    /// The task of this server. `debut`: what came of its first connection, if that was made before.
+    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>, mut debut: Option<Result<Debut, LinkError>>) {
+        let mut pause = FIRST_PAUSE;
+        let mut era = None;
+        loop {
+            if debut.is_none() {
+                gateway.set_state(&self, ServerState::Connecting, None);
+            }
+            let started = Instant::now();
+            let error = tokio::select! {
+                error = self.live_once(&gateway, &mut era, debut.take()) => error,
+                () = self.restart_asked() => {
+                    self.begin_restart(&gateway).await;
+                    continue;
+                }
+                () = self.gone.cancelled() => break,
+                () = gateway.stop.cancelled() => break,
+            };
+            tracing::warn!(server = %self.plan.name, %error, "server failed");
+            gateway.set_state(&self, ServerState::Failing, Some(error.to_string()));
+            gateway.mark_stale(&self);
+            self.settle_restart(Err(&error));
+            pause = if started.elapsed() > STABLE { FIRST_PAUSE } else { pause };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.restart_asked() => {
+                    self.begin_restart(&gateway).await;
+                    pause = FIRST_PAUSE;
+                    continue;
+                }
+                () = self.gone.cancelled() => break,
+                () = gateway.stop.cancelled() => break,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        self.end_links(&gateway).await;
+    }
+
+    /// From connecting to the end of the link.
+    async fn live_once(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        era: &mut Option<Era>,
+        debut: Option<Result<Debut, LinkError>>,
+    ) -> LinkError {
+        let (live, mut end, opened) = match debut {
+            Some(Err(error)) => return error,
+            Some(Ok(debut)) => {
+                if !debut.published {
+                    self.show_debut(gateway, &debut);
+                }
+                (debut.live, debut.end, Some(debut.opened))
+            }
+            None => match self.connect(gateway, *era, None, None).await {
+                Ok((live, end)) => (live, end, None),
+                Err(error) => {
+                    // The assumption may be what failed.
+                    *era = None;
+                    return error;
+                }
+            },
+        };
+        *era = Some(live.hello.revision.era());
+        let revision = live.hello.revision;
+        tracing::info!(server = %self.plan.name, %revision, "connected");
+        let outcome = tokio::select! {
+            outcome = self.serve(gateway, &live, opened) => outcome,
+            error = &mut end => error.unwrap_or(LinkError::Stopped),
+        };
+        self.set_live(None);
+        gateway.retire(live);
+        outcome
+    }
+
+    async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink, opened: Option<Opened>) -> LinkError {
+        let mut is_listed = opened.is_some();
+        let mut first = !is_listed;
+        let Opened { mut signals, mut lists, mut schedule } = match opened {
+            Some(opened) => opened,
+            None => {
+                self.begin(live);
+                // A list that can not be had now stays what it was before the link broke.
+                let lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
+                gateway.apply_level(live);
+                gateway.can_follow(self, live);
+                Opened { signals: self.open_signals(gateway, live).await, lists, schedule: self.new_schedule(gateway) }
+            }
+        };
+        loop {
+            if !std::mem::take(&mut is_listed) {
+                let (listing, mut marks) = self.dirty().take();
+                if first {
+                    ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+                }
+                if let Err(error) = self.look(gateway, live, &marks, &mut lists, &mut schedule, first).await {
+                    return error;
+                }
+                first = false;
+                self.listed.send_replace(listing);
+            }
+            self.settle_restart(Ok(()));
+            let unheard = self.unheard(live);
+            tokio::select! {
+                () = gather(gateway, &self.signal) => {}
+                () = signals.run(gateway, self, live) => {}
+                due = schedule.next(&unheard) => {
+                    let (kinds, reason) = match due {
+                        Due::Poll(kinds) => (kinds, Reason::Poll),
+                        Due::Retry(kinds) => (kinds, Reason::Retry),
+                    };
+                    self.dirty().mark(&kinds, reason);
+                }
+            }
+        }
+    }
+
+    /// Begins to listen. First listen, then list: what changes in between would not be heard.
+    pub(crate) async fn open_signals(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> Signals {
+        let mut signals = Signals::open(gateway, self, live);
+        if signals.is_open() {
+            let _ = tokio::time::timeout(ACKNOWLEDGED, self.heard(&mut signals, gateway, live)).await;
+        }
+        signals
+    }
+
+    pub(crate) fn new_schedule(&self, gateway: &Inner) -> Schedule {
+        let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
+        Schedule::new(poll, tokio::time::Instant::now())
+    }
+
+    /// Waits until a listen is acknowledged, or refused.
+    async fn heard(self: &Arc<Self>, signals: &mut Signals, gateway: &Arc<Inner>, live: &LiveLink) {
+        tokio::select! {
+            () = self.signal.notified() => {}
+            () = signals.run(gateway, self, live) => {}
+        }
+    }
+
+    /// Whether it said that it announces this.
+    pub(crate) fn announces(&self, topic: Topic) -> bool {
+        self.live().is_none_or(|live| promised(&live.hello).contains(topic))
+    }
+
+    /// What the server has agreed to announce.
+    pub(crate) fn cover(&self, topics: Topics) {
+        *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+    }
+
+    /// What the server promises to announce can not be heard on this link.
+    pub(crate) fn hears_nothing_on(&self, link: LinkKey) {
+        *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        // Polling begins now.
+        self.wake();
+    }
+
+    /// Whether the server can not speak by itself on this link.
+    pub(crate) fn is_deaf_on(&self, link: LinkKey) -> bool {
+        *self.deaf.lock().unwrap_or_else(PoisonError::into_inner) == Some(link)
+    }
+
+    /// How often its resources are read where it does not tell of their changes, if that is wanted.
+    pub(crate) fn polls_resources(&self) -> Option<Duration> {
+        self.plan.poll_interval.filter(|interval| !interval.is_zero())
+    }
+
+    /// It is asked to announce changes of its lists by this request.
+    pub(crate) fn listens_by(&self, request: u64) {
+        self.listen.store(request, Ordering::SeqCst);
+    }
+
+    /// Whether this is the request that asked it to.
+    pub(crate) fn is_listen(&self, request: u64) -> bool {
+        self.listen.load(Ordering::SeqCst) == request
+    }
+
+    /// The lists whose changes nobody announces, so that they must be polled.
+    fn unheard(&self, live: &LiveLink) -> Vec<ListKind> {
+        let hello = &live.hello;
+        let deaf = self.is_deaf_on(live.key);
+        let covered = match hello.revision.era() {
+            Era::Legacy if deaf => Topics::default(),
+            Era::Legacy => promised(hello),
+            Era::Modern => *self.covered.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let offered = |kind: &ListKind| tidings_proto::capabilities::declares(&hello.capabilities, kind.capability());
+        ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()
+    }
+
+    /// How long a call to this server may be silent, and how long it may run.
+    pub(crate) fn timeouts(&self, gateway: &Inner) -> (Duration, Duration) {
+        let silent = self.plan.timeout.unwrap_or(gateway.settings.timeout);
+        let longest = self.plan.max_timeout.unwrap_or(gateway.settings.max_timeout);
+        (silent, longest.max(silent))
+    }
+}
+
+/// Waits for a signal, and then until signals have been quiet for a while, but not for ever.
+async fn gather(gateway: &Inner, signal: &Notify) {
+    signal.notified().await;
+    // Not even the shortest sleep: a timer can not be more exact than a millisecond.
+    if gateway.settings.list_quiet.is_zero() {
+        return;
+    }
+    let latest = tokio::time::Instant::now() + gateway.settings.list_max_wait;
+    loop {
+        let quiet = (tokio::time::Instant::now() + gateway.settings.list_quiet).min(latest);
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(quiet) => return,
+            () = signal.notified() => {}
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The servers there are: an immutable set, replaced as a whole when one comes or goes.
+
+use std::sync::Arc;
+
+use tidings_hub::ServerId;
+
+use crate::servers::plan::{Isolation, Origin};
+use crate::servers::server::Server;
+
+/// All servers, by their ids. A server keeps its id for the life of the process, also when it is replaced by one of the
+/// same name, or removed and added again: whoever follows its resources goes on where it was.
+#[derive(Default)]
+pub(crate) struct Servers {
+    list: Vec<Arc<Server>>,
+    isolated: bool,
+}
+
+impl Servers {
+    pub(crate) fn new(mut list: Vec<Arc<Server>>) -> Self {
+        list.sort_by_key(|server| server.id);
+        let isolated = list.iter().any(|server| server.plan.isolation == Isolation::Session);
+        Self { list, isolated }
+    }
+
+    pub(crate) fn get(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.list.binary_search_by_key(&id, |server| server.id).ok().map(|place| &self.list[place])
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Arc<Server>> {
+        self.list.iter()
+    }
+
+    /// A server by its configured name. One that is part of the program may have the same name as another.
+    pub(crate) fn named(&self, name: &str, built_in: bool) -> Option<&Arc<Server>> {
+        self.list.iter().find(|server| server.plan.name == name && server.is_built_in() == built_in)
+    }
+
+    /// Whether some are connected once per session.
+    pub(crate) fn has_isolated(&self) -> bool {
+        self.isolated
+    }
+
+    /// The set with some servers put in, in the place of those with the same ids, and others left out.
+    pub(crate) fn with(&self, put: &[Arc<Server>], without: &[ServerId]) -> Self {
+        let replaced = |id: ServerId| put.iter().any(|server| server.id == id);
+        let kept = self.list.iter().filter(|server| !replaced(server.id) && !without.contains(&server.id));
+        Self::new(kept.chain(put).cloned().collect())
+    }
+}
+
+impl Server {
+    /// Whether it is part of the program.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.plan.origin == Origin::BuiltIn
+    }
+}

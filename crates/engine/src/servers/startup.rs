@@ -1,0 +1,126 @@
+//! A server that is added to a running gateway: it connects and lists before anybody can see it.
+
+use std::sync::Arc;
+
+use tidings_hub::catalogue::{OfferList, ServerOffer};
+use tidings_hub::ledger::{Occasion, Topics};
+use tidings_proto::ListKind;
+use tidings_upstream::{Hello, LinkError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::discovery::dirty::Reason;
+use crate::discovery::schedule::Schedule;
+use crate::discovery::signals::Signals;
+use crate::gateway::Inner;
+use crate::observe::status::FailedList;
+use crate::servers::server::{LiveLink, Server};
+
+/// A link that has been listed, and what is needed to go on from there.
+pub(crate) struct Opened {
+    pub(crate) signals: Signals,
+    pub(crate) lists: [OfferList; 4],
+    pub(crate) schedule: Schedule,
+}
+
+/// The first connection of a server, made before it was admitted.
+pub(crate) struct Debut {
+    pub(crate) live: LiveLink,
+    pub(crate) end: oneshot::Receiver<LinkError>,
+    pub(crate) opened: Opened,
+    /// Whether what it offers was committed by whoever admitted it.
+    pub(crate) published: bool,
+}
+
+/// A server that can be shown.
+#[derive(Clone)]
+pub(crate) struct Ready {
+    pub(crate) live: LiveLink,
+    pub(crate) offer: ServerOffer,
+    pub(crate) hello: Arc<Hello>,
+    /// Lists that it declares and fails to give.
+    pub(crate) failed: Vec<FailedList>,
+}
+
+impl Server {
+    /// The task of a server that is added: connects and lists it, tells how that went, and goes on when it is admitted.
+    /// Otherwise nothing of it is left at the end.
+    pub(crate) async fn enter(
+        self: Arc<Self>,
+        gateway: Arc<Inner>,
+        deadline: Instant,
+        ready: oneshot::Sender<Result<Box<Ready>, LinkError>>,
+        admission: oneshot::Receiver<()>,
+    ) {
+        let first = tokio::select! {
+            first = self.rehearse(&gateway, deadline) => first,
+            () = self.gone.cancelled() => Err(LinkError::Stopped),
+            () = gateway.stop.cancelled() => Err(LinkError::Stopped),
+        };
+        if first.is_err() {
+            self.end_links(&gateway).await;
+        }
+        let shown = match &first {
+            Ok((_, ready)) => Ok(Box::new(ready.clone())),
+            Err(error) => Err(error.clone()),
+        };
+        let published = ready.send(shown).is_ok();
+        if admission.await.is_err() {
+            self.end_links(&gateway).await;
+            return;
+        }
+        let first = first.map(|(mut debut, _)| {
+            debut.published = published;
+            debut
+        });
+        self.run(gateway, Some(first)).await;
+    }
+
+    /// Connects and lists, so that nobody sees it.
+    async fn rehearse(self: &Arc<Self>, gateway: &Arc<Inner>, deadline: Instant) -> Result<(Debut, Ready), LinkError> {
+        let (live, end) = self.connect(gateway, None, None, Some(deadline.into_std())).await?;
+        let late = || LinkError::Protocol("did not give its lists in time".into());
+        let opened = tokio::time::timeout_at(deadline, self.open(gateway, &live)).await;
+        let opened = opened.unwrap_or_else(|_| Err(late()));
+        let opened = opened.map_err(|error| error.with_words(live.link.last_words()))?;
+        let ready = Ready {
+            live: live.clone(),
+            offer: self.offer(&live, opened.lists.clone()),
+            hello: Arc::clone(&live.hello),
+            failed: opened.schedule.failures(),
+        };
+        Ok((Debut { live, end, opened, published: false }, ready))
+    }
+
+    /// Takes a new link into use and lists everything for the first time.
+    async fn open(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> Result<Opened, LinkError> {
+        self.begin(live);
+        let signals = self.open_signals(gateway, live).await;
+        let mut schedule = self.new_schedule(gateway);
+        let mut lists = Default::default();
+        let (listing, mut marks) = self.dirty().take();
+        ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+        self.examine(gateway, live, &marks, &mut lists, &mut schedule).await?;
+        self.listed.send_replace(listing);
+        Ok(Opened { signals, lists, schedule })
+    }
+
+    /// It was admitted before it was ready: now it is, and is shown like any that connects.
+    pub(crate) fn show_debut(self: &Arc<Self>, gateway: &Arc<Inner>, debut: &Debut) {
+        gateway.apply_level(&debut.live);
+        gateway.can_follow(self, &debut.live);
+        gateway.set_failed_lists(self, debut.opened.schedule.failures());
+        let offer = self.offer(&debut.live, debut.opened.lists.clone());
+        let touched = crate::servers::change::touched(None, Some(&offer));
+        let occasion = Occasion { at: std::time::Instant::now(), touched, signalled: Default::default() };
+        gateway.publish(self, offer, Arc::clone(&debut.live.hello), &occasion);
+    }
+
+    /// A link is taken into use. Calls need no list: a client may know the name already.
+    pub(crate) fn begin(&self, live: &LiveLink) {
+        self.forget_restart();
+        self.cover(Topics::default());
+        *self.unexpected.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Topics::default();
+        self.set_live(Some(live.clone()));
+    }
+}
