@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_proto::{Method, Revision, code};
-use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Instead, Link, LinkError, Outgoing, Sink};
+use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Link, LinkError, Outgoing, Redirect, Sink};
 use tidings_wire::{Frame, Limits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
     /// An error with its code.
     Error(i64, String),
     /// Another tool answers, for the same client and as the same request.
-    Instead(Instead),
+    Redirect(Redirect),
 }
 
 impl From<Result<Value, (i64, String)>> for Outcome {
@@ -131,7 +131,7 @@ fn event(id: u64, outcome: Outcome) -> CallEvent {
     let bytes = match outcome {
         Outcome::Result(result) => response(&id, &result),
         Outcome::Error(code, message) => error_response(Some(&id), code, &message, None),
-        Outcome::Instead(instead) => return CallEvent::CallInstead(instead),
+        Outcome::Redirect(instead) => return CallEvent::Redirect(instead),
     };
     match parse(bytes) {
         Ok(frame) => CallEvent::Response(frame),

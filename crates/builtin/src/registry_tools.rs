@@ -24,7 +24,7 @@ use tidings_engine::{Audience, LocalServer, Surroundings};
 use tidings_inventory::Registry;
 use tidings_proto::{ListKind, Method, code};
 use tidings_server_catalog::EntryCatalogue;
-use tidings_upstream::{Connected, Connector, Instead, Sink};
+use tidings_upstream::{Connected, Connector, Redirect, Sink};
 use tidings_wire::{Frame, encode_string, is_object};
 use tokio::sync::Mutex;
 
@@ -34,11 +34,11 @@ use arguments::{Arguments, Fault};
 
 /// The server of the registry tools.
 pub struct RegistryTools {
-    desk: Arc<Desk>,
+    context: Arc<ToolContext>,
 }
 
 /// What the tools work with.
-struct Desk {
+struct ToolContext {
     registry: Registry,
     entries: Arc<dyn EntryCatalogue>,
     /// Knows how downloads of images go.
@@ -50,7 +50,7 @@ struct Desk {
 impl RegistryTools {
     /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
     pub fn new(registry: Registry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
-        Self { desk: Arc::new(Desk { registry, entries, connector, editing: Mutex::default() }) }
+        Self { context: Arc::new(ToolContext { registry, entries, connector, editing: Mutex::default() }) }
     }
 }
 
@@ -62,23 +62,23 @@ impl LocalServer for RegistryTools {
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
         let own = surroundings.server();
         let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
-        connect_tools(Arc::new(Tools { desk: Arc::clone(&self.desk), surroundings }), sink, report)
+        connect_tools(Arc::new(Tools { context: Arc::clone(&self.context), surroundings }), sink, report)
     }
 }
 
 struct Tools {
-    desk: Arc<Desk>,
+    context: Arc<ToolContext>,
     surroundings: Surroundings,
 }
 
 /// What a tool has to say.
-struct Said {
+struct ToolReply {
     structured: Value,
     /// For people, where the structured content itself is not the best text.
     text: Option<String>,
 }
 
-impl From<Value> for Said {
+impl From<Value> for ToolReply {
     fn from(structured: Value) -> Self {
         Self { structured, text: None }
     }
@@ -147,7 +147,7 @@ impl Tools {
             Some(route) if route.server == self.surroundings.server() => {
                 Err(Problem(format!("{} is called by its own name", route.local)))
             }
-            Some(_) => Ok(Outcome::Instead(Instead { server: None, name: name.into_owned(), arguments })),
+            Some(_) => Ok(Outcome::Redirect(Redirect { server: None, name: name.into_owned(), arguments })),
             None => Err(Problem(self.unknown_tool(request.call, &name).await)),
         }
     }
@@ -182,7 +182,7 @@ fn object(frame: &Frame) -> Result<Option<bytes::Bytes>, Fault> {
 }
 
 /// A result with structured content, and a text for clients that know no other.
-fn done(said: &Said) -> Outcome {
+fn done(said: &ToolReply) -> Outcome {
     let structured = said.structured.to_string();
     let text = encode_string(said.text.as_deref().unwrap_or(&structured));
     let content = format!(r#"[{{"type":"text","text":{text}}}]"#);

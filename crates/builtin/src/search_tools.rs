@@ -14,7 +14,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::{ListKind, Method, code};
 use tidings_search::{Found, ToolIndex, View, present, present_all};
-use tidings_upstream::{Connected, Instead, Sink};
+use tidings_upstream::{Connected, Redirect, Sink};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
 
@@ -123,7 +123,7 @@ impl Tools {
             Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
-            Some(_) => Ok(Outcome::Instead(Instead { server: None, name: call.name, arguments: call.arguments })),
+            Some(_) => Ok(Outcome::Redirect(Redirect { server: None, name: call.name, arguments: call.arguments })),
             None => Err(self.suggest(request, &call.name).await),
         }
     }

@@ -1,7 +1,7 @@
 //! A coarse clock for deadlines that are hardly ever met.
 //!
 //! A timer of its own for every call costs two trips through the kernel (the runtime's driver is woken to learn of the
-//! new deadline), which is more than the call itself takes. Instead, whoever waits is woken a few times a second to look
+//! new deadline), which is more than the call itself takes. Redirect, whoever waits is woken a few times a second to look
 //! at the time. When nobody has waited for a while, the clock stands still.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ const BEAT: Duration = Duration::from_millis(250);
 const PATIENCE: u32 = 12;
 
 #[derive(Default)]
-pub(crate) struct Pulse {
+pub(crate) struct CoarseTimer {
     beat: Notify,
     start: Notify,
     running: AtomicBool,
     wanted: AtomicBool,
 }
 
-impl Pulse {
+impl CoarseTimer {
     /// The next beat.
     pub(crate) async fn beat(&self) {
         let beat = self.beat.notified();
@@ -61,15 +61,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_beats_for_those_who_wait_also_after_a_long_pause() {
-        let pulse = Arc::new(Pulse::default());
+        let coarse_timer = Arc::new(CoarseTimer::default());
         let running = tokio::spawn({
-            let pulse = Arc::clone(&pulse);
-            async move { pulse.run().await }
+            let coarse_timer = Arc::clone(&coarse_timer);
+            async move { coarse_timer.run().await }
         });
         for pause in [0, 1, 60] {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             let before = tokio::time::Instant::now();
-            pulse.beat().await;
+            coarse_timer.beat().await;
             assert!(before.elapsed() <= BEAT, "after {pause} s");
         }
         running.abort();

@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::exchange::Exchange;
-use crate::call::in_flight::{Cancelled, Core, Ended};
+use crate::call::in_flight::{Cancelled, Ended, InFlight};
 use crate::call::seal::Sealer;
 use crate::client::principal::Principal;
 use crate::client::session::{Caller, ModernCaller, Session};
-use crate::coarse_timer::Pulse;
+use crate::coarse_timer::CoarseTimer;
 use crate::notify::announce::Announcements;
 use crate::notify::listeners::Listens;
 use crate::observe::journal::{self, Journal};
@@ -42,7 +42,7 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) connector: Connector,
-    pub(crate) core: Core,
+    pub(crate) in_flight: InFlight,
     pub(crate) sealer: Sealer,
     pub(crate) servers: ArcSwap<Servers>,
     /// One change of the set of servers at a time.
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) passthrough: Option<ServerId>,
     pub(crate) stop: CancellationToken,
     pub(crate) draining: CancellationToken,
-    pub(crate) pulse: Pulse,
+    pub(crate) coarse_timer: CoarseTimer,
     pub(crate) meters: Meters,
     only_client: Option<(Value, Era)>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
@@ -98,7 +98,7 @@ impl Gateway {
         let following = Following::new(settings.resource_pace);
         let ids = Ids::new(&servers);
         let inner = Arc::new(Inner {
-            core: Core::new(settings.limits),
+            in_flight: InFlight::new(settings.limits),
             settings,
             connector,
             sealer: Sealer::new(),
@@ -108,7 +108,7 @@ impl Gateway {
             passthrough,
             stop: CancellationToken::new(),
             draining: CancellationToken::new(),
-            pulse: Pulse::default(),
+            coarse_timer: CoarseTimer::default(),
             meters: Meters::default(),
             only_client,
             journal,
@@ -124,11 +124,11 @@ impl Gateway {
             started: Instant::now(),
             started_at: SystemTime::now(),
         });
-        let pulse = Arc::clone(&inner);
+        let coarse_timer = Arc::clone(&inner);
         inner.tasks.spawn(async move {
             tokio::select! {
-                () = pulse.pulse.run() => {}
-                () = pulse.stop.cancelled() => {}
+                () = coarse_timer.coarse_timer.run() => {}
+                () = coarse_timer.stop.cancelled() => {}
             }
         });
         inner.tasks.spawn(Arc::clone(&inner).keep_time());
@@ -157,7 +157,7 @@ impl Gateway {
     pub async fn long_while(&self, length: Duration) {
         let mut until = None;
         loop {
-            self.0.pulse.beat().await;
+            self.0.coarse_timer.beat().await;
             // The clock is read only when it has come to waiting.
             if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + length) {
                 return;
@@ -177,7 +177,7 @@ impl Gateway {
 
     /// A client cancels one of its requests.
     pub fn cancel(&self, client: ClientKey, id: &RawId, reason: Option<&str>) {
-        match self.0.core.cancel(client, id) {
+        match self.0.in_flight.cancel(client, id) {
             Cancelled::Running(call, ended) => self.0.abandon(call.0, &ended, reason),
             Cancelled::Arriving => {}
             Cancelled::Unknown => tracing::warn!(%id, "cancellation of an unknown request"),
@@ -186,7 +186,7 @@ impl Gateway {
 
     /// Whether a client has a request with this id in flight.
     pub fn knows(&self, client: ClientKey, id: &RawId) -> bool {
-        self.0.core.knows(client, id)
+        self.0.in_flight.knows(client, id)
     }
 
     /// As [`Self::cancel`], for a session.
@@ -201,7 +201,7 @@ impl Gateway {
 
     /// How many requests are in flight.
     pub fn in_flight(&self) -> usize {
-        self.0.core.lock().calls.len()
+        self.0.in_flight.lock().calls.len()
     }
 
     /// A session is over: everything of it goes.
@@ -354,7 +354,7 @@ impl Inner {
         };
         for (key, _) in &severed {
             self.link_closed(*key);
-            self.core.ring_calls(*key);
+            self.in_flight.ring_calls(*key);
         }
         severed.into_iter().map(|(_, link)| link).collect()
     }
@@ -362,7 +362,7 @@ impl Inner {
     pub(crate) fn remove_link(self: &Arc<Self>, key: LinkKey) {
         self.links().remove(&key);
         self.lost_for_followers(key);
-        self.core.link_gone(key);
+        self.in_flight.link_gone(key);
     }
 
     pub(crate) fn has_link(&self, key: LinkKey) -> bool {
@@ -377,7 +377,7 @@ impl Inner {
     pub(crate) fn link_closed(self: &Arc<Self>, key: LinkKey) {
         self.links().remove(&key);
         self.lost_for_followers(key);
-        for (shown, ask) in self.core.link_gone(key) {
+        for (shown, ask) in self.in_flight.link_gone(key) {
             self.withdraw_from_client(shown, &ask);
         }
     }
@@ -398,17 +398,17 @@ impl Inner {
         for (shown, ask) in &ended.moot {
             self.withdraw_from_client(*shown, ask);
             // Whoever asked may wait for this before it heeds the cancellation.
-            self.refuse_ask(ask);
+            self.refuse_server_request(ask);
         }
     }
 
     fn client_gone(&self, client: ClientKey) {
-        let gone = self.core.client_gone(client);
+        let gone = self.in_flight.client_gone(client);
         for (call, ended) in &gone.calls {
             self.abandon(call.0, ended, Some("the client is gone"));
         }
         for (_, ask) in &gone.unanswered {
-            self.refuse_ask(ask);
+            self.refuse_server_request(ask);
         }
     }
 

@@ -8,10 +8,10 @@
 //! itself (`places.rs`).
 
 mod clients;
-mod errands;
 mod listens;
-mod places;
 mod show;
+mod subscription_links;
+mod upstream_requests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,8 @@ pub use clients::Receipt;
 use clients::Who;
 pub(crate) use clients::{Decision, Named};
 use listens::OpenListen;
-use places::Place;
 pub use show::{FollowedResource, Follower};
+use subscription_links::Place;
 
 /// Places of single sessions are numbered from here; below are the servers themselves.
 const FIRST_OWN: u32 = 1 << 31;

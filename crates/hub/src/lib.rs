@@ -1,7 +1,7 @@
 //! The heart of the gateway, without I/O: it takes facts and a time, and says what follows.
 //!
 //! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
-//! - [`asks`]: what servers ask of clients, and whose turn it is to answer.
+//! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`scope`]: which servers somebody may use.
@@ -9,12 +9,12 @@
 //!
 //! Nothing here awaits, spawns or reads the time.
 
-pub mod asks;
 pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
 pub mod scope;
+pub mod server_requests;
 pub mod subscriptions;
 
 pub use id_map::IdMap;

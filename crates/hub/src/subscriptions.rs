@@ -67,7 +67,6 @@
 //! [`changed`]: Subscriptions::changed
 //! [`seen`]: Subscriptions::seen
 
-mod alarms;
 mod ancestors;
 mod changes;
 mod command;
@@ -79,12 +78,12 @@ mod requests;
 mod resets;
 mod resource;
 mod settings;
+mod timers;
 mod upstream;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use self::alarms::{Alarm, Alarms};
 pub use self::changes::Notice;
 pub use self::command::{Address, Answer, Command, Commands, Refusal, RequestId, Target, Ticket, Upstream, Uri};
 use self::contents::Contents;
@@ -93,6 +92,7 @@ pub use self::inspect::{Followed, Phase};
 use self::requests::Request;
 use self::resource::{Flight, Resource, ResourceId, Server, State};
 pub use self::settings::{Backoff, Pace, Settings, SubResources};
+use self::timers::{Timer, Timers};
 use crate::ledger::FollowerId;
 use crate::{IdMap, ServerId};
 
@@ -107,7 +107,7 @@ pub struct Subscriptions {
     followers: IdMap<FollowerId, Follower>,
     requests: IdMap<RequestId, Request>,
     flights: IdMap<Ticket, Flight>,
-    alarms: Alarms,
+    timers: Timers,
     contents: Contents,
     seats: usize,
     /// Servers with something to send, until the end of the event.
@@ -132,7 +132,7 @@ impl Subscriptions {
             followers: IdMap::default(),
             requests: IdMap::default(),
             flights: IdMap::default(),
-            alarms: Alarms::default(),
+            timers: Timers::default(),
             contents: Contents::new(settings.remembered),
             seats: 0,
             busy: BTreeSet::new(),
@@ -142,25 +142,25 @@ impl Subscriptions {
 
     /// When [`Self::on_time`] is to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.alarms.next()
+        self.timers.next()
     }
 
     /// The time has come.
     pub fn on_time(&mut self, now: Instant) -> Commands {
         // What is armed meanwhile is not due yet, unless it was set to take no time: that is for the next call.
         let mut due = Vec::new();
-        while let Some(alarm) = self.alarms.pop(now) {
-            due.push(alarm);
+        while let Some(timer) = self.timers.pop(now) {
+            due.push(timer);
         }
-        for alarm in due {
-            match alarm {
-                Alarm::Announce(id) => self.announce(id),
-                Alarm::Release(id) => self.release(id, now),
-                Alarm::Retry(id) => self.retry(id),
-                Alarm::Overdue(ticket) => self.overdue(ticket, now),
-                Alarm::Decide(request) => self.decide(request, now),
-                Alarm::Reopen(server) => _ = self.busy.insert(server),
-                Alarm::Shrink(server) => self.shrink(server, now),
+        for timer in due {
+            match timer {
+                Timer::Announce(id) => self.announce(id),
+                Timer::Release(id) => self.release(id, now),
+                Timer::Retry(id) => self.retry(id),
+                Timer::Overdue(ticket) => self.overdue(ticket, now),
+                Timer::Decide(request) => self.decide(request, now),
+                Timer::Reopen(server) => _ = self.busy.insert(server),
+                Timer::Shrink(server) => self.shrink(server, now),
             }
         }
         self.finish(now)
@@ -192,8 +192,8 @@ impl Subscriptions {
     /// Takes a resource out of the table.
     fn forget(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.remove(&id) else { return };
-        for alarm in [Alarm::Announce(id), Alarm::Release(id), Alarm::Retry(id)] {
-            self.alarms.disarm(alarm);
+        for timer in [Timer::Announce(id), Timer::Release(id), Timer::Retry(id)] {
+            self.timers.disarm(timer);
         }
         if resource.state == State::Polled {
             self.out.push(Command::StopPolling(resource.address.clone()));

@@ -17,7 +17,7 @@ use jaq_core::unwrap_valr;
 use jaq_json::Val;
 
 use input::Inputs;
-use options::{Options, Wish};
+use options::{FilterAction, Options};
 use output::Printer;
 
 pub use options::HELP;
@@ -107,15 +107,15 @@ fn attempt(
     errors: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let options = match options::parse(arguments)? {
-        Wish::Help => {
+        FilterAction::Help => {
             output.write_all(HELP.as_bytes())?;
             return Ok(0);
         }
-        Wish::Version => {
+        FilterAction::Version => {
             writeln!(output, "jq-1.7-tidings-{}", env!("CARGO_PKG_VERSION"))?;
             return Ok(0);
         }
-        Wish::Run(options) => *options,
+        FilterAction::Run(options) => *options,
     };
     let filter = program::compile(&options.program, &options.variables)?;
     let inputs = Inputs::new(&options, input)?;

@@ -40,7 +40,7 @@ Example:
 ";
 
 /// What is asked for.
-pub(crate) enum Wish {
+pub(crate) enum FilterAction {
     Help,
     Version,
     Run(Box<Options>),
@@ -89,7 +89,7 @@ struct Reading {
 }
 
 /// Reads the arguments after the tool's name.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Wish, Failure> {
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<FilterAction, Failure> {
     let mut arguments = arguments;
     let mut reading = Reading::new();
     let mut only_operands = false;
@@ -101,13 +101,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Wish, F
         }
         match &*text {
             "--" => only_operands = true,
-            "-h" | "--help" => return Ok(Wish::Help),
-            "-V" | "--version" => return Ok(Wish::Version),
+            "-h" | "--help" => return Ok(FilterAction::Help),
+            "-V" | "--version" => return Ok(FilterAction::Version),
             long if long.starts_with("--") => reading.long(long, &mut arguments)?,
             short => reading.short(short, &mut arguments)?,
         }
     }
-    reading.finish().map(|options| Wish::Run(Box::new(options)))
+    reading.finish().map(|options| FilterAction::Run(Box::new(options)))
 }
 
 /// A filter may begin with a minus.

@@ -17,13 +17,13 @@ mod folder;
 mod guard;
 mod outcome;
 mod process;
+mod progress_pipe;
 mod prompt;
 mod providers;
 mod resource;
 mod roots;
 mod script;
 mod tool;
-mod voice;
 mod workers;
 
 use std::collections::HashSet;
@@ -283,7 +283,8 @@ fn event(id: u64, answer: Result<Value, Fault>) -> CallEvent {
         Err(fault) => error(fault),
     };
     // Only something enormous, or nested without end, is no message.
-    let frame = voice::framed(bytes)
-        .or_else(|| voice::framed(error(Fault::internal("the result is too large or nested too deep to be sent"))));
+    let frame = progress_pipe::framed(bytes).or_else(|| {
+        progress_pipe::framed(error(Fault::internal("the result is too large or nested too deep to be sent")))
+    });
     frame.map_or(CallEvent::Failed(LinkError::Lost), CallEvent::Response)
 }

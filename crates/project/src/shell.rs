@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tidings_upstream::{Adopted, Launcher, census};
+use tidings_upstream::{Adopted, Launcher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
@@ -23,14 +23,14 @@ pub(crate) const UNIT: char = '\u{1f}';
 
 /// What a hook said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct HookOutput {
     pub(crate) status: ExitStatus,
     pub(crate) output: Vec<u8>,
     /// The beginning of what it wrote to standard error.
     pub(crate) complaint: String,
 }
 
-impl Said {
+impl HookOutput {
     /// What it complained about last.
     pub(crate) fn last_words(&self) -> &str {
         self.complaint.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim()
@@ -62,7 +62,7 @@ pub(crate) async fn run(
     command: &[OsString],
     limit: usize,
     patience: Duration,
-) -> Result<Said, Silent> {
+) -> Result<HookOutput, Silent> {
     match tokio::time::timeout(patience, heard(home, launcher, command, limit)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Silent::TooLong(patience)),
@@ -74,7 +74,7 @@ async fn heard(
     launcher: Option<&Arc<Launcher>>,
     command: &[OsString],
     limit: usize,
-) -> Result<Said, Silent> {
+) -> Result<HookOutput, Silent> {
     let failed = |error: std::io::Error| Silent::NotStarted(error.to_string());
     let mut child = started(home, launcher, command).map_err(failed)?;
     // Ends what it started, too, however this future ends.
@@ -99,7 +99,7 @@ async fn heard(
         Some(complaint) => complaint,
         None => complaints.await,
     };
-    Ok(Said { status, output, complaint: String::from_utf8_lossy(&complaint).into_owned() })
+    Ok(HookOutput { status, output, complaint: String::from_utf8_lossy(&complaint).into_owned() })
 }
 
 fn started(home: &Home, launcher: Option<&Arc<Launcher>>, command: &[OsString]) -> std::io::Result<Child> {
@@ -123,7 +123,7 @@ fn started(home: &Home, launcher: Option<&Arc<Launcher>>, command: &[OsString]) 
         .process_group(0)
         .kill_on_drop(true);
     if let Some(launcher) = launcher {
-        command.env(census::MARK, format!("{}.{MARK}", launcher.mark()));
+        command.env(marked_processes::MARK, format!("{}.{MARK}", launcher.mark()));
     }
     command.spawn()
 }

@@ -7,7 +7,7 @@ use crate::catalogue::Entry;
 
 /// What the one who adds a server wants besides the entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ExtraKeys {
     /// Arguments after those of the entry.
     pub args: Vec<String>,
     /// Environment variables and their values.
@@ -67,7 +67,7 @@ pub fn default_prefix(id: &str) -> String {
 
 /// The keys of a server that runs this entry. `is_set` tells whether the gateway's own environment has a variable: then
 /// the server gets it by reference, and the value is written nowhere.
-pub fn server_keys(entry: &Entry, wishes: &Wishes, is_set: &dyn Fn(&str) -> bool) -> Result<Value, KeysError> {
+pub fn server_keys(entry: &Entry, wishes: &ExtraKeys, is_set: &dyn Fn(&str) -> bool) -> Result<Value, KeysError> {
     check_arguments(entry, wishes)?;
     let environment = environment(entry, wishes, is_set)?;
     let mut keys = match &entry.run {
@@ -97,7 +97,7 @@ pub fn server_keys(entry: &Entry, wishes: &Wishes, is_set: &dyn Fn(&str) -> bool
     Ok(Value::Object(keys))
 }
 
-fn check_arguments(entry: &Entry, wishes: &Wishes) -> Result<(), KeysError> {
+fn check_arguments(entry: &Entry, wishes: &ExtraKeys) -> Result<(), KeysError> {
     if matches!(entry.run, Run::Url { .. }) && !wishes.args.is_empty() {
         return Err(KeysError::NoArguments { id: entry.id.clone() });
     }
@@ -112,7 +112,7 @@ fn check_arguments(entry: &Entry, wishes: &Wishes) -> Result<(), KeysError> {
 /// What was given, and references to what the gateway's own environment has.
 fn environment(
     entry: &Entry,
-    wishes: &Wishes,
+    wishes: &ExtraKeys,
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<(String, String)>, KeysError> {
     let given = |name: &str| wishes.environment.iter().any(|(own, _)| own == name);
@@ -132,7 +132,11 @@ fn environment(
 }
 
 /// The headers with the values that were given in the place of their references.
-fn filled_in(entry: &Entry, headers: &[(String, String)], wishes: &Wishes) -> Result<Vec<(String, String)>, KeysError> {
+fn filled_in(
+    entry: &Entry,
+    headers: &[(String, String)],
+    wishes: &ExtraKeys,
+) -> Result<Vec<(String, String)>, KeysError> {
     let mut headers = headers.to_vec();
     for (name, value) in &wishes.environment {
         let reference = format!("${{env:{name}}}");
@@ -144,7 +148,7 @@ fn filled_in(entry: &Entry, headers: &[(String, String)], wishes: &Wishes) -> Re
     Ok(headers)
 }
 
-fn command(program: &str, first: &[&str], args: &[String], wishes: &Wishes) -> Map<String, Value> {
+fn command(program: &str, first: &[&str], args: &[String], wishes: &ExtraKeys) -> Map<String, Value> {
     let mut keys = object(json!({ "command": program }));
     let first = first.iter().map(|arg| (*arg).to_owned());
     put_list(&mut keys, "args", first.chain(args.iter().chain(&wishes.args).cloned()).collect());

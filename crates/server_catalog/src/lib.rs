@@ -8,12 +8,12 @@
 
 mod catalogue;
 mod docs;
+mod index;
 mod keys;
 mod local;
-mod shelf;
 mod starter;
 
 pub use catalogue::{CatalogueError, Entry, EntryCatalogue, Hit, Listing, Query, Refreshed, SourceStatus};
 pub use docs::documentation;
-pub use keys::{KeysError, Wishes, default_prefix, server_keys};
+pub use keys::{ExtraKeys, KeysError, default_prefix, server_keys};
 pub use local::{FileFault, LocalCatalogue};

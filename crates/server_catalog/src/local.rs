@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tidings_config::{CatalogueEntry, Errors, parse_catalogue};
 
 use crate::catalogue::{CatalogueError, Entry, EntryCatalogue, Hit, Listing, Query, Refreshed, SourceStatus};
-use crate::shelf::Shelf;
+use crate::index::EntryIndex;
 use crate::starter;
 
 /// The source that is part of the program.
@@ -66,7 +66,7 @@ pub struct LocalCatalogue {
 #[derive(Debug)]
 struct State {
     sources: Vec<Source>,
-    shelf: Arc<Shelf>,
+    index: Arc<EntryIndex>,
 }
 
 #[derive(Debug, Clone)]
@@ -82,16 +82,16 @@ impl LocalCatalogue {
         if let Some(path) = file {
             sources.push(Source::new(FILE, Some(path.to_owned()), read(path)?));
         }
-        let shelf = Arc::new(shelf(&sources));
-        Ok(Self { state: Mutex::new(State { sources, shelf }) })
+        let index = Arc::new(index(&sources));
+        Ok(Self { state: Mutex::new(State { sources, index }) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shelf(&self) -> Arc<Shelf> {
-        Arc::clone(&self.state().shelf)
+    fn index(&self) -> Arc<EntryIndex> {
+        Arc::clone(&self.state().index)
     }
 
     /// `None` for all sources.
@@ -114,7 +114,7 @@ impl LocalCatalogue {
             Err(fault) => source.status.error = Some(fault.to_string()),
         }
         let refreshed = difference(&before, source);
-        state.shelf = Arc::new(shelf(&state.sources));
+        state.index = Arc::new(index(&state.sources));
         Some(refreshed)
     }
 
@@ -150,21 +150,21 @@ impl EntryCatalogue for LocalCatalogue {
             }
             let any = query.sources.iter().any(|source| source.eq_ignore_ascii_case(ALL));
             let query = if any { Query { sources: Vec::new(), ..query } } else { query };
-            Ok(self.shelf().search(&query))
+            Ok(self.index().search(&query))
         })
     }
 
     fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<Listing, CatalogueError>> {
         Box::pin(async move {
             let source = self.named(source)?;
-            let shelf = self.shelf();
-            let entries = || shelf.of_source(source.as_deref());
+            let index = self.index();
+            let entries = || index.of_source(source.as_deref());
             Ok(Listing { entries: entries().take(limit).cloned().collect(), total: entries().count() })
         })
     }
 
     fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<Entry>>, CatalogueError>> {
-        Box::pin(async move { Ok(self.shelf().get(&id)) })
+        Box::pin(async move { Ok(self.index().get(&id)) })
     }
 
     fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<Refreshed>, CatalogueError>> {
@@ -187,8 +187,8 @@ impl Source {
     }
 }
 
-fn shelf(sources: &[Source]) -> Shelf {
-    Shelf::new(sources.iter().flat_map(|source| source.entries.iter().cloned()))
+fn index(sources: &[Source]) -> EntryIndex {
+    EntryIndex::new(sources.iter().flat_map(|source| source.entries.iter().cloned()))
 }
 
 fn difference(before: &Source, after: &Source) -> Refreshed {

@@ -36,7 +36,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Scaffold { kind, name, project }) => scaffold::run(*kind, name, project.as_deref()),
         Some(Command::Validate { dir, json }) => validate::run(dir.as_deref(), *json),
         Some(Command::RunTool { name, args, project, dry_run, print_env, timeout, json }) => {
-            let wish = run_tool::Wish {
+            let wish = run_tool::RunToolArgs {
                 name,
                 arguments: args.as_deref(),
                 project: project.as_deref(),
@@ -67,8 +67,11 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Watch { uri, json }) => watch::run(&cli, uri, *json).await,
         Some(Command::Subscriptions { json }) => subscriptions::run(&cli, *json).await,
         Some(Command::Changes { follow, since, limit, json }) => {
-            changes::run(&cli, changes::Wish { follow: *follow, since: since.as_deref(), limit: *limit, json: *json })
-                .await
+            changes::run(
+                &cli,
+                changes::ChangesArgs { follow: *follow, since: since.as_deref(), limit: *limit, json: *json },
+            )
+            .await
         }
         Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
         // Reached only when other options come first; see main.

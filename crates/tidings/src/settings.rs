@@ -9,7 +9,7 @@ use tidings_inventory::Loader;
 use tidings_store::ServerTable;
 
 use crate::failure::Failure;
-use crate::wiring::Ground;
+use crate::wiring::GatewayInputs;
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -25,14 +25,14 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// What a gateway is made from; `also` refuses what it can not run in this way.
-    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<Notice>) -> Ground {
+    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<Notice>) -> GatewayInputs {
         let agreed = commands(&self.config);
         let file = self.found.map(|found| {
             let (path, asks) = (found.path.clone(), found.origin.needs_consent());
             let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
             (found.path, load)
         });
-        Ground { config: self.config, file, text: self.text, table }
+        GatewayInputs { config: self.config, file, text: self.text, table }
     }
 }
 

@@ -35,7 +35,7 @@ const SCRIPTS: Duration = Duration::from_secs(60 * 60);
 const LONGEST_PAGE: usize = 200;
 
 /// What a gateway is made from.
-pub(crate) struct Ground {
+pub(crate) struct GatewayInputs {
     pub(crate) config: Config,
     /// The file that it was read from, and how to read it again.
     pub(crate) file: Option<(PathBuf, Loader)>,
@@ -45,7 +45,7 @@ pub(crate) struct Ground {
     pub(crate) table: ServerTable,
 }
 
-impl Ground {
+impl GatewayInputs {
     /// Changes the configuration, also whenever its file is read again.
     pub(crate) fn amend(&mut self, change: impl Fn(&mut Config) + Send + Sync + 'static) {
         change(&mut self.config);
@@ -74,8 +74,8 @@ pub(crate) struct Prepared {
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
-pub(crate) fn prepare(cli: &Cli, ground: Ground, data: Option<&DataDir>) -> Result<Prepared, Failure> {
-    let Ground { config, file, text, table } = ground;
+pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) -> Result<Prepared, Failure> {
+    let GatewayInputs { config, file, text, table } = ground;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;

@@ -17,7 +17,7 @@ const QUEUE: usize = 1_024;
 
 /// Another tool to be called in the place of the one that was asked for, for the same client and as the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instead {
+pub struct Redirect {
     /// The server that has the tool, by its configured name; then `name` is what that server calls it. Without, `name` is
     /// one that clients use.
     pub server: Option<String>,
@@ -39,7 +39,7 @@ pub enum CallEvent {
     /// The connection broke; it will be picked up again.
     Broken,
     /// Not an answer but who is to give it (servers inside the process only).
-    CallInstead(Instead),
+    Redirect(Redirect),
     /// The answer.
     Response(Frame),
     /// There will be no answer.

@@ -9,9 +9,9 @@
 mod arguments;
 mod image;
 mod lease;
+mod orphans;
 mod remedy;
 mod spec;
-mod sweep;
 mod tool;
 
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ impl Containers {
 
     /// Removes what other processes left with the same home that are not alive any more.
     pub(crate) async fn sweep(&self) {
-        sweep::sweep(self.leases.home()).await;
+        orphans::sweep(self.leases.home()).await;
     }
 
     /// Gets the image if it is not there.

@@ -17,7 +17,7 @@ mod link;
 mod spec;
 mod stdio;
 
-pub use call::{CallEvent, CallQueue, CallStream, Instead, call_channel};
+pub use call::{CallEvent, CallQueue, CallStream, Redirect, call_channel};
 pub use connect::{Connected, Connector};
 pub use container::{ContainerSpec, Mount, MountSource, Network, PullProgress, Runtime};
 pub use error::LinkError;
@@ -25,7 +25,7 @@ pub use handshake::{Hello, Introduction};
 pub use http::{HttpBody, HttpClient, is_public};
 pub use link::{Link, Outgoing, SharedLink, Sink};
 pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, Transport};
-pub use stdio::census;
+pub use stdio::marked_processes;
 pub use stdio::process::{Adopted, Launcher, exec_helper, watchdog_helper};
 
 /// Request ids below this belong to the handshake of each link; callers begin here.

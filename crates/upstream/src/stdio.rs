@@ -1,7 +1,7 @@
 //! A server as a child process, one message per line.
 
-pub mod census;
 pub(crate) mod lines;
+pub mod marked_processes;
 mod outbox;
 pub(crate) mod process;
 

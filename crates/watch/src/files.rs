@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::board::{Signals, hash};
 use super::note::Note;
+use super::observations::{Signals, hash};
 use super::source::{Content, Entry, Source, Unreadable};
 use super::{About, mime};
 use survey::Declared;

@@ -11,8 +11,8 @@ use http_body_util::Full;
 use tidings_upstream::{HttpClient, LinkError};
 use tokio::time::Instant;
 
-use super::board::{Signals, hash};
 use super::note::Note;
+use super::observations::{Signals, hash};
 use super::source::{Content, Entry, Source, Unreadable};
 use super::{About, pause};
 

@@ -1,17 +1,17 @@
 //! Data sources as live resources: a server in the process whose resources are files, query results, URLs and what is
 //! posted to webhooks.
 //!
-//! A kind of source is one file behind [`Source`]. The board knows who follows what; a task watches one
+//! A kind of source is one file behind [`Source`]. The observations knows who follows what; a task watches one
 //! source for as long as somebody needs it; the link speaks the protocol. Changes are not delayed here: quiet times
 //! belong to the hub.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-mod board;
 mod files;
 mod http;
 mod link;
 mod mime;
 mod note;
+mod observations;
 mod pause;
 mod postgres;
 #[cfg(test)]
@@ -29,11 +29,11 @@ use tidings_engine::{LocalServer, Patience, Surroundings};
 use tidings_proto::Revision;
 use tidings_upstream::{Connected, Hello, Sink};
 
-use board::{Board, Following};
-pub use board::{Hash, Signals, hash};
 pub use files::Files;
 pub use http::{Http, HttpFault, HttpWatch};
 use link::WatchLink;
+use observations::{Following, Observations};
+pub use observations::{Hash, Signals, hash};
 pub use postgres::{
     AddressFault, ExaminedTable, NotExamined, Postgres, PostgresWatch, TriggerState, examine, trigger_sql,
 };
@@ -116,16 +116,17 @@ pub struct WatchServer {
 }
 
 struct Shared {
-    board: Arc<Board>,
+    observations: Arc<Observations>,
     sources: Vec<(Watched, Patience)>,
 }
 
 impl WatchServer {
     /// A server of these sources. Nothing is watched until somebody asks.
     pub fn new(sources: Vec<(Arc<dyn Source>, Patience)>) -> Self {
-        let board = Arc::new(Board::default());
-        let sources = sources.into_iter().map(|(source, patience)| (Watched::new(source, &board), patience)).collect();
-        Self { shared: Arc::new(Shared { board, sources }) }
+        let observations = Arc::new(Observations::default());
+        let sources =
+            sources.into_iter().map(|(source, patience)| (Watched::new(source, &observations), patience)).collect();
+        Self { shared: Arc::new(Shared { observations, sources }) }
     }
 }
 
@@ -172,8 +173,8 @@ impl Shared {
         let watched = self.owner(uri).ok_or(Unreadable::NotFound)?;
         let content = watched.source.read(uri).await;
         match &content {
-            Ok(content) => self.board.read(uri, Some(&content.bytes)),
-            Err(why) if why.is_absence() => self.board.read(uri, None),
+            Ok(content) => self.observations.read(uri, Some(&content.bytes)),
+            Err(why) if why.is_absence() => self.observations.read(uri, None),
             Err(_) => {}
         }
         content
@@ -181,7 +182,7 @@ impl Shared {
 
     /// Follows some URIs, and the list if wanted; returns when nothing can be missed any more.
     async fn follow(&self, uris: &[String], list: bool) -> (Following, Vec<Arc<Task>>) {
-        let following = self.board.follow(uris, list);
+        let following = self.observations.follow(uris, list);
         let mut tasks = Vec::new();
         let mut looks = Vec::new();
         let alive = join_all(self.watched().map(|watched| async move { list && watched.source.list_is_alive().await }));

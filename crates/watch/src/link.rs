@@ -14,7 +14,7 @@ use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
 use tidings_wire::{Frame, Limits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
-use super::board::{Dirty, Following};
+use super::observations::{Dirty, Following};
 use super::source::{Content, Entry, Unreadable};
 use super::task::Task;
 use super::{Shared, mime};

@@ -17,8 +17,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_postgres::AsyncMessage;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::board::{Signals, hash};
 use super::note::Note;
+use super::observations::{Signals, hash};
 use super::source::{Content, Entry, Source, Unreadable};
 use super::{About, pause};
 use address::Address;

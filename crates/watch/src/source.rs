@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::board::Signals;
+use super::observations::Signals;
 
 /// Something that is watched and offered as one resource, or as several.
 pub trait Source: Send + Sync + 'static {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::board::{Board, Signals};
+use super::observations::{Observations, Signals};
 use super::source::Source;
 
 /// How long a subscriber waits for a source that does not get ready.
@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A source and, while it is needed, its task.
 pub(super) struct Watched {
     pub(super) source: Arc<dyn Source>,
-    board: Arc<Board>,
+    observations: Arc<Observations>,
     task: Mutex<Weak<Task>>,
 }
 
@@ -35,8 +35,8 @@ impl Drop for Task {
 }
 
 impl Watched {
-    pub(super) fn new(source: Arc<dyn Source>, board: &Arc<Board>) -> Self {
-        Self { source, board: Arc::clone(board), task: Mutex::default() }
+    pub(super) fn new(source: Arc<dyn Source>, observations: &Arc<Observations>) -> Self {
+        Self { source, observations: Arc::clone(observations), task: Mutex::default() }
     }
 
     /// The running watch, or a new one.
@@ -45,7 +45,7 @@ impl Watched {
         if let Some(task) = slot.upgrade() {
             return task;
         }
-        let signals = Signals { board: Arc::clone(&self.board), ready: watch::Sender::new(false) };
+        let signals = Signals { observations: Arc::clone(&self.observations), ready: watch::Sender::new(false) };
         let abort = tokio::spawn(watch_on(Arc::clone(&self.source), signals.clone())).abort_handle();
         let task = Arc::new(Task { signals, abort });
         *slot = Arc::downgrade(&task);
@@ -87,7 +87,7 @@ mod tests {
     use tidings_testkit::eventually;
     use tokio::sync::Notify;
 
-    use super::super::board::hash;
+    use super::super::observations::hash;
     use super::super::probe::Probe;
     use super::super::source::{Content, Entry, Unreadable};
     use super::*;

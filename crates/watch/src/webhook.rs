@@ -12,7 +12,7 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::board::{Hash, Signals, hash};
+use super::observations::{Hash, Signals, hash};
 use super::source::{Content, Entry, Source, Unreadable};
 use super::{About, encoded};
 pub use signature::BadSignature;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidings_server_catalog::{Entry, Query, Refreshed, SourceStatus, documentation};
 
 use super::arguments::Arguments;
-use super::{Problem, Said, Tools, definitions};
+use super::{Problem, ToolReply, Tools, definitions};
 
 /// How many are found when nothing is said, and at most.
 pub(super) const FIND_LIMIT: (usize, usize) = (20, 100);
@@ -15,7 +15,7 @@ const SUGGESTIONS: usize = 3;
 const ID: &str = "the id of an entry, as mcp_registry_find gives it";
 
 impl Tools {
-    pub(super) async fn find(&self, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn find(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let query = Query {
             text: arguments.text("query", "what the server should do, such as \"search the web\"")?.to_owned(),
             categories: arguments.texts("categories")?,
@@ -25,7 +25,7 @@ impl Tools {
             featured_only: arguments.flag("featured_only")?,
             limit: arguments.limit(FIND_LIMIT.0, FIND_LIMIT.1)?,
         };
-        let hits = self.desk.entries.search(query).await?;
+        let hits = self.context.entries.search(query).await?;
         let hit = |hit: &tidings_server_catalog::Hit| {
             let mut shown = summary(&hit.entry);
             // Three digits are more than anybody compares.
@@ -35,23 +35,23 @@ impl Tools {
         Ok(json!({ "entries": hits.iter().map(hit).collect::<Vec<_>>() }).into())
     }
 
-    pub(super) async fn list(&self, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn list(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let source = arguments.optional_text("source", "the name of a source, as mcp_registry_status gives it")?;
         let limit = arguments.limit(LIST_LIMIT.0, LIST_LIMIT.1)?;
-        let listing = self.desk.entries.list(source.map(str::to_owned), limit).await?;
+        let listing = self.context.entries.list(source.map(str::to_owned), limit).await?;
         let entries: Vec<Value> = listing.entries.iter().map(|entry| summary(entry)).collect();
         Ok(json!({ "entries": entries, "total": listing.total }).into())
     }
 
-    pub(super) async fn get_docs(&self, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn get_docs(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let entry = self.entry(arguments.text("entry_id", ID)?).await?;
         let page = documentation(&entry);
-        Ok(Said { structured: json!({ "entry": summary(&entry), "documentation": page }), text: Some(page) })
+        Ok(ToolReply { structured: json!({ "entry": summary(&entry), "documentation": page }), text: Some(page) })
     }
 
-    pub(super) async fn refresh(&self, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn refresh(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let source = arguments.text("source", "the name of a source, or \"all\"")?;
-        let done = self.desk.entries.refresh(Some(source.to_owned())).await?;
+        let done = self.context.entries.refresh(Some(source.to_owned())).await?;
         let failed: Vec<String> = done.iter().filter_map(|one| one.source.error.clone()).collect();
         if !failed.is_empty() {
             return Err(Problem(format!("{}\nWhat was read before is still used.", failed.join("\n"))));
@@ -61,11 +61,11 @@ impl Tools {
 
     /// An entry that has to be there.
     pub(super) async fn entry(&self, id: &str) -> Result<std::sync::Arc<Entry>, Problem> {
-        if let Some(entry) = self.desk.entries.get(id.to_owned()).await? {
+        if let Some(entry) = self.context.entries.get(id.to_owned()).await? {
             return Ok(entry);
         }
         let near = Query { text: id.to_owned(), limit: SUGGESTIONS, ..Query::default() };
-        let near = self.desk.entries.search(near).await?;
+        let near = self.context.entries.search(near).await?;
         let near: Vec<&str> = near.iter().map(|hit| hit.entry.id.as_str()).collect();
         let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
         let (find, launch) = (definitions::FIND, definitions::LAUNCH);

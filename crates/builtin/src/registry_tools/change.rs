@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tidings_engine::Origin;
 use tidings_inventory::{Change, Refusal};
-use tidings_server_catalog::{Wishes, default_prefix, server_keys};
+use tidings_server_catalog::{ExtraKeys, default_prefix, server_keys};
 use tokio::time::{Instant, interval_at};
 
 use super::arguments::{Arguments, Fault};
-use super::{Problem, Said, Tools, definitions, environment, pulls, runner};
+use super::{Problem, ToolReply, Tools, definitions, environment, pulls, runner};
 use crate::local::Request;
 
 /// How often a caller hears that a server is still being started.
@@ -20,10 +20,10 @@ const PREFIX: &str = "1 to 32 letters, digits, \"_\" or \"-\"";
 const ID: &str = "the entry, prefix or name of a server, as mcp_registry_active gives it";
 
 impl Tools {
-    pub(super) async fn add(&self, request: &Request, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn add(&self, request: &Request, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let id = arguments.text("entry_id", "the id of an entry, as mcp_registry_find gives it")?;
         let prefix = prefix(arguments)?;
-        let wishes = Wishes { args: arguments.texts("args")?, environment: arguments.pairs("environment")? };
+        let wishes = ExtraKeys { args: arguments.texts("args")?, environment: arguments.pairs("environment")? };
         let entry = self.entry(id).await?;
         let declared: Vec<String> = entry.variables.iter().map(|variable| variable.name.clone()).collect();
         environment::check(&wishes.environment, &declared)?;
@@ -33,27 +33,27 @@ impl Tools {
         self.put_new(request, name, server, &entry.name).await
     }
 
-    pub(super) async fn remove(&self, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn remove(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let id = arguments.text("entry_id", ID)?;
         let name = self.find_server(id)?;
-        let made_of = self.desk.registry.state().server(&name).and_then(|entry| entry.made_of.clone());
-        self.desk.registry.apply(vec![Change::Delete { name: name.clone() }]).await?;
+        let made_of = self.context.registry.state().server(&name).and_then(|entry| entry.made_of.clone());
+        self.context.registry.apply(vec![Change::Delete { name: name.clone() }]).await?;
         Ok(json!({ "removed": { "entry_id": made_of.as_deref().unwrap_or(&name), "name": name } }).into())
     }
 
     /// Variables of a server that runs; it is started again with them before the old one goes.
-    pub(super) async fn config_set(&self, request: &Request, arguments: &Arguments<'_>) -> Result<Said, Problem> {
+    pub(super) async fn config_set(&self, request: &Request, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
         let id = arguments.text("entry_id", ID)?;
         let variables = arguments.pairs("environment")?;
         if variables.is_empty() {
             return Err(Fault::expected("environment", "an object with at least one variable").into());
         }
-        let _editing = self.desk.editing.lock().await;
+        let _editing = self.context.editing.lock().await;
         let name = self.find_server(id)?;
-        let kept = self.desk.registry.kept(&name).await;
+        let kept = self.context.registry.kept(&name).await;
         let Some(Value::Object(mut keys)) = kept else { return Err(Refusal::FromFile { name }.into()) };
         let made_of = keys.get("entry").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let entry = self.desk.entries.get(made_of).await?;
+        let entry = self.context.entries.get(made_of).await?;
         let own = |keys: &Map<String, Value>| keys.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
         let declared = entry.iter().flat_map(|entry| entry.variables.iter().map(|variable| variable.name.clone()));
         let declared: Vec<String> = declared.chain(own(&keys).keys().cloned()).collect();
@@ -61,7 +61,7 @@ impl Tools {
         if keys.contains_key("url") {
             let entry =
                 entry.ok_or_else(|| Problem(format!("\"{name}\" is reached by a URL and has no environment")))?;
-            let wishes = Wishes { args: Vec::new(), environment: variables };
+            let wishes = ExtraKeys { args: Vec::new(), environment: variables };
             let fresh = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
             keys.extend(fresh.get("headers").map(|headers| ("headers".to_owned(), headers.clone())));
         } else {
@@ -81,7 +81,7 @@ impl Tools {
         name: String,
         server: Value,
         what: &str,
-    ) -> Result<Said, Problem> {
+    ) -> Result<ToolReply, Problem> {
         let catalogue = self.catalogue()?;
         let built_in = catalogue.servers.iter().any(|own| own.origin == Origin::BuiltIn && *own.name == *name);
         if built_in {
@@ -94,10 +94,10 @@ impl Tools {
     /// Carries out a change; meanwhile the caller hears how it goes.
     async fn apply(&self, request: &Request, name: &str, what: &str, change: Change) -> Result<(), Problem> {
         let begun = Instant::now();
-        let mut news = self.desk.connector.pulls();
+        let mut news = self.context.connector.pulls();
         let mut still = interval_at(begun + STILL, STILL);
         request.progress.report(&format!("Starting {what}"));
-        let mut applied = std::pin::pin!(self.desk.registry.apply(vec![change]));
+        let mut applied = std::pin::pin!(self.context.registry.apply(vec![change]));
         loop {
             tokio::select! {
                 done = &mut applied => return Ok(done?),
@@ -111,7 +111,7 @@ impl Tools {
 
     /// Which server is meant by a name, a prefix, or the entry that it was made of.
     fn find_server(&self, id: &str) -> Result<String, Problem> {
-        let (state, catalogue) = (self.desk.registry.state(), self.catalogue()?);
+        let (state, catalogue) = (self.context.registry.state(), self.catalogue()?);
         if state.server(id).is_some() {
             return Ok(id.to_owned());
         }

@@ -9,24 +9,24 @@ use tidings_engine::{Catalogue, Origin, ServerState, ServerStatus};
 use tidings_inventory::{Entry, State};
 use tidings_proto::ListKind;
 
-use super::{Problem, Said, Tools, browse};
+use super::{Problem, ToolReply, Tools, browse};
 
 impl Tools {
     /// Every configured server, also those that do not run.
-    pub(super) fn active(&self) -> Result<Said, Problem> {
-        let (catalogue, state) = (self.catalogue()?, self.desk.registry.state());
+    pub(super) fn active(&self) -> Result<ToolReply, Problem> {
+        let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let mut servers: Vec<Value> = external(&catalogue).map(|status| running(&catalogue, status, &state)).collect();
         let idle = state.servers.iter().filter(|entry| external(&catalogue).all(|status| *status.name != *entry.name));
         servers.extend(idle.map(not_running));
         Ok(json!({ "servers": servers }).into())
     }
 
-    pub(super) fn status(&self) -> Result<Said, Problem> {
-        let (catalogue, state) = (self.catalogue()?, self.desk.registry.state());
+    pub(super) fn status(&self) -> Result<ToolReply, Problem> {
+        let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let count = |wanted| external(&catalogue).filter(|status| status.state == wanted).count();
         let configured = external(&catalogue).count();
         let idle = state.servers.iter().filter(|entry| external(&catalogue).all(|status| *status.name != *entry.name));
-        let sources = self.desk.entries.sources();
+        let sources = self.context.entries.sources();
         let mut configuration = json!({ "needs_restart": state.needs_restart });
         if let Some(file) = &state.file {
             configuration["file"] = json!(file.display().to_string());
@@ -55,8 +55,8 @@ impl Tools {
     }
 
     /// One server that was just changed.
-    pub(super) fn described(&self, name: &str) -> Result<Said, Problem> {
-        let (catalogue, state) = (self.catalogue()?, self.desk.registry.state());
+    pub(super) fn described(&self, name: &str) -> Result<ToolReply, Problem> {
+        let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let status = external(&catalogue).find(|status| *status.name == *name);
         // Whoever removed it in this very moment was told so too.
         let status = status.ok_or_else(|| Problem(format!("\"{name}\" was removed again by somebody else")))?;

@@ -175,7 +175,7 @@ impl Inner {
                     .ok_or(Refusal::InvalidCursor)?,
             ),
         };
-        let snapshot = self.snapshot_of(caller.eyes()).await;
+        let snapshot = self.snapshot_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
         let page = listing.page(after.as_ref(), self.page_size(frame));

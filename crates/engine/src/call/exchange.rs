@@ -2,7 +2,7 @@
 
 mod answer;
 mod follow;
-mod instead;
+mod redirect;
 mod state;
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ use crate::gateway::Inner;
 use crate::notify::announce::{self, Listening, Notice};
 use crate::servers::server::LiveLink;
 use crate::subscriptions::Receipt;
-use instead::Detour;
+use redirect::Detour;
 
 /// How long a call waits for a fresh list of its server's tools.
 const RELIST: Duration = Duration::from_secs(10);
@@ -225,7 +225,7 @@ impl Exchange {
             timeout,
             max_timeout,
         };
-        let begun = self.gateway.core.begin(new, &self.waiter, Instant::now());
+        let begun = self.gateway.in_flight.begin(new, &self.waiter, Instant::now());
         let (call, deadline) = begun.map_err(|error| match error {
             BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
             BeginError::TooMany { limit } => Refusal::TooMany { limit },
@@ -253,7 +253,7 @@ impl Exchange {
             params: self.mirrored(&routed, revision.era()),
         };
         let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
-            self.gateway.core.finish(call);
+            self.gateway.in_flight.finish(call);
             return Ok(None);
         };
         Ok(Some(Calling {
@@ -300,7 +300,7 @@ impl Exchange {
             biased;
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
-                let gone = self.gateway.core.lock().calls.get(calling.call).is_none();
+                let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
                 if gone || self.gateway.has_link(calling.live.key) {
                     return Ok(gone.then_some(Reply::Cancelled));
                 }
@@ -311,7 +311,7 @@ impl Exchange {
                 }
             }
             event = calling.events.next() => event,
-            () = self.gateway.pulse.beat() => {
+            () = self.gateway.coarse_timer.beat() => {
                 return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
             }
         };
@@ -323,7 +323,7 @@ impl Exchange {
             }
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
-            CallEvent::CallInstead(instead) => self.call_instead(instead),
+            CallEvent::Redirect(instead) => self.redirect(instead),
             CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Failed(error) => self.failed(&error),
         }
@@ -341,7 +341,7 @@ impl Exchange {
         };
         calling.begun = true;
         let out = relay.message(frame);
-        if let Some(call) = self.gateway.core.lock().calls.get(calling.call) {
+        if let Some(call) = self.gateway.in_flight.lock().calls.get(calling.call) {
             calling.deadline = call.deadline;
         }
         out
@@ -350,7 +350,7 @@ impl Exchange {
     /// A call that was not awaited long enough, whatever its server does later.
     fn timed_out(&mut self) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
         Err(Refusal::TimedOut { server, seconds: calling.silent_for.as_secs() })
@@ -359,13 +359,13 @@ impl Exchange {
     fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // Taken out by somebody else: it was cancelled, and the failure is only the echo.
-        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
         let server = &calling.routed.server;
-        let reason = match server.parting().filter(|_| *error == LinkError::Stopped) {
-            Some(parting) => format!("{} during the call; whether it took effect is not known", parting.as_str()),
+        let reason = match server.removal().filter(|_| *error == LinkError::Stopped) {
+            Some(removal) => format!("{} during the call; whether it took effect is not known", removal.as_str()),
             None => error.to_string(),
         };
         Err(Refusal::ServerDown { server: server.plan.name.clone(), reason })
@@ -373,7 +373,7 @@ impl Exchange {
 
     fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(ended) = self.gateway.core.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
@@ -416,7 +416,7 @@ impl Exchange {
 fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
     let waiter = Waiter::of(caller.principal());
     if caller.names_its_calls() {
-        gateway.core.arrive(caller.key(), id, &waiter);
+        gateway.in_flight.arrive(caller.key(), id, &waiter);
     }
     waiter
 }
@@ -424,10 +424,10 @@ fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if self.caller.names_its_calls() {
-            self.gateway.core.arrived(self.caller.key(), &self.id, &self.waiter);
+            self.gateway.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }
         if let Stage::Calling(calling) = &self.stage
-            && let Some(ended) = self.gateway.core.finish(calling.call)
+            && let Some(ended) = self.gateway.in_flight.finish(calling.call)
         {
             self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
         }

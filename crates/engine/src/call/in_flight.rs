@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tidings_hub::asks::{Ask, Asks};
 use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
+use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
 use tidings_upstream::FIRST_CALL_ID;
 use tidings_wire::{Frame, RawId};
@@ -17,11 +17,11 @@ use crate::client::principal::Principal;
 const ASIDE: usize = 256;
 
 /// Never held across an await.
-pub(crate) struct Core(Mutex<State>);
+pub(crate) struct InFlight(Mutex<InFlightState>);
 
-pub(crate) struct State {
+pub(crate) struct InFlightState {
     pub(crate) calls: Calls,
-    pub(crate) asks: Asks,
+    pub(crate) server_requests: ServerRequests,
     waiting: IdMap<CallId, Arc<Waiter>>,
     /// Requests that are not sent yet: a cancellation may come while their server is still being found.
     arriving: HashMap<(ClientKey, RawId), Arc<Waiter>>,
@@ -98,13 +98,13 @@ pub(crate) struct Ended {
     pub(crate) call: Call,
     /// Whether its server has heard of it.
     pub(crate) sent: bool,
-    pub(crate) moot: Vec<(u64, Ask)>,
+    pub(crate) moot: Vec<(u64, ServerRequest)>,
 }
 
 /// A call that is to be sent elsewhere, with the questions that are moot now.
 pub(crate) struct TakenBack {
     pub(crate) waiter: Arc<Waiter>,
-    pub(crate) moot: Vec<(u64, Ask)>,
+    pub(crate) moot: Vec<(u64, ServerRequest)>,
 }
 
 /// What a cancellation meets.
@@ -118,20 +118,20 @@ pub(crate) enum Cancelled {
 /// What a client leaves behind.
 pub(crate) struct Gone {
     pub(crate) calls: Vec<(CallId, Ended)>,
-    pub(crate) unanswered: Vec<(u64, Ask)>,
+    pub(crate) unanswered: Vec<(u64, ServerRequest)>,
 }
 
-impl Core {
+impl InFlight {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(InFlightState {
             calls: Calls::new(limits, FIRST_CALL_ID),
-            asks: Asks::default(),
+            server_requests: ServerRequests::default(),
             waiting: IdMap::default(),
             arriving: HashMap::new(),
         }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, InFlightState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,7 +184,7 @@ impl Core {
         let mut state = self.lock();
         let call = state.calls.finish(id)?;
         let sent = state.waiting.remove(&id).is_none_or(|waiter| waiter.give_up());
-        let moot = state.asks.call_over(id);
+        let moot = state.server_requests.call_over(id);
         Some(Ended { call, sent, moot })
     }
 
@@ -198,7 +198,7 @@ impl Core {
         if let Some(theirs) = call.id {
             state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
         }
-        Some(TakenBack { waiter, moot: state.asks.call_over(id) })
+        Some(TakenBack { waiter, moot: state.server_requests.call_over(id) })
     }
 
     /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.
@@ -243,7 +243,7 @@ impl Core {
         }
         let calls = state.calls.client_gone(client);
         let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
-        Gone { calls: ended, unanswered: state.asks.client_gone(client) }
+        Gone { calls: ended, unanswered: state.server_requests.client_gone(client) }
     }
 
     /// Wakes whoever waits for a call on a link: it is over.
@@ -254,18 +254,18 @@ impl Core {
         }
     }
 
-    pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, Ask)> {
-        self.lock().asks.link_gone(link)
+    pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, ServerRequest)> {
+        self.lock().server_requests.link_gone(link)
     }
 }
 
-impl State {
+impl InFlightState {
     fn ended(&mut self, id: CallId, call: Call) -> Ended {
         let sent = self.waiting.remove(&id).is_none_or(|waiter| {
             waiter.bell.notify_one();
             waiter.give_up()
         });
-        Ended { call, sent, moot: self.asks.call_over(id) }
+        Ended { call, sent, moot: self.server_requests.call_over(id) }
     }
 
     fn arrived(&mut self, client: ClientKey, id: &RawId, waiter: &Arc<Waiter>) {

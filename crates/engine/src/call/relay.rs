@@ -83,7 +83,7 @@ impl Relay<'_> {
             return None;
         }
         let value = std::str::from_utf8(frame.raw(frame.param(&["progress"])?)).ok()?.parse::<f64>().ok()?;
-        let token = self.gateway.core.lock().calls.progress(self.call, value, Instant::now())?;
+        let token = self.gateway.in_flight.lock().calls.progress(self.call, value, Instant::now())?;
         let mut patch = Patch::new();
         let mut edit = frame.edit(frame.params()?);
         edit.set("progressToken", token.as_str().to_owned());

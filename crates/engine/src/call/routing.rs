@@ -8,7 +8,7 @@ use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method};
 use tidings_wire::Frame;
 
-use crate::client::principal::{Eyes, Principal};
+use crate::client::principal::{Principal, Viewer};
 use crate::client::session::{Caller, Session};
 use crate::gateway::Inner;
 use crate::observe::status::ServerState;
@@ -77,13 +77,13 @@ impl Inner {
         frame: &Frame,
         method: Method,
     ) -> Result<Routed, Refusal> {
-        self.find(caller.eyes(), &Wanted::read(frame, method)?).await
+        self.find(caller.viewer(), &Wanted::read(frame, method)?).await
     }
 
     /// Where a call of this tool would go.
-    pub(crate) async fn find_tool(self: &Arc<Self>, eyes: Eyes<'_>, name: &str) -> Option<Route> {
+    pub(crate) async fn find_tool(self: &Arc<Self>, viewer: Viewer<'_>, name: &str) -> Option<Route> {
         let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
-        let routed = self.find(eyes, &wanted).await.ok()?;
+        let routed = self.find(viewer, &wanted).await.ok()?;
         Some(Route { server: routed.server.id, local: routed.target.local.into() })
     }
 
@@ -104,13 +104,13 @@ impl Inner {
     /// Where a resource is that a client of the shared catalogue names.
     pub(crate) async fn find_resource(self: &Arc<Self>, principal: &Principal, uri: &str) -> Result<Routed, Refusal> {
         let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
-        self.find(Eyes { principal, session: None }, &wanted).await
+        self.find(Viewer { principal, session: None }, &wanted).await
     }
 
-    async fn find(self: &Arc<Self>, eyes: Eyes<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
-        let principal = eyes.principal;
+    async fn find(self: &Arc<Self>, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
+        let principal = viewer.principal;
         let look_up_now = async || {
-            let snapshot = self.snapshot_of(eyes).await;
+            let snapshot = self.snapshot_of(viewer).await;
             self.look_up(&snapshot, principal, wanted, || self.current().built_ins_settled())
         };
         if let Some(routed) = look_up_now().await {
@@ -206,8 +206,8 @@ impl Inner {
 
     fn down(&self, server: &Server) -> Refusal {
         let name = &server.plan.name;
-        if let Some(parting) = server.parting().filter(|_| server.gone.is_cancelled()) {
-            return Refusal::ServerDown { server: name.clone(), reason: parting.as_str().to_owned() };
+        if let Some(removal) = server.removal().filter(|_| server.gone.is_cancelled()) {
+            return Refusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
         }
         let catalogue = self.current();
         let status = catalogue.server(server.id);

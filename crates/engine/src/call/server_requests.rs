@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::asks::Ask;
 use tidings_hub::calls::CallId;
+use tidings_hub::server_requests::ServerRequest;
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
 use tidings_upstream::SharedLink;
@@ -24,7 +24,7 @@ impl Gateway {
     /// A client's answer to a question of a server.
     pub fn answer(&self, session: &Session, frame: &Frame) {
         let Some(id) = frame.id() else { return };
-        let ask = self.0.core.lock().asks.answer(session.key, &id);
+        let ask = self.0.in_flight.lock().server_requests.answer(session.key, &id);
         let Some(ask) = ask else {
             tracing::debug!(%id, "answer to no question");
             return;
@@ -39,12 +39,12 @@ impl Gateway {
     /// The session's client can be reached but says nothing any more: what it was asked is refused in its place.
     pub fn no_more_answers(&self, session: &Session) {
         let unanswered = {
-            let mut state = self.0.core.lock();
+            let mut state = self.0.in_flight.lock();
             session.silent.store(true, Ordering::Relaxed);
-            state.asks.client_gone(session.key)
+            state.server_requests.client_gone(session.key)
         };
         for (_, ask) in &unanswered {
-            self.0.refuse_ask(ask);
+            self.0.refuse_server_request(ask);
         }
     }
 
@@ -98,7 +98,8 @@ impl Inner {
         }
         if frame.kind() == Kind::Request {
             // Some servers ask on their standalone stream what they need for a call.
-            let Some(frame) = (if method == "ping" { Some(frame) } else { self.core.give_to_sole(key, frame) }) else {
+            let Some(frame) = (if method == "ping" { Some(frame) } else { self.in_flight.give_to_sole(key, frame) })
+            else {
                 return;
             };
             return self.ask(owner.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
@@ -129,9 +130,9 @@ impl Inner {
                 }
             }
             // The token names the call; without one, the call is over.
-            "notifications/progress" => self.core.give_progress(key, frame),
+            "notifications/progress" => self.in_flight.give_progress(key, frame),
             "notifications/message" => {
-                let Some(frame) = self.core.give_to_sole(key, frame) else { return };
+                let Some(frame) = self.in_flight.give_to_sole(key, frame) else { return };
                 match owner {
                     Some(session) if session.wants(log_level(&frame)) => session.sink.push(frame.into_bytes()),
                     Some(_) => {}
@@ -142,7 +143,7 @@ impl Inner {
             }
             "notifications/elicitation/complete" if owner.is_none() => {}
             _ => {
-                let Some(frame) = self.core.give_to_sole(key, frame) else { return };
+                let Some(frame) = self.in_flight.give_to_sole(key, frame) else { return };
                 let may_hear = |session: &&Arc<Session>| session.principal.may_use(server);
                 let all = || self.sessions().values().filter(may_hear).cloned().collect();
                 let sessions: Vec<Arc<Session>> = owner.map_or_else(all, |owner| vec![owner]);
@@ -188,14 +189,14 @@ impl Inner {
             return link.send(refusal(&id, &method));
         };
         let named = (self.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
-        let shown = self.core.mint();
+        let shown = self.in_flight.mint();
         let Some(bytes) = question(frame, shown, session.revision, named) else {
             return link.send(refusal(&id, &method));
         };
-        let ask = Ask { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
+        let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
         let opened = {
-            let mut state = self.core.lock();
-            !session.silent.load(Ordering::Relaxed) && state.asks.open(shown, ask)
+            let mut state = self.in_flight.lock();
+            !session.silent.load(Ordering::Relaxed) && state.server_requests.open(shown, ask)
         };
         if opened {
             deliver(session, bytes);
@@ -205,10 +206,10 @@ impl Inner {
     }
 
     /// The server withdraws a question: takes it out, and gives the notification as its client knows it.
-    pub(crate) fn take_withdrawn(&self, key: LinkKey, frame: &Frame) -> Option<(Ask, Bytes)> {
+    pub(crate) fn take_withdrawn(&self, key: LinkKey, frame: &Frame) -> Option<(ServerRequest, Bytes)> {
         let span = frame.param(&["requestId"])?;
         let id = RawId::from_raw(frame.raw(span))?;
-        let (shown, ask) = self.core.lock().asks.withdraw(key, &id)?;
+        let (shown, ask) = self.in_flight.lock().server_requests.withdraw(key, &id)?;
         let mut patch = Patch::new();
         patch.replace(span, shown.to_string());
         Some((ask, patch.apply(frame.bytes())))
@@ -223,13 +224,13 @@ impl Inner {
     }
 
     /// The client need not answer any more.
-    pub(crate) fn withdraw_from_client(&self, shown: u64, ask: &Ask) {
+    pub(crate) fn withdraw_from_client(&self, shown: u64, ask: &ServerRequest) {
         let params = format!("{{\"requestId\":{shown}}}");
         self.push_to(ask.client, notification("notifications/cancelled", Some(params.as_bytes())));
     }
 
     /// The client is gone: the server must not wait for it.
-    pub(crate) fn refuse_ask(&self, ask: &Ask) {
+    pub(crate) fn refuse_server_request(&self, ask: &ServerRequest) {
         if let Some(link) = self.link(ask.link) {
             link.send(refusal(&ask.id, &ask.method));
         }

@@ -42,7 +42,7 @@ impl Inner {
         let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
         let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
         let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
-        let id = self.core.mint();
+        let id = self.in_flight.mint();
         let params = format!("{{\"level\":\"{}\"}}", level.as_str());
         let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
         let call = live.link.call(Outgoing { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });

@@ -24,14 +24,14 @@ pub struct Principal {
 
 /// What tells apart what two clients see of the shared catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct ViewKey {
     pub(crate) revision: Revision,
     pub(crate) scope: Scope,
 }
 
-/// Whose eyes the catalogue is seen with.
+/// Through whose eyes the catalogue is seen.
 #[derive(Clone, Copy)]
-pub(crate) struct Eyes<'a> {
+pub(crate) struct Viewer<'a> {
     pub(crate) principal: &'a Principal,
     /// The session, which may have connections of its own.
     pub(crate) session: Option<&'a Arc<Session>>,
@@ -74,7 +74,7 @@ impl Server {
     }
 }
 
-impl Sight {
+impl ViewKey {
     /// The hash of what is seen of a catalogue, by topic.
     pub(crate) fn digests(&self, whole: &Arc<Snapshot>) -> ViewDigests {
         whole.seen_by(&self.scope).digests(self.revision)
@@ -82,17 +82,17 @@ impl Sight {
 }
 
 impl Caller {
-    pub(crate) fn eyes(&self) -> Eyes<'_> {
-        Eyes { principal: self.principal(), session: self.session() }
+    pub(crate) fn viewer(&self) -> Viewer<'_> {
+        Viewer { principal: self.principal(), session: self.session() }
     }
 
-    pub(crate) fn sight(&self) -> Sight {
-        Sight { revision: self.revision(), scope: self.principal().scope.clone() }
+    pub(crate) fn view_key(&self) -> ViewKey {
+        ViewKey { revision: self.revision(), scope: self.principal().scope.clone() }
     }
 }
 
 impl Session {
-    pub(crate) fn sight(&self) -> Sight {
-        Sight { revision: self.revision, scope: self.principal.scope.clone() }
+    pub(crate) fn view_key(&self) -> ViewKey {
+        ViewKey { revision: self.revision, scope: self.principal.scope.clone() }
     }
 }

@@ -124,7 +124,7 @@ impl Server {
         lists: &mut [OfferList; 4],
     ) -> Result<Vec<(ListKind, String)>, LinkError> {
         let mut failed = Vec::new();
-        let mint = || gateway.core.mint();
+        let mint = || gateway.in_flight.mint();
         let lister = Lister {
             server: &self.plan.name,
             link: &live.link,

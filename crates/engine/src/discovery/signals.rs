@@ -68,7 +68,7 @@ impl Signals {
                     self.ended(server);
                 }
                 CallEvent::Failed(_) => self.ended(server),
-                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
+                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
             }
         }
     }

@@ -13,11 +13,11 @@ use tidings_proto::{Era, meta};
 use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
-use crate::client::principal::Sight;
+use crate::client::principal::ViewKey;
 use crate::client::session::Session;
 use crate::gateway::{Gateway, Inner};
 use crate::notify::listeners::Listed;
-use crate::notify::summary::{self, Basis, Told};
+use crate::notify::summary::{self, Basis, SummaryCursors};
 use crate::observe::status::Catalogue;
 use crate::subscriptions::Receipt;
 
@@ -27,9 +27,9 @@ const UPDATED: &str = "notifications/resources/updated";
 /// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
 #[derive(Default)]
 pub(crate) struct Announcements {
-    ledger: Ledger<Sight>,
+    ledger: Ledger<ViewKey>,
     bells: HashMap<FollowerId, Bell>,
-    told: Told,
+    told: SummaryCursors,
 }
 
 /// One announcement on its way.
@@ -77,16 +77,16 @@ pub(crate) struct Listening {
 
 impl Inner {
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
-    pub(crate) fn listen(self: &Arc<Self>, sight: Sight, topics: Topics, capabilities: &Value) -> Listening {
+    pub(crate) fn listen(self: &Arc<Self>, view_key: ViewKey, topics: Topics, capabilities: &Value) -> Listening {
         let follower = FollowerId(self.new_client().0);
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
         // Commits take this lock too: a change comes either before the baseline or after it.
-        let now = sight.digests(&self.current().snapshot);
+        let now = view_key.digests(&self.current().snapshot);
         if summary::asked(capabilities) {
-            announcements.told.follow(follower, sight.clone(), true);
+            announcements.told.follow(follower, view_key.clone(), true);
         }
-        announcements.ledger.follow(follower, sight, topics, Baseline::Current, now);
+        announcements.ledger.follow(follower, view_key, topics, Baseline::Current, now);
         announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
         Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
@@ -98,7 +98,7 @@ impl Inner {
             let old = Arc::clone(&self.current().snapshot);
             self.update(change);
             let snapshot = Arc::clone(&self.current().snapshot);
-            let done = announcements.ledger.commit(occasion, |sight| sight.digests(&snapshot));
+            let done = announcements.ledger.commit(occasion, |view_key| view_key.digests(&snapshot));
             self.meters.committed(&done);
             let Announcements { ledger, told, .. } = &mut *announcements;
             told.commit(old, |follower| !ledger.owed(follower).is_empty());
@@ -135,13 +135,13 @@ impl Inner {
             if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
                 return;
             }
-            let sight = session.sight();
-            let now = sight.digests(&self.current().snapshot);
-            announcements.ledger.follow(follower, sight.clone(), Topics::ALL, baseline, now);
+            let view_key = session.view_key();
+            let now = view_key.digests(&self.current().snapshot);
+            announcements.ledger.follow(follower, view_key.clone(), Topics::ALL, baseline, now);
             announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
             if summary::asked(&session.capabilities) && !self.has_isolated() {
-                announcements.told.follow(follower, sight, baseline == Baseline::Current);
+                announcements.told.follow(follower, view_key, baseline == Baseline::Current);
             }
             // It may have asked before it said that it is ready.
             if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -70,7 +70,7 @@ impl Gateway {
     /// Every session and every open `subscriptions/listen`, the oldest first.
     pub fn connected(&self) -> Vec<Connected> {
         let sessions: Vec<Arc<Session>> = self.0.sessions().values().cloned().collect();
-        let core = self.0.core.lock();
+        let core = self.0.in_flight.lock();
         let mut all: Vec<Connected> = sessions
             .iter()
             .map(|session| Connected {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 
-use crate::client::principal::Eyes;
+use crate::client::principal::Viewer;
 use crate::client::session::{OwnView, Session};
 use crate::gateway::Inner;
 use crate::servers::plan::Isolation;
@@ -31,10 +31,10 @@ impl Drop for Unfinished<'_> {
 
 impl Inner {
     /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
-    pub(crate) async fn snapshot_of(self: &Arc<Self>, eyes: Eyes<'_>) -> Arc<Snapshot> {
-        match eyes.session {
+    pub(crate) async fn snapshot_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+        match viewer.session {
             Some(session) if self.has_isolated() => self.own_snapshot(session).await,
-            _ => self.current().snapshot.seen_by(&eyes.principal.scope),
+            _ => self.current().snapshot.seen_by(&viewer.principal.scope),
         }
     }
 

@@ -12,7 +12,7 @@ use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::item::ItemView;
 use tidings_proto::{ListKind, Revision, View, meta};
 
-use crate::client::principal::Sight;
+use crate::client::principal::ViewKey;
 
 /// How many old states are kept. A follower that is further behind is told that it changed, and not what.
 const KEPT: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) const FORGOTTEN: &str = r#"{"added":[],"changed":[],"removed":[],"tru
 
 /// Which state each follower was told of.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct SummaryCursors {
     /// The number of the current state.
     current: u64,
     /// The old states that somebody was told of last, by number, the oldest first. Bounded: the oldest goes.
@@ -36,10 +36,10 @@ pub(crate) struct Told {
 }
 
 /// What a summary depends on: two states, who sees them, and a topic.
-type Asked = (u64, u64, Sight, Topic);
+type Asked = (u64, u64, ViewKey, Topic);
 
 struct Place {
-    sight: Sight,
+    view_key: ViewKey,
     /// `None` as long as it was told nothing.
     state: Option<u64>,
 }
@@ -58,14 +58,14 @@ pub(crate) enum Basis {
 pub(crate) struct Interval {
     then: (u64, Arc<Snapshot>),
     now: (u64, Arc<Snapshot>),
-    sight: Sight,
+    view_key: ViewKey,
 }
 
-impl Told {
+impl SummaryCursors {
     /// Begins with the current state, or with nothing.
-    pub(crate) fn follow(&mut self, id: FollowerId, sight: Sight, knows_current: bool) {
+    pub(crate) fn follow(&mut self, id: FollowerId, view_key: ViewKey, knows_current: bool) {
         let state = knows_current.then_some(self.current);
-        self.followers.insert(id, Place { sight, state });
+        self.followers.insert(id, Place { view_key, state });
     }
 
     pub(crate) fn unfollow(&mut self, id: FollowerId) {
@@ -104,7 +104,7 @@ impl Told {
         match at.ok().and_then(|at| self.old.get(at)) {
             Some(then) => {
                 let now = (self.current, Arc::clone(now));
-                Basis::Known(Interval { then: then.clone(), now, sight: place.sight.clone() })
+                Basis::Known(Interval { then: then.clone(), now, view_key: place.view_key.clone() })
             }
             None => Basis::Forgotten,
         }
@@ -126,13 +126,13 @@ impl Told {
 
 impl Interval {
     fn asked(&self, topic: Topic) -> Asked {
-        (self.then.0, self.now.0, self.sight.clone(), topic)
+        (self.then.0, self.now.0, self.view_key.clone(), topic)
     }
 
     /// What stands under [`meta::CHANGES`] in the notification of a topic.
     pub(crate) fn summary(&self, topic: Topic, view: View) -> Arc<str> {
-        let seen = |state: &Arc<Snapshot>| state.seen_by(&self.sight.scope);
-        summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.sight.revision, view).to_string().into()
+        let seen = |state: &Arc<Snapshot>| state.seen_by(&self.view_key.scope);
+        summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.view_key.revision, view).to_string().into()
     }
 }
 
@@ -216,8 +216,8 @@ mod tests {
     const ALWAYS: FollowerId = FollowerId(1);
     const NEVER: FollowerId = FollowerId(2);
 
-    fn sight() -> Sight {
-        Sight { revision: Revision::MODERN, scope: Scope::everything() }
+    fn view_key() -> ViewKey {
+        ViewKey { revision: Revision::MODERN, scope: Scope::everything() }
     }
 
     fn state() -> Arc<Snapshot> {
@@ -225,10 +225,10 @@ mod tests {
     }
 
     /// Two followers: one is owed something by every commit, the other by none.
-    fn followed() -> Told {
-        let mut told = Told::default();
-        told.follow(ALWAYS, sight(), true);
-        told.follow(NEVER, sight(), true);
+    fn followed() -> SummaryCursors {
+        let mut told = SummaryCursors::default();
+        told.follow(ALWAYS, view_key(), true);
+        told.follow(NEVER, view_key(), true);
         told
     }
 
@@ -264,10 +264,10 @@ mod tests {
     // S4.4
     #[test]
     fn old_states_are_bounded_and_whoever_needs_a_lost_one_is_told_so() {
-        let mut told = Told::default();
+        let mut told = SummaryCursors::default();
         let count = KEPT as u64 + 1;
         for follower in 0..count {
-            told.follow(FollowerId(follower), sight(), true);
+            told.follow(FollowerId(follower), view_key(), true);
             told.commit(state(), |_| true);
             assert!(told.old.len() <= KEPT);
         }
@@ -284,8 +284,8 @@ mod tests {
     // S4.4
     #[test]
     fn whoever_was_told_nothing_or_does_not_ask_has_no_basis() {
-        let mut told = Told::default();
-        told.follow(ALWAYS, sight(), false);
+        let mut told = SummaryCursors::default();
+        told.follow(ALWAYS, view_key(), false);
         told.commit(state(), |_| true);
         assert!(matches!(told.deliver(ALWAYS, &state()), Basis::None), "everything is new");
         told.commit(state(), |_| true);

@@ -87,7 +87,7 @@ impl Sink for LinkSink {
             return None;
         }
         let gateway = self.gateway.upgrade()?;
-        let sole = gateway.core.lock().calls.sole_on(self.key)?;
+        let sole = gateway.in_flight.lock().calls.sole_on(self.key)?;
         Some(sole.0)
     }
 

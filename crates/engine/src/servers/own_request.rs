@@ -18,7 +18,7 @@ impl Inner {
                 meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
             });
         }
-        let id = self.core.mint();
+        let id = self.in_flight.mint();
         let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));
         Outgoing { id, method, bytes, name, params: Vec::new() }
     }

@@ -13,13 +13,13 @@ use crate::servers::server::{Companion, Server};
 /// Why calls on a server end before their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Parting {
+pub(crate) enum Removal {
     Removed = 1,
     Replaced,
     Restarted,
 }
 
-impl Parting {
+impl Removal {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Removed => "was removed",
@@ -37,7 +37,7 @@ type Waiting = Vec<oneshot::Sender<Result<(), LinkError>>>;
 pub(crate) struct Presence {
     /// Set in the commit that makes it visible.
     admitted: AtomicBool,
-    parting: AtomicU8,
+    removal: AtomicU8,
     restart: Notify,
     /// Asked for, and not begun.
     asked: Mutex<Waiting>,
@@ -60,16 +60,16 @@ impl Server {
     }
 
     /// It is there no longer; its task ends.
-    pub(crate) fn leave(&self, parting: Parting) {
-        self.presence.parting.store(parting as u8, Ordering::SeqCst);
+    pub(crate) fn leave(&self, removal: Removal) {
+        self.presence.removal.store(removal as u8, Ordering::SeqCst);
         self.gone.cancel();
     }
 
     /// Why its links were ended, if they were.
-    pub(crate) fn parting(&self) -> Option<Parting> {
-        let all = [Parting::Removed, Parting::Replaced, Parting::Restarted];
-        let found = self.presence.parting.load(Ordering::SeqCst);
-        all.into_iter().find(|parting| *parting as u8 == found)
+    pub(crate) fn removal(&self) -> Option<Removal> {
+        let all = [Removal::Removed, Removal::Replaced, Removal::Restarted];
+        let found = self.presence.removal.load(Ordering::SeqCst);
+        all.into_iter().find(|removal| *removal as u8 == found)
     }
 
     /// Ends every link of it and waits until they are gone.
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Asks its task to end everything and to connect again. The receiver hears how that went.
+    /// ServerRequests its task to end everything and to connect again. The receiver hears how that went.
     pub(crate) fn ask_restart(&self) -> oneshot::Receiver<Result<(), LinkError>> {
         let (tell, heard) = oneshot::channel();
         self.presence.asked.lock().unwrap_or_else(PoisonError::into_inner).push(tell);
@@ -97,15 +97,15 @@ impl Server {
         tracing::info!(server = %self.plan.name, "restarted");
         let asked = std::mem::take(&mut *self.presence.asked.lock().unwrap_or_else(PoisonError::into_inner));
         self.presence.begun.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
-        self.presence.parting.store(Parting::Restarted as u8, Ordering::SeqCst);
+        self.presence.removal.store(Removal::Restarted as u8, Ordering::SeqCst);
         self.end_links(gateway).await;
         *self.companion.lock().await = Companion::default();
     }
 
     /// A link is taken into use: what comes later has nothing to do with an earlier restart.
     pub(crate) fn forget_restart(&self) {
-        let (restarted, none) = (Parting::Restarted as u8, 0);
-        let _ = self.presence.parting.compare_exchange(restarted, none, Ordering::SeqCst, Ordering::SeqCst);
+        let (restarted, none) = (Removal::Restarted as u8, 0);
+        let _ = self.presence.removal.compare_exchange(restarted, none, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// It is ready again, or failed.

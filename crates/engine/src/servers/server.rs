@@ -20,10 +20,10 @@ use crate::observe::meters::ServerMeters;
 use crate::observe::status::ServerState;
 use crate::servers::links::LinkSink;
 use crate::servers::plan::{ServerPlan, Source};
-pub(crate) use crate::servers::removal::Parting;
 use crate::servers::removal::Presence;
+pub(crate) use crate::servers::removal::Removal;
 pub(crate) use crate::servers::startup::Ready;
-use crate::servers::startup::{Debut, Opened};
+use crate::servers::startup::{Opened, Startup};
 use crate::servers::surroundings::Surroundings;
 
 /// The first pause before a broken server is tried again, and the longest.
@@ -239,17 +239,17 @@ impl Server {
         }
     }
 
-    /// The task of this server. `debut`: what came of its first connection, if that was made before.
-    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>, mut debut: Option<Result<Debut, LinkError>>) {
+    /// The task of this server. `startup`: what came of its first connection, if that was made before.
+    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>, mut startup: Option<Result<Startup, LinkError>>) {
         let mut pause = FIRST_PAUSE;
         let mut era = None;
         loop {
-            if debut.is_none() {
+            if startup.is_none() {
                 gateway.set_state(&self, ServerState::Connecting, None);
             }
             let started = Instant::now();
             let error = tokio::select! {
-                error = self.live_once(&gateway, &mut era, debut.take()) => error,
+                error = self.live_once(&gateway, &mut era, startup.take()) => error,
                 () = self.restart_asked() => {
                     self.begin_restart(&gateway).await;
                     continue;
@@ -282,15 +282,15 @@ impl Server {
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
         era: &mut Option<Era>,
-        debut: Option<Result<Debut, LinkError>>,
+        startup: Option<Result<Startup, LinkError>>,
     ) -> LinkError {
-        let (live, mut end, opened) = match debut {
+        let (live, mut end, opened) = match startup {
             Some(Err(error)) => return error,
-            Some(Ok(debut)) => {
-                if !debut.published {
-                    self.show_debut(gateway, &debut);
+            Some(Ok(startup)) => {
+                if !startup.published {
+                    self.show_startup(gateway, &startup);
                 }
-                (debut.live, debut.end, Some(debut.opened))
+                (startup.live, startup.end, Some(startup.opened))
             }
             None => match self.connect(gateway, *era, None, None).await {
                 Ok((live, end)) => (live, end, None),

@@ -24,7 +24,7 @@ pub(crate) struct Opened {
 }
 
 /// The first connection of a server, made before it was admitted.
-pub(crate) struct Debut {
+pub(crate) struct Startup {
     pub(crate) live: LiveLink,
     pub(crate) end: oneshot::Receiver<LinkError>,
     pub(crate) opened: Opened,
@@ -69,15 +69,19 @@ impl Server {
             self.end_links(&gateway).await;
             return;
         }
-        let first = first.map(|(mut debut, _)| {
-            debut.published = published;
-            debut
+        let first = first.map(|(mut startup, _)| {
+            startup.published = published;
+            startup
         });
         self.run(gateway, Some(first)).await;
     }
 
     /// Connects and lists, so that nobody sees it.
-    async fn rehearse(self: &Arc<Self>, gateway: &Arc<Inner>, deadline: Instant) -> Result<(Debut, Ready), LinkError> {
+    async fn rehearse(
+        self: &Arc<Self>,
+        gateway: &Arc<Inner>,
+        deadline: Instant,
+    ) -> Result<(Startup, Ready), LinkError> {
         let (live, end) = self.connect(gateway, None, None, Some(deadline.into_std())).await?;
         let late = || LinkError::Protocol("did not give its lists in time".into());
         let opened = tokio::time::timeout_at(deadline, self.open(gateway, &live)).await;
@@ -89,7 +93,7 @@ impl Server {
             hello: Arc::clone(&live.hello),
             failed: opened.schedule.failures(),
         };
-        Ok((Debut { live, end, opened, published: false }, ready))
+        Ok((Startup { live, end, opened, published: false }, ready))
     }
 
     /// Takes a new link into use and lists everything for the first time.
@@ -106,14 +110,14 @@ impl Server {
     }
 
     /// It was admitted before it was ready: now it is, and is shown like any that connects.
-    pub(crate) fn show_debut(self: &Arc<Self>, gateway: &Arc<Inner>, debut: &Debut) {
-        gateway.apply_level(&debut.live);
-        gateway.can_follow(self, &debut.live);
-        gateway.set_failed_lists(self, debut.opened.schedule.failures());
-        let offer = self.offer(&debut.live, debut.opened.lists.clone());
+    pub(crate) fn show_startup(self: &Arc<Self>, gateway: &Arc<Inner>, startup: &Startup) {
+        gateway.apply_level(&startup.live);
+        gateway.can_follow(self, &startup.live);
+        gateway.set_failed_lists(self, startup.opened.schedule.failures());
+        let offer = self.offer(&startup.live, startup.opened.lists.clone());
         let touched = crate::servers::change::touched(None, Some(&offer));
         let occasion = Occasion { at: std::time::Instant::now(), touched, signalled: Default::default() };
-        gateway.publish(self, offer, Arc::clone(&debut.live.hello), &occasion);
+        gateway.publish(self, offer, Arc::clone(&startup.live.hello), &occasion);
     }
 
     /// A link is taken into use. Calls need no list: a client may know the name already.

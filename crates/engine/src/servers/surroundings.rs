@@ -8,7 +8,7 @@ use tidings_hub::catalogue::{Route, Snapshot};
 use tidings_proto::{Revision, capabilities};
 use tokio::sync::watch;
 
-use crate::client::principal::{Eyes, Principal};
+use crate::client::principal::{Principal, Viewer};
 use crate::client::session::Session;
 use crate::gateway::Inner;
 use crate::observe::status::Catalogue;
@@ -67,7 +67,7 @@ impl Surroundings {
         }
         let (principal, session) = caller(&gateway, call)?;
         if session.is_some() && gateway.has_isolated() {
-            let own = gateway.snapshot_of(Eyes { principal: &principal, session: session.as_ref() }).await;
+            let own = gateway.snapshot_of(Viewer { principal: &principal, session: session.as_ref() }).await;
             return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
         }
         let whole = Arc::clone(&gateway.current().snapshot);
@@ -77,13 +77,13 @@ impl Surroundings {
     /// Whether whoever makes this call may change the gateway. Nobody may whose call is over.
     pub fn is_admin(&self, call: u64) -> bool {
         let gateway = self.gateway.upgrade();
-        gateway.and_then(|gateway| gateway.core.caller(CallId(call))).is_some_and(|(who, _)| who.is_admin())
+        gateway.and_then(|gateway| gateway.in_flight.caller(CallId(call))).is_some_and(|(who, _)| who.is_admin())
     }
 
     /// Who makes a call, and what it can be asked while the call runs. `None` when the call is over.
     pub fn client(&self, call: u64) -> Option<CallingClient> {
         let gateway = self.gateway.upgrade()?;
-        let key = gateway.core.lock().calls.get(CallId(call)).map(|call| call.client)?;
+        let key = gateway.in_flight.lock().calls.get(CallId(call)).map(|call| call.client)?;
         let session = gateway.sessions().get(&key).cloned();
         // Only sessions can be asked.
         let can = |method: &str, by_url: bool, since: Revision| {
@@ -103,12 +103,12 @@ impl Surroundings {
     pub async fn find_tool(&self, call: u64, name: &str) -> Option<Route> {
         let gateway = self.gateway.upgrade()?;
         let (principal, session) = caller(&gateway, call)?;
-        gateway.find_tool(Eyes { principal: &principal, session: session.as_ref() }, name).await
+        gateway.find_tool(Viewer { principal: &principal, session: session.as_ref() }, name).await
     }
 }
 
 /// Who makes a call. `None` when it is over.
 fn caller(gateway: &Inner, call: u64) -> Option<(Principal, Option<Arc<Session>>)> {
-    let (principal, client) = gateway.core.caller(CallId(call))?;
+    let (principal, client) = gateway.in_flight.caller(CallId(call))?;
     Some((principal, gateway.sessions().get(&client).cloned()))
 }

@@ -12,8 +12,8 @@ use tidings_upstream::{CallEvent, CallStream, SharedLink};
 use tidings_wire::{Frame, RawId, elements, string_at};
 use tokio_util::sync::CancellationToken;
 
-use super::errands::refusal;
-use super::places::Place;
+use super::subscription_links::Place;
+use super::upstream_requests::refusal;
 use super::{Inner, Table};
 use crate::servers::server::Server;
 
@@ -68,7 +68,7 @@ impl Inner {
                 CallEvent::Message(frame) => self.pass_on(place, frame),
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(Refusal::NotHonoured),
                 CallEvent::Failed(_) => break Refusal::TimedOut,
-                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
+                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
             }
         };
         self.follow(|table, now| match table.listens.remove(&ticket) {

@@ -5,11 +5,11 @@ use std::time::Instant;
 use tidings_wire::Digest;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::ancestors::ancestors;
 use super::command::{Address, Commands, Uri};
 use super::resource::{Changed, Dirty, Gate, Pending, ResourceId, State};
 use super::settings::SubResources;
+use super::timers::Timer;
 use crate::ServerId;
 use crate::ledger::FollowerId;
 
@@ -97,7 +97,7 @@ impl Subscriptions {
         let pending = resource.pending.get_or_insert_with(|| Pending { first: now, changed: Changed::default() });
         pending.changed.add(child.filter(|_| self.settings.sub_resources == SubResources::Verbatim));
         let due = (now + resource.pace.quiet).min(pending.first + resource.pace.max_wait);
-        self.alarms.arm(Alarm::Announce(id), due);
+        self.timers.arm(Timer::Announce(id), due);
     }
 
     /// Marks the changes of a resource with all of its followers.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::command::{Command, Commands, Refusal, RequestId, Target};
 use super::requests::Kind;
 use super::resource::{Gate, Resource, ResourceId, Seat, State};
+use super::timers::Timer;
 use crate::ledger::FollowerId;
 
 /// One who follows resources: a legacy session, or one `subscriptions/listen`.
@@ -94,7 +94,7 @@ impl Subscriptions {
     pub fn gone(&mut self, follower: FollowerId, now: Instant) -> Commands {
         if let Some(gone) = self.followers.remove(&follower) {
             for request in gone.requests {
-                self.alarms.disarm(Alarm::Decide(request));
+                self.timers.disarm(Timer::Decide(request));
                 self.requests.remove(&request);
             }
             for id in gone.resources {
@@ -146,7 +146,7 @@ impl Subscriptions {
         match resource.state {
             State::Active | State::Polled => return true,
             State::Lingering => {
-                self.alarms.disarm(Alarm::Release(id));
+                self.timers.disarm(Timer::Release(id));
                 resource.state = State::Active;
                 return true;
             }
@@ -162,7 +162,7 @@ impl Subscriptions {
                 self.want(id);
             }
             State::Unheard => {
-                self.alarms.disarm(Alarm::Retry(id));
+                self.timers.disarm(Timer::Retry(id));
                 self.want(id);
             }
             State::Subscribing(_) | State::Unsubscribing(Some(_)) | State::Baseline => {}
@@ -229,14 +229,14 @@ impl Subscriptions {
         resource.pending = None;
         resource.gap = None;
         resource.reading = None;
-        self.alarms.disarm(Alarm::Announce(id));
+        self.timers.disarm(Timer::Announce(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
         }
         match resource.state {
             State::Active => {
                 resource.state = State::Lingering;
-                self.alarms.arm(Alarm::Release(id), now + self.settings.linger);
+                self.timers.arm(Timer::Release(id), now + self.settings.linger);
             }
             State::Subscribing(None) | State::Baseline | State::Polled | State::Unheard => self.abandon(id),
             // It ends when the server has answered, or the time is over.

@@ -101,7 +101,7 @@ impl Subscriptions {
             && self.followers.is_empty()
             && self.requests.is_empty()
             && self.flights.is_empty()
-            && self.alarms.is_empty()
+            && self.timers.is_empty()
             && self.seats == 0
     }
 

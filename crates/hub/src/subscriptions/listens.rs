@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::command::{Command, Commands, Refusal, Ticket, Uri};
 use super::resource::{Errand, Open, Opening, ResourceId, Server, State};
+use super::timers::Timer;
 use crate::ServerId;
 
 impl Subscriptions {
@@ -40,7 +40,7 @@ impl Subscriptions {
 
     fn opened(&mut self, ticket: Ticket, server: ServerId, honoured: &BTreeSet<Uri>, now: Instant) {
         self.flights.remove(&ticket);
-        self.alarms.disarm(Alarm::Overdue(ticket));
+        self.timers.disarm(Timer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         // What was not asked for is not believed.
         let asked = entry.opening.take().map(|opening| opening.asked).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Subscriptions {
     /// A listen was not acknowledged. The one before stays open.
     pub(super) fn listen_failed(&mut self, ticket: Ticket, server: ServerId, refusal: &Refusal, now: Instant) {
         self.flights.remove(&ticket);
-        self.alarms.disarm(Alarm::Overdue(ticket));
+        self.timers.disarm(Timer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         entry.opening = None;
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
@@ -113,9 +113,9 @@ impl Subscriptions {
         let lasted = now.saturating_duration_since(open.since);
         entry.tries = if lasted > self.settings.retry.most { 0 } else { entry.tries + 1 };
         if entry.tries > 0 {
-            self.alarms.arm(Alarm::Reopen(server), now + self.settings.retry.pause(entry.tries - 1));
+            self.timers.arm(Timer::Reopen(server), now + self.settings.retry.pause(entry.tries - 1));
         }
-        self.alarms.disarm(Alarm::Shrink(server));
+        self.timers.disarm(Timer::Shrink(server));
         self.busy.insert(server);
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         for id in ids {
@@ -130,14 +130,14 @@ impl Subscriptions {
     /// Opens a listen if the one that is open lacks something.
     pub(super) fn extend_listen(&mut self, server: ServerId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
-        if !entry.wanting.is_empty() && entry.opening.is_none() && !self.alarms.is_armed(Alarm::Reopen(server)) {
+        if !entry.wanting.is_empty() && entry.opening.is_none() && !self.timers.is_armed(Timer::Reopen(server)) {
             self.open_listen(server, now);
         }
     }
 
     fn open_listen(&mut self, server: ServerId, now: Instant) {
         let ticket = self.issue(server, Errand::Listen, now);
-        self.alarms.disarm(Alarm::Shrink(server));
+        self.timers.disarm(Timer::Shrink(server));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let mut asked = BTreeSet::new();
         for id in entry.by_uri.values() {
@@ -160,8 +160,8 @@ impl Subscriptions {
         let Some(entry) = self.servers.get(&server) else { return };
         if entry.by_uri.is_empty() {
             self.shrink(server, now);
-        } else if !self.alarms.is_armed(Alarm::Shrink(server)) {
-            self.alarms.arm(Alarm::Shrink(server), now + self.settings.shrink_after);
+        } else if !self.timers.is_armed(Timer::Shrink(server)) {
+            self.timers.arm(Timer::Shrink(server), now + self.settings.shrink_after);
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::command::{Address, Command, Refusal, RequestId};
 use super::resource::{Gate, ResourceId};
+use super::timers::Timer;
 use crate::ledger::FollowerId;
 
 /// Whether a request is for one resource or for many.
@@ -33,7 +33,7 @@ impl Subscriptions {
             Kind::Subscribe => self.settings.reply_within,
             Kind::Listen => self.settings.acknowledge_within,
         };
-        self.alarms.arm(Alarm::Decide(id), now + patience);
+        self.timers.arm(Timer::Decide(id), now + patience);
         self.followers.entry(follower).or_default().requests.insert(id);
         let (undecided, honoured) = (BTreeSet::new(), BTreeSet::new());
         let request = Request { follower, kind, undecided, honoured, left_out: Vec::new(), answered: false };
@@ -101,7 +101,7 @@ impl Subscriptions {
         if !request.undecided.is_empty() || std::mem::replace(&mut request.answered, true) {
             return;
         }
-        self.alarms.disarm(Alarm::Decide(id));
+        self.timers.disarm(Timer::Decide(id));
         let left_out = std::mem::take(&mut request.left_out);
         match request.kind {
             Kind::Listen => {
@@ -122,7 +122,7 @@ impl Subscriptions {
     /// Forgets a request.
     pub(super) fn close_request(&mut self, id: RequestId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
-        self.alarms.disarm(Alarm::Decide(id));
+        self.timers.disarm(Timer::Decide(id));
         if let Some(follower) = self.followers.get_mut(&request.follower) {
             follower.requests.remove(&id);
             self.dismiss(request.follower);

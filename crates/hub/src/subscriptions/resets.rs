@@ -5,9 +5,9 @@ use std::time::Instant;
 use tidings_wire::Digest;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::command::{Command, Commands, Refusal, Ticket, Upstream};
 use super::resource::{ResourceId, State};
+use super::timers::Timer;
 use crate::ServerId;
 
 impl Subscriptions {
@@ -69,13 +69,13 @@ impl Subscriptions {
         entry.reads.clear();
         entry.releases.clear();
         self.busy.insert(server);
-        self.alarms.disarm(Alarm::Reopen(server));
-        self.alarms.disarm(Alarm::Shrink(server));
-        let alarms = &mut self.alarms;
+        self.timers.disarm(Timer::Reopen(server));
+        self.timers.disarm(Timer::Shrink(server));
+        let timers = &mut self.timers;
         self.flights.retain(|ticket, flight| {
             let is_other = flight.server != server;
             if !is_other {
-                alarms.disarm(Alarm::Overdue(*ticket));
+                timers.disarm(Timer::Overdue(*ticket));
             }
             is_other
         });
@@ -99,7 +99,7 @@ impl Subscriptions {
         resource.reading = None;
         resource.tries = 0;
         resource.is_unsure = false;
-        self.alarms.disarm(Alarm::Retry(id));
+        self.timers.disarm(Timer::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
         }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::Subscriptions;
-use super::alarms::Alarm;
 use super::command::{Answer, Command, Commands, Refusal, Ticket, Upstream};
 use super::resource::{Errand, Flight, ResourceId, State};
+use super::timers::Timer;
 use crate::ServerId;
 
 impl Subscriptions {
@@ -33,7 +33,7 @@ impl Subscriptions {
 
     fn land(&mut self, ticket: Ticket, answer: &Answer, now: Instant) {
         let Some(flight) = self.flights.remove(&ticket) else { return };
-        self.alarms.disarm(Alarm::Overdue(ticket));
+        self.timers.disarm(Timer::Overdue(ticket));
         if let Some(server) = self.servers.get_mut(&flight.server) {
             server.in_flight -= 1;
             self.busy.insert(flight.server);
@@ -109,7 +109,7 @@ impl Subscriptions {
         let tries = resource.tries;
         resource.tries += 1;
         if *refusal != Refusal::NotOffered {
-            self.alarms.arm(Alarm::Retry(id), now + self.settings.retry.pause(tries));
+            self.timers.arm(Timer::Retry(id), now + self.settings.retry.pause(tries));
         }
         if tries == 0 {
             self.note(id, None, now);
@@ -142,7 +142,7 @@ impl Subscriptions {
             self.out.push(Command::StopPolling(resource.address.clone()));
         }
         resource.state = State::Unsubscribing(None);
-        self.alarms.disarm(Alarm::Retry(id));
+        self.timers.disarm(Timer::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.wanting.remove(&id);
             server.releases.insert(id);
@@ -216,7 +216,7 @@ impl Subscriptions {
     pub(super) fn issue(&mut self, server: ServerId, errand: Errand, now: Instant) -> Ticket {
         let ticket = Ticket(self.mint());
         self.flights.insert(ticket, Flight { server, errand });
-        self.alarms.arm(Alarm::Overdue(ticket), now + self.settings.answer_within);
+        self.timers.arm(Timer::Overdue(ticket), now + self.settings.answer_within);
         ticket
     }
 

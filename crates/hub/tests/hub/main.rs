@@ -1,7 +1,6 @@
 //! The hub from outside: tables against simple models, and the catalogue over generated offers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod asks;
 mod built_ins;
 mod calls;
 mod generate;
@@ -11,5 +10,6 @@ mod names;
 mod own_views;
 mod pages;
 mod scopes;
+mod server_requests;
 mod subscriptions;
 mod uris;

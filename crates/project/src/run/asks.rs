@@ -9,7 +9,7 @@ use tidings_upstream::CallQueue;
 use tidings_wire::{Frame, Kind, RawId, notification, request};
 use tokio::sync::oneshot;
 
-use super::voice::framed;
+use super::progress_pipe::framed;
 
 /// An answer, or the error in its place.
 pub(crate) type Answered = Result<Value, Value>;

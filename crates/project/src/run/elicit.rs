@@ -16,7 +16,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// What a question becomes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Wish {
+pub(crate) enum ElicitOutcome {
     /// The parameters of `elicitation/create`.
     Ask(Value),
     /// This is the answer, since nobody can be asked.
@@ -24,17 +24,17 @@ pub(crate) enum Wish {
 }
 
 /// Reads a question.
-pub(crate) fn read(question: &Value, caller: &Caller) -> Wish {
+pub(crate) fn read(question: &Value, caller: &Caller) -> ElicitOutcome {
     let url = question["mode"] == "url";
     if !(if url { caller.url } else { caller.form }) {
-        return Wish::Answer(answer("decline"));
+        return ElicitOutcome::Answer(answer("decline"));
     }
-    let Some(message) = question["message"].as_str() else { return Wish::Answer(answer("error")) };
+    let Some(message) = question["message"].as_str() else { return ElicitOutcome::Answer(answer("error")) };
     if url {
         let address = question["url"].as_str();
-        let Some(address) = address else { return Wish::Answer(answer("error")) };
+        let Some(address) = address else { return ElicitOutcome::Answer(answer("error")) };
         let id = blake3::hash(address.as_bytes()).to_hex();
-        return Wish::Ask(
+        return ElicitOutcome::Ask(
             json!({ "mode": "url", "message": message, "url": address, "elicitationId": &id.as_str()[..16] }),
         );
     }
@@ -42,7 +42,7 @@ pub(crate) fn read(question: &Value, caller: &Caller) -> Wish {
         Value::Object(schema) => Value::Object(schema.clone()),
         _ => json!({ "type": "object", "properties": {} }),
     };
-    Wish::Ask(json!({ "mode": "form", "message": message, "requestedSchema": schema }))
+    ElicitOutcome::Ask(json!({ "mode": "form", "message": message, "requestedSchema": schema }))
 }
 
 /// The answer as scripts read it.
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn a_form_is_asked_and_an_address_declined_by_those_who_have_no_browser() {
         let question = json!({"message": "Sure?", "schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}}, "mode": "form"});
-        let Wish::Ask(params) = read(&question, &ABLE) else { panic!("not asked") };
+        let ElicitOutcome::Ask(params) = read(&question, &ABLE) else { panic!("not asked") };
         assert_eq!((&params["message"], &params["requestedSchema"]), (&question["message"], &question["schema"]));
         let url = json!({"message": "Log in", "url": "https://example.com", "mode": "url"});
-        assert_eq!(read(&url, &ABLE), Wish::Answer(json!({"action": "decline", "content": null})));
+        assert_eq!(read(&url, &ABLE), ElicitOutcome::Answer(json!({"action": "decline", "content": null})));
         let able = Caller { url: true, ..ABLE };
-        assert!(matches!(read(&url, &able), Wish::Ask(params) if params["url"] == "https://example.com"));
+        assert!(matches!(read(&url, &able), ElicitOutcome::Ask(params) if params["url"] == "https://example.com"));
     }
 
     #[test]

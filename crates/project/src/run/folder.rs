@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::voice::Voice;
+use super::progress_pipe::ProgressPipe;
 
 const STEM: &str = "tidings-run-";
 /// A file system in memory. On ext4 a new file costs the more the more were deleted in the last seconds, up to
@@ -27,13 +27,13 @@ pub(crate) struct Folders {
     own: OnceLock<PathBuf>,
     next: AtomicU64,
     /// Made before it is needed: a short script is not made to wait for it.
-    spare: Mutex<Option<Desk>>,
+    spare: Mutex<Option<ToolFolder>>,
 }
 
 /// A folder with what every tool finds in it.
-pub(crate) struct Desk {
+pub(crate) struct ToolFolder {
     pub(crate) folder: Folder,
-    pub(crate) voice: Voice,
+    pub(crate) progress_pipe: ProgressPipe,
 }
 
 /// What a tool says while it runs.
@@ -54,10 +54,10 @@ impl Folders {
     }
 
     /// A folder for a tool.
-    pub(crate) fn desk(&self) -> io::Result<Desk> {
+    pub(crate) fn tool_folder(&self) -> io::Result<ToolFolder> {
         match self.spare().take() {
-            Some(desk) => Ok(desk),
-            None => self.make_desk(),
+            Some(tool_folder) => Ok(tool_folder),
+            None => self.make_tool_folder(),
         }
     }
 
@@ -65,21 +65,21 @@ impl Folders {
     pub(crate) fn prepare(&self) {
         if self.spare().is_none() {
             // What fails now fails again when it is needed, and is told then.
-            let made = self.make_desk().ok();
+            let made = self.make_tool_folder().ok();
             let unused = std::mem::replace(&mut *self.spare(), made);
             drop(unused);
         }
     }
 
-    fn make_desk(&self) -> io::Result<Desk> {
+    fn make_tool_folder(&self) -> io::Result<ToolFolder> {
         let folder = self.make()?;
-        let voice = Voice::open(&folder.pipe(STREAM)?)?;
+        let progress_pipe = ProgressPipe::open(&folder.pipe(STREAM)?)?;
         folder.write(ERROR, b"")?;
         folder.write(RESOURCES, b"")?;
-        Ok(Desk { folder, voice })
+        Ok(ToolFolder { folder, progress_pipe })
     }
 
-    fn spare(&self) -> MutexGuard<'_, Option<Desk>> {
+    fn spare(&self) -> MutexGuard<'_, Option<ToolFolder>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidings_upstream::census;
+use tidings_upstream::marked_processes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -108,7 +108,8 @@ impl Guard {
     /// Ends everything that carries a mark of this project.
     pub(crate) async fn sweep_all(&self) {
         let stem = format!("{}.", self.mark);
-        let _ = tokio::task::spawn_blocking(move || census::kill_marked(|mark| mark.starts_with(&stem))).await;
+        let _ =
+            tokio::task::spawn_blocking(move || marked_processes::kill_marked(|mark| mark.starts_with(&stem))).await;
     }
 
     async fn look(self: Arc<Self>) {
@@ -124,7 +125,8 @@ impl Guard {
             let now = tasks_of_machine();
             if now > usual.saturating_add(self.processes) {
                 let stem = format!("{}.", self.mark);
-                let counted = tokio::task::spawn_blocking(move || census::count(|mark| mark.starts_with(&stem)));
+                let counted =
+                    tokio::task::spawn_blocking(move || marked_processes::count(|mark| mark.starts_with(&stem)));
                 let counts = counted.await.unwrap_or_default();
                 let state = self.lock();
                 for (mark, _) in counts.iter().filter(|(_, count)| **count > self.processes) {
@@ -162,7 +164,7 @@ impl Drop for Watched {
 }
 
 async fn sweep(marks: HashSet<String>) {
-    let found = tokio::task::spawn_blocking(move || census::kill_marked(|mark| marks.contains(mark))).await;
+    let found = tokio::task::spawn_blocking(move || marked_processes::kill_marked(|mark| marks.contains(mark))).await;
     if let Ok(found @ 1..) = found {
         tracing::debug!(found, "processes that outlived their script were ended");
     }

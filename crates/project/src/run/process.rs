@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tidings_upstream::{Adopted, Launcher, census};
+use tidings_upstream::{Adopted, Launcher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
@@ -78,7 +78,7 @@ impl Running {
             .args(arguments)
             .env_clear()
             .envs(&job.variables)
-            .env(census::MARK, &mark)
+            .env(marked_processes::MARK, &mark)
             .current_dir(&job.cwd)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

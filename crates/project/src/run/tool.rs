@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use super::asks::Question;
 use super::clock::{Bounds, Clock};
-use super::elicit::{self, Letterbox, Wish};
+use super::elicit::{self, ElicitOutcome, Letterbox};
 use super::environment::Variables;
-use super::folder::{Desk, ERROR, Folder, RESOURCES, STREAM};
+use super::folder::{ERROR, Folder, RESOURCES, STREAM, ToolFolder};
 use super::outcome::{self, End, Fault, Finished};
 use super::process::{self, Event, Job, Running};
+use super::progress_pipe::{Herald, HookOutput, ProgressPipe};
 use super::roots::{self, Root};
 use super::script::unstartable;
-use super::voice::{Herald, Said, Voice};
 use super::{Call, Runner, embed};
 use crate::Tool;
 
@@ -48,7 +48,7 @@ impl Runner {
             bounds.allowed = bounds.allowed.min(bounds.most);
         }
         let roots = self.roots(call).await;
-        let Desk { folder, mut voice } = self.folders.desk().map_err(|error| no_folder(&error))?;
+        let ToolFolder { folder, mut progress_pipe } = self.folders.tool_folder().map_err(|error| no_folder(&error))?;
         let asks = call.caller.form || call.caller.url;
         let letterbox = asks.then(|| Letterbox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
         let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
@@ -74,9 +74,9 @@ impl Runner {
             letterbox,
             question: None,
         };
-        let end = self.attend(&mut running, &mut voice, &mut conversation, &folder, call).await;
+        let end = self.attend(&mut running, &mut progress_pipe, &mut conversation, &folder, call).await;
         // Before the answer: whatever it said.
-        while let Some(line) = voice.line_now() {
+        while let Some(line) = progress_pipe.line_now() {
             conversation.herald.say(&line, call.queue, Instant::now());
         }
         let stderr = if self.captures_stderr() { running.stderr_tail() } else { String::new() };
@@ -98,7 +98,7 @@ impl Runner {
     async fn attend(
         &self,
         running: &mut Running,
-        voice: &mut Voice,
+        progress_pipe: &mut ProgressPipe,
         conversation: &mut Conversation,
         folder: &Folder,
         call: &Call<'_>,
@@ -122,7 +122,7 @@ impl Runner {
                         return End::TimedOut(reason);
                     }
                 }
-                line = voice.line() => conversation.hear(&line, call),
+                line = progress_pipe.line() => conversation.hear(&line, call),
                 question = next_question(&mut conversation.letterbox, folder) => {
                     conversation.ask(&question, folder, call, self);
                 }
@@ -257,7 +257,7 @@ struct Conversation {
 impl Conversation {
     fn hear(&mut self, line: &[u8], call: &Call<'_>) {
         let now = Instant::now();
-        if self.herald.say(line, call.queue, now) == Said::Progress {
+        if self.herald.say(line, call.queue, now) == HookOutput::Progress {
             self.clock.progress(now);
         }
     }
@@ -268,8 +268,8 @@ impl Conversation {
             old.withdraw(call.queue);
         }
         let answer = match elicit::read(question, &call.caller) {
-            Wish::Answer(answer) => answer,
-            Wish::Ask(params) => match runner.asks.ask(call.queue, "elicitation/create", Some(&params)) {
+            ElicitOutcome::Answer(answer) => answer,
+            ElicitOutcome::Ask(params) => match runner.asks.ask(call.queue, "elicitation/create", Some(&params)) {
                 Some(asked) => {
                     self.clock.pause(Instant::now());
                     self.question = Some(asked);

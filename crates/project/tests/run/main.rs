@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tidings_project::run::{Caller, Kit, Runner};
 use tidings_project::{Environment, Home, Timeouts, Tool};
 use tidings_testkit::TempDir;
-use tidings_upstream::{CallEvent, CallStream, Launcher, census};
+use tidings_upstream::{CallEvent, CallStream, Launcher, marked_processes};
 
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -77,9 +77,9 @@ impl World {
     }
 
     /// The processes that scripts of this world started and that still live.
-    fn processes(&self) -> Vec<census::Marked> {
+    fn processes(&self) -> Vec<marked_processes::Marked> {
         let stem = format!("{}.", self.launcher.mark());
-        census::marked(|mark| mark.starts_with(&stem))
+        marked_processes::marked(|mark| mark.starts_with(&stem))
     }
 
     /// Nothing is left: no process, no file. One folder may be ready for the next call.

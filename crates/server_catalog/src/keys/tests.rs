@@ -12,14 +12,14 @@ fn entry(keys: &str) -> Entry {
     Entry { source: Arc::from("file"), about }
 }
 
-fn wishes(args: &[&str], environment: &[(&str, &str)]) -> Wishes {
-    Wishes {
+fn wishes(args: &[&str], environment: &[(&str, &str)]) -> ExtraKeys {
+    ExtraKeys {
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
     }
 }
 
-fn keys(text: &str, wishes: &Wishes) -> Result<Value, String> {
+fn keys(text: &str, wishes: &ExtraKeys) -> Result<Value, String> {
     server_keys(&entry(text), wishes, &|name| name == "HERE").map_err(|error| error.to_string())
 }
 
@@ -60,7 +60,7 @@ fn each_kind_becomes_the_keys_of_a_server() {
 #[test]
 fn what_the_gateway_has_in_its_environment_is_passed_on_by_reference() {
     let text = "npm = \"p\"\nvariables = [{ name = \"HERE\", required = true }, { name = \"ABSENT\" }]";
-    assert_eq!(keys(text, &Wishes::default()).unwrap()["env"], json!({"HERE": "${env:HERE}"}));
+    assert_eq!(keys(text, &ExtraKeys::default()).unwrap()["env"], json!({"HERE": "${env:HERE}"}));
     assert_eq!(keys(text, &wishes(&[], &[("HERE", "x")])).unwrap()["env"], json!({"HERE": "x"}));
 }
 

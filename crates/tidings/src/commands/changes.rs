@@ -25,24 +25,24 @@ const RECENT: usize = 20;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What was typed.
-pub(super) struct Wish<'a> {
+pub(super) struct ChangesArgs<'a> {
     pub(super) follow: bool,
     pub(super) since: Option<&'a str>,
     pub(super) limit: Option<usize>,
     pub(super) json: bool,
 }
 
-pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
-    let from = match wish.since.map(|text| Since::parse(text, &Zoned::now())).transpose() {
+pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), Failure> {
+    let from = match args.since.map(|text| Since::parse(text, &Zoned::now())).transpose() {
         Err(error) => return Err(Failure::Usage(format!("--since: {error}"))),
         Ok(None) => From::Newest,
         Ok(Some(Since::After(seq))) => From::After(seq),
         Ok(Some(Since::At(time))) => From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
     };
-    let limit = wish.limit.unwrap_or(if wish.since.is_some() { usize::MAX } else { RECENT });
+    let limit = args.limit.unwrap_or(if args.since.is_some() { usize::MAX } else { RECENT });
     let data = DataDir::find(cli.data.as_deref())?;
-    let mut printer = Printer { json: wish.json, page: Page::new(Paint::for_stdout()) };
-    let done = if wish.follow {
+    let mut printer = Printer { json: args.json, page: Page::new(Paint::for_stdout()) };
+    let done = if args.follow {
         follow(&data, from, limit, &mut printer).await
     } else {
         show(&Source::find(&data), from, limit, &mut printer).await

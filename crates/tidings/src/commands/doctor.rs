@@ -1,7 +1,7 @@
 //! `tidings doctor`: looks at everything that has to be right, and says what to do where it is not.
 
+mod environment;
 mod finding;
-mod house;
 mod servers;
 mod watches;
 
@@ -50,11 +50,11 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
         findings.extend(configuration(loaded));
     }
     let data = DataDir::find(cli.data.as_deref());
-    findings.extend(house::data(&data));
-    findings.extend(house::open_files());
+    findings.extend(environment::data(&data));
+    findings.extend(environment::open_files());
     let running = data.ok().and_then(|data| data.running());
     let config = loaded.map(|loaded| loaded.config);
-    let (reachable, found) = house::gateway(running.as_ref(), config.as_ref()).await;
+    let (reachable, found) = environment::gateway(running.as_ref(), config.as_ref()).await;
     findings.extend(found);
     let running = running.filter(|_| reachable);
     findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);

@@ -9,7 +9,7 @@ use super::stdio;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::wiring::Ground;
+use crate::wiring::GatewayInputs;
 use crate::{settings, wiring};
 
 /// Where the folder is when it is not named.
@@ -33,7 +33,8 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
     // Nothing else is served: neither what was added at run time nor what a file says later.
-    let ground = Ground { config, file: None, text: None, table: ServerTable::in_memory(KeptServers::default()) };
+    let ground =
+        GatewayInputs { config, file: None, text: None, table: ServerTable::in_memory(KeptServers::default()) };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     prepared.bind_pages();

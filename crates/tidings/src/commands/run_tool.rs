@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::wiring;
 
 /// What is wanted.
-pub(super) struct Wish<'a> {
+pub(super) struct RunToolArgs<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
     pub(super) project: Option<&'a Path>,
@@ -24,33 +24,33 @@ pub(super) struct Wish<'a> {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
-    let dir = named(wish.project).unwrap_or_else(|| PathBuf::from("."));
-    let arguments = arguments(wish.arguments)?;
-    let timeout = wish.timeout.map(|seconds| match seconds {
+pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure> {
+    let dir = named(args.project).unwrap_or_else(|| PathBuf::from("."));
+    let arguments = arguments(args.arguments)?;
+    let timeout = args.timeout.map(|seconds| match seconds {
         seconds if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
         other => Err(Failure::Usage(format!("--timeout {other}: not a number of seconds up to 86400"))),
     });
     let timeout = timeout.transpose()?;
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
-    let tool = find(&home, wish.name)?;
+    let tool = find(&home, args.name)?;
     let launcher = Launcher::new(std::env::current_exe().ok());
     let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli));
-    if wish.print_env {
+    if args.print_env {
         for (name, value) in runner.tool_environment() {
             println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
         }
     }
-    if wish.dry_run {
+    if args.dry_run {
         let script = tool.script.display().to_string();
-        match wish.json {
+        match args.json {
             true => {
                 println!("{:#}", json!({ "tool": tool.name, "script": script, "arguments": arguments, "runs": false }))
             }
             false => println!("would run {script} with {arguments}"),
         }
     }
-    if wish.dry_run || wish.print_env {
+    if args.dry_run || args.print_env {
         return Ok(());
     }
     let mut params = json!({ "name": tool.name, "arguments": arguments, "_meta": { "progressToken": 1 } });
@@ -59,12 +59,12 @@ pub(super) async fn run(cli: &Cli, wish: Wish<'_>) -> Result<(), Failure> {
     }
     let stream = runner.call_tool(1, tool, params, Caller::default());
     let answer = tokio::select! {
-        answer = followed(stream, wish.json) => Some(answer?),
+        answer = followed(stream, args.json) => Some(answer?),
         _ = tokio::signal::ctrl_c() => None,
     };
     runner.close().await;
     match answer {
-        Some(answer) => show(&answer, wish.json),
+        Some(answer) => show(&answer, args.json),
         None => Err(Failure::Failed("interrupted; the tool was ended".into())),
     }
 }

@@ -13,7 +13,7 @@ use super::serve::ring_on_signal;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::wiring::{Ground, Prepared};
+use crate::wiring::{GatewayInputs, Prepared};
 use crate::{feed, reload, settings, standard, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
@@ -40,7 +40,7 @@ pub(super) async fn store(cli: &Cli) -> Store {
 }
 
 /// Adds a server to those of the file, also when that is read again.
-fn add(ground: &mut Ground, server: &ServerConfig) -> Result<(), Failure> {
+fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), Failure> {
     let name = &server.name;
     if ground.config.servers.iter().any(|other| other.name == *name) {
         let text = format!("--project: the configuration has a server {name:?} already; rename one of them");

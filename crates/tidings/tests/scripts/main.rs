@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tidings_testkit::{Client, ClientBuilder, Gateway, TempDir, eventually, tidings};
-use tidings_upstream::census;
+use tidings_upstream::marked_processes;
 
 /// A project in a folder that goes away with its test.
 struct Project(TempDir);
@@ -73,9 +73,9 @@ impl Project {
 }
 
 /// The processes that scripts of a gateway started and that still live.
-fn scripts_of(gateway: u32) -> Vec<census::Marked> {
+fn scripts_of(gateway: u32) -> Vec<marked_processes::Marked> {
     let stem = format!("{gateway}-");
-    census::marked(|mark| mark.starts_with(&stem))
+    marked_processes::marked(|mark| mark.starts_with(&stem))
 }
 
 async fn wait_no_scripts(gateway: u32) {

@@ -22,8 +22,8 @@ use tokio::task::JoinHandle;
 
 use crate::LinkError;
 use crate::spec::StdioSpec;
-use crate::stdio::census;
 use crate::stdio::lines::Lines;
+use crate::stdio::marked_processes;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1_500);
@@ -80,7 +80,7 @@ impl Launcher {
         self.helper.as_deref()
     }
 
-    /// What children that are started by others must have in [`census::MARK`], followed by a dot and what tells them apart.
+    /// What children that are started by others must have in [`marked_processes::MARK`], followed by a dot and what tells them apart.
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -199,7 +199,7 @@ fn start_watchdog(helper: &Path, mark: &str) -> Option<std::process::ChildStdin>
     let started = std::process::Command::new(helper)
         .arg("__watchdog")
         .arg(mark)
-        .env_remove(census::MARK)
+        .env_remove(marked_processes::MARK)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -264,10 +264,10 @@ pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
     run_last(commands.iter().filter_map(|command| serde_json::from_str(command).ok()));
     let Some(mark) = mark.filter(|mark| !mark.is_empty()) else { return };
     let is_ours = |found: &str| found.strip_prefix(mark.as_str()).is_some_and(|rest| rest.starts_with('.'));
-    census::kill_marked(is_ours);
+    marked_processes::kill_marked(is_ours);
     // One may have been forked, and not yet marked, when the gateway died.
     std::thread::sleep(SETTLED);
-    census::kill_marked(is_ours);
+    marked_processes::kill_marked(is_ours);
 }
 
 /// Runs commands side by side, and kills those that do not end.

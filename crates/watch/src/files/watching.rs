@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::events::{Batch, EventBell, Events, Interest, NoEvents, is_remote};
 use super::survey::{Declared, Found, Survey, is_link};
 use super::{LONGEST_COMPARED, Unreadable};
-use crate::board::{Signals, hash};
+use crate::observations::{Signals, hash};
 
 /// Something to do where blocking is allowed.
 pub(super) type Look = Box<dyn FnOnce() -> Watching + Send>;

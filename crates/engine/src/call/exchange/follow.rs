@@ -33,7 +33,7 @@ impl Exchange {
         // What comes before the servers have settled is no change.
         self.gateway.wait_settled().await;
         let topics = announce::wanted(&self.frame);
-        let mut listening = self.gateway.listen(self.caller.sight(), topics, &self.caller.capabilities(&self.frame));
+        let mut listening = self.gateway.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
         listening.listed =
             Some(self.gateway.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));

@@ -18,7 +18,7 @@ use crate::gateway::Inner;
 use crate::observe::journal;
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
 use crate::servers::plan::{Names, Origin, ServerPlan};
-use crate::servers::server::{Parting, Ready, Server};
+use crate::servers::server::{Ready, Removal, Server};
 
 /// How much longer than its own limit a server is waited for: it knows best why it is late.
 const GRACE: Duration = Duration::from_secs(5);
@@ -210,14 +210,14 @@ impl<'g> Transaction<'g> {
     /// The catalogue afterwards. Whoever leaves can not write to it any more.
     fn show(&self, catalogue: &mut Catalogue) {
         for server in &self.leaving {
-            server.leave(Parting::Removed);
+            server.leave(Removal::Removed);
             catalogue.snapshot = Arc::new(catalogue.snapshot.without(server.id));
             catalogue.servers.retain(|status| status.id != server.id);
         }
         for arrival in &self.arrivals {
             let server = &arrival.server;
             if let Some(before) = &arrival.before {
-                before.leave(Parting::Replaced);
+                before.leave(Removal::Replaced);
             }
             server.admit();
             let snapshot = match &arrival.first {

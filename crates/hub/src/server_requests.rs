@@ -12,7 +12,7 @@ pub const PER_CALL: usize = 64;
 
 /// A question that waits for the client's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ServerRequest {
     /// Who must answer.
     pub client: ClientKey,
     /// Who wants to know.
@@ -27,13 +27,13 @@ pub struct Ask {
 
 /// The table of open questions.
 #[derive(Debug, Default)]
-pub struct Asks {
-    open: HashMap<u64, Ask>,
+pub struct ServerRequests {
+    open: HashMap<u64, ServerRequest>,
 }
 
-impl Asks {
+impl ServerRequests {
     /// Registers a question under the id the client will see. `false` when its call has too many open.
-    pub fn open(&mut self, shown_id: u64, ask: Ask) -> bool {
+    pub fn open(&mut self, shown_id: u64, ask: ServerRequest) -> bool {
         if self.open.values().filter(|other| other.call == ask.call && other.link == ask.link).count() >= PER_CALL {
             return false;
         }
@@ -42,7 +42,7 @@ impl Asks {
     }
 
     /// Takes out the question that a client answers. Only the client that was asked may.
-    pub fn answer(&mut self, client: ClientKey, id: &RawId) -> Option<Ask> {
+    pub fn answer(&mut self, client: ClientKey, id: &RawId) -> Option<ServerRequest> {
         let shown = id.as_u64()?;
         if self.open.get(&shown)?.client != client {
             return None;
@@ -51,23 +51,23 @@ impl Asks {
     }
 
     /// The server withdraws a question: the client and the id it knows.
-    pub fn withdraw(&mut self, link: LinkKey, id: &RawId) -> Option<(u64, Ask)> {
+    pub fn withdraw(&mut self, link: LinkKey, id: &RawId) -> Option<(u64, ServerRequest)> {
         let shown = *self.open.iter().find(|(_, ask)| ask.link == link && ask.id == *id)?.0;
         Some((shown, self.open.remove(&shown)?))
     }
 
     /// The call is over: its questions are moot.
-    pub fn call_over(&mut self, call: CallId) -> Vec<(u64, Ask)> {
+    pub fn call_over(&mut self, call: CallId) -> Vec<(u64, ServerRequest)> {
         self.take_where(|ask| ask.call == Some(call))
     }
 
     /// The client is gone: its questions must be answered in its place.
-    pub fn client_gone(&mut self, client: ClientKey) -> Vec<(u64, Ask)> {
+    pub fn client_gone(&mut self, client: ClientKey) -> Vec<(u64, ServerRequest)> {
         self.take_where(|ask| ask.client == client)
     }
 
     /// The link is gone: nobody waits for these answers.
-    pub fn link_gone(&mut self, link: LinkKey) -> Vec<(u64, Ask)> {
+    pub fn link_gone(&mut self, link: LinkKey) -> Vec<(u64, ServerRequest)> {
         self.take_where(|ask| ask.link == link)
     }
 
@@ -81,7 +81,7 @@ impl Asks {
         self.open.is_empty()
     }
 
-    fn take_where(&mut self, doomed: impl Fn(&Ask) -> bool) -> Vec<(u64, Ask)> {
+    fn take_where(&mut self, doomed: impl Fn(&ServerRequest) -> bool) -> Vec<(u64, ServerRequest)> {
         // Nearly every call ends with no question open.
         if self.open.is_empty() {
             return Vec::new();

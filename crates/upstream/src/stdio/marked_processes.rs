@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_marked_process_is_found_and_killed_and_others_are_left() {
-        let mark = format!("census-{}.1", std::process::id());
+        let mark = format!("marked_processes-{}.1", std::process::id());
         let sleep = |mark: &str| Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
         let mut ours = sleep(&mark);
         let mut other = sleep(&format!("{mark}0"));

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use tidings_proto::Method;
 use tidings_proto::refusal::Refusal;
-use tidings_upstream::Instead;
+use tidings_upstream::Redirect;
 use tidings_wire::{Frame, Limits, ObjectEdit, Patch, encode_string};
 
 use super::{Exchange, Reply, Stage};
@@ -36,9 +36,9 @@ impl Detour {
 
 impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
-    pub(super) fn call_instead(&mut self, instead: Instead) -> Result<Option<Reply>, Refusal> {
+    pub(super) fn redirect(&mut self, instead: Redirect) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(TakenBack { waiter, moot }) = self.gateway.core.take_back(calling.call) else {
+        let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
         };
         for (shown, ask) in &moot {
@@ -69,7 +69,7 @@ impl Exchange {
 }
 
 /// The request with another name and other arguments; every other byte is the client's.
-fn spliced(frame: &Frame, instead: &Instead) -> Option<Frame> {
+fn spliced(frame: &Frame, instead: &Redirect) -> Option<Frame> {
     let mut patch = Patch::new();
     let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
     edit.set("name", encode_string(&instead.name));
@@ -90,7 +90,7 @@ mod tests {
 
     fn splice(request: &str, arguments: Option<&'static str>) -> Option<String> {
         let frame = Frame::parse(request.to_owned(), &Limits::default()).ok()?;
-        let instead = Instead {
+        let instead = Redirect {
             server: None,
             name: "t\"".into(),
             arguments: arguments.map(|raw| Bytes::from_static(raw.as_bytes())),

@@ -10,7 +10,7 @@ use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, Kind, digest, get};
 use tokio_util::sync::CancellationToken;
 
-use super::places::Place;
+use super::subscription_links::Place;
 use super::{Inner, Table};
 use crate::servers::plan::Isolation;
 use crate::servers::server::{LiveLink, Server};
@@ -69,7 +69,7 @@ impl Inner {
                     CallEvent::Message(frame) => self.pass_on(place, frame),
                     CallEvent::Response(frame) => return Ok(frame),
                     CallEvent::Failed(error) => return Err(error),
-                    CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::CallInstead(_) => {}
+                    CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
                 }
             }
         };

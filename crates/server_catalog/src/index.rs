@@ -9,12 +9,12 @@ use crate::catalogue::{Entry, Hit, Query};
 
 /// The entries of all sources.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct EntryIndex {
     entries: BTreeMap<String, Arc<Entry>>,
     index: Index,
 }
 
-impl Shelf {
+impl EntryIndex {
     /// Of two entries with one id, the later one counts.
     pub(crate) fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
         let entries: BTreeMap<String, Arc<Entry>> =

@@ -23,7 +23,7 @@ pub(crate) fn framed(bytes: Bytes) -> Option<Frame> {
 }
 
 /// The reading end of the pipe.
-pub(crate) struct Voice {
+pub(crate) struct ProgressPipe {
     pipe: pipe::Receiver,
     /// Keeps it open where one end can not be both.
     _held: Option<pipe::Sender>,
@@ -32,7 +32,7 @@ pub(crate) struct Voice {
     skipping: bool,
 }
 
-impl Voice {
+impl ProgressPipe {
     /// Opens it for writing too, so that it never ends and nobody who opens it has to wait.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
@@ -93,7 +93,7 @@ fn memchr(bytes: &[u8]) -> Option<usize> {
 
 /// What a line was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum HookOutput {
     /// How far it is.
     Progress,
     /// Something else, or nothing.
@@ -115,20 +115,20 @@ impl Herald {
     }
 
     /// Passes a line on, if it is something that a caller may be told.
-    pub(crate) fn say(&mut self, line: &[u8], queue: &CallQueue, now: Instant) -> Said {
-        let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return Said::Other };
+    pub(crate) fn say(&mut self, line: &[u8], queue: &CallQueue, now: Instant) -> HookOutput {
+        let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return HookOutput::Other };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let params = message["params"].take();
         match (method.as_str(), params) {
             ("notifications/progress", Value::Object(mut params)) => {
-                let Some(token) = &self.token else { return Said::Progress };
+                let Some(token) = &self.token else { return HookOutput::Progress };
                 if params.get("progress").is_some_and(Value::is_number) && self.progress.admits(now) {
                     // Scripts write null for what they do not know; the protocol leaves it out.
                     params.retain(|_, value| !value.is_null());
                     params.insert("progressToken".into(), serde_json::from_str(token.as_str()).unwrap_or_default());
                     push(queue, &method, &params.into());
                 }
-                Said::Progress
+                HookOutput::Progress
             }
             ("notifications/message", params) => {
                 let level = params["level"].as_str().and_then(LogLevel::parse);
@@ -136,9 +136,9 @@ impl Herald {
                 {
                     push(queue, &method, &params);
                 }
-                Said::Other
+                HookOutput::Other
             }
-            _ => Said::Other,
+            _ => HookOutput::Other,
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         // S2.3
         let (queue, mut stream) = call_channel();
         let line = br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"forged","progress":50,"total":null,"message":"half"}}"#;
-        assert_eq!(herald().say(line, &queue, Instant::now()), Said::Progress);
+        assert_eq!(herald().say(line, &queue, Instant::now()), HookOutput::Progress);
         let params = json!({"progressToken": 17, "progress": 50, "message": "half"});
         assert_eq!(told(&mut stream).unwrap()["params"], params);
     }
@@ -209,7 +209,7 @@ mod tests {
         let (mut herald, start) = (herald(), Instant::now());
         let mut say = |number: u64, at| {
             let line = format!(r#"{{"method":"notifications/progress","params":{{"progress":{number}}}}}"#);
-            assert_eq!(herald.say(line.as_bytes(), &queue, at), Said::Progress);
+            assert_eq!(herald.say(line.as_bytes(), &queue, at), HookOutput::Progress);
         };
         (1..=3).for_each(|number| say(number, start));
         say(4, start + MINUTE);
@@ -229,7 +229,7 @@ mod tests {
             r#"{"method":"sampling/createMessage","id":1,"params":{}}"#,
             "not json \u{fffd}",
         ] {
-            assert_eq!(herald.say(line.as_bytes(), &queue, Instant::now()), Said::Other);
+            assert_eq!(herald.say(line.as_bytes(), &queue, Instant::now()), HookOutput::Other);
         }
         assert_eq!(told(&mut stream), None);
         herald.say(

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tidings_hub::asks::{Ask, Asks, PER_CALL};
 use tidings_hub::calls::CallId;
+use tidings_hub::server_requests::{PER_CALL, ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_wire::RawId;
 
@@ -12,8 +12,8 @@ fn raw(text: &str) -> RawId {
     RawId::from_raw(text.as_bytes()).unwrap()
 }
 
-fn ask(client: u64, link: u64, call: Option<u64>, id: &str) -> Ask {
-    Ask {
+fn ask(client: u64, link: u64, call: Option<u64>, id: &str) -> ServerRequest {
+    ServerRequest {
         client: ClientKey(client),
         link: LinkKey(link),
         id: raw(id),
@@ -45,8 +45,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Run {
-    table: Asks,
-    model: BTreeMap<u64, Ask>,
+    table: ServerRequests,
+    model: BTreeMap<u64, ServerRequest>,
     next: u64,
 }
 
@@ -95,9 +95,9 @@ impl Run {
         assert_eq!(self.table.is_empty(), self.model.is_empty());
     }
 
-    fn taken(&mut self, mut got: Vec<(u64, Ask)>, doomed: impl Fn(&Ask) -> bool) {
+    fn taken(&mut self, mut got: Vec<(u64, ServerRequest)>, doomed: impl Fn(&ServerRequest) -> bool) {
         got.sort_by_key(|(shown, _)| *shown);
-        let expected: Vec<(u64, Ask)> = self.model.extract_if(.., |_, ask| doomed(ask)).collect();
+        let expected: Vec<(u64, ServerRequest)> = self.model.extract_if(.., |_, ask| doomed(ask)).collect();
         assert_eq!(got, expected);
     }
 }
@@ -107,7 +107,7 @@ proptest! {
     fn a_question_is_answered_once_and_only_by_the_client_that_was_asked(
         steps in proptest::collection::vec(step(), 1..120)
     ) {
-        let mut run = Run { table: Asks::default(), model: BTreeMap::new(), next: 0 };
+        let mut run = Run { table: ServerRequests::default(), model: BTreeMap::new(), next: 0 };
         for step in &steps {
             run.apply(step);
         }
@@ -120,7 +120,7 @@ proptest! {
 
 #[test]
 fn one_call_may_not_ask_without_end() {
-    let mut table = Asks::default();
+    let mut table = ServerRequests::default();
     for shown in 0..1_000 {
         let fits = table.open(shown, ask(1, 1, Some(1), &shown.to_string()));
         assert_eq!(fits, shown < PER_CALL as u64, "question {shown}");
@@ -133,7 +133,7 @@ fn one_call_may_not_ask_without_end() {
 
 #[test]
 fn the_same_id_from_two_servers_is_two_questions() {
-    let mut table = Asks::default();
+    let mut table = ServerRequests::default();
     table.open(1, ask(1, 1, None, "7"));
     table.open(2, ask(1, 2, None, "7"));
     assert_eq!(table.withdraw(LinkKey(2), &raw("7")).unwrap().0, 2);

@@ -19,9 +19,9 @@ pub fn hash(bytes: &[u8]) -> Hash {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// The board of one server.
+/// The observations of one server.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct Observations {
     state: Mutex<State>,
 }
 
@@ -63,9 +63,9 @@ impl Dirty {
     }
 }
 
-/// A place on the board, given up when dropped.
+/// A place on the observations, given up when dropped.
 pub(super) struct Following {
-    board: Arc<Board>,
+    observations: Arc<Observations>,
     id: u64,
     follower: Arc<Follower>,
 }
@@ -74,7 +74,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Board {
+impl Observations {
     /// Follows some URIs, and the list if wanted. What changes from now on is kept for [`Following::next`].
     pub(super) fn follow(self: &Arc<Self>, uris: &[String], list: bool) -> Following {
         let mut state = lock(&self.state);
@@ -92,7 +92,7 @@ impl Board {
         }
         let follower = Arc::new(Follower { uris: kept, dirty: Mutex::default(), bell: Notify::new() });
         state.followers.insert(id, Arc::clone(&follower));
-        Following { board: Arc::clone(self), id, follower }
+        Following { observations: Arc::clone(self), id, follower }
     }
 
     /// What a look at a resource showed. `None`: it is not there.
@@ -177,7 +177,7 @@ impl Following {
 impl Drop for Following {
     /// What was not taken goes to those who stay: one listen may be replaced by the next at any moment.
     fn drop(&mut self) {
-        let mut state = lock(&self.board.state);
+        let mut state = lock(&self.observations.state);
         state.followers.remove(&self.id);
         state.of_the_list.remove(&self.id);
         for uri in &self.follower.uris {
@@ -204,7 +204,7 @@ impl Drop for Following {
 /// How a source says what it saw. Only what somebody follows is kept, and only what differs is told.
 #[derive(Clone)]
 pub struct Signals {
-    pub(super) board: Arc<Board>,
+    pub(super) observations: Arc<Observations>,
     pub(super) ready: watch::Sender<bool>,
 }
 
@@ -221,29 +221,29 @@ impl Signals {
 
     /// The first look at a resource: nothing is told unless something else was known. `None`: it is not there.
     pub fn baseline(&self, uri: &str, seen: Option<Hash>) {
-        self.board.observe(uri, seen, Look::First);
+        self.observations.observe(uri, seen, Look::First);
     }
 
     /// A later look: told unless it is what was known. `None`: it is not there.
     pub fn observed(&self, uri: &str, seen: Option<Hash>) {
-        self.board.observe(uri, seen, Look::Again);
+        self.observations.observe(uri, seen, Look::Again);
     }
 
     /// It changed, whatever it was.
     pub fn changed(&self, uri: &str) {
-        self.board.forget(uri);
-        self.board.observe(uri, None, Look::Again);
-        self.board.forget(uri);
+        self.observations.forget(uri);
+        self.observations.observe(uri, None, Look::Again);
+        self.observations.forget(uri);
     }
 
     /// There are other resources than before, or they are described differently.
     pub fn list_changed(&self) {
-        self.board.list_changed();
+        self.observations.list_changed();
     }
 
     /// Whether anybody follows it, so that a look is worth its cost.
     pub fn follows(&self, uri: &str) -> bool {
-        self.board.follows(uri)
+        self.observations.follows(uri)
     }
 }
 
@@ -253,14 +253,14 @@ mod tests {
 
     use super::*;
 
-    fn board() -> (Arc<Board>, Signals) {
-        let board = Arc::new(Board::default());
-        let signals = Signals { board: Arc::clone(&board), ready: watch::Sender::new(false) };
-        (board, signals)
+    fn observations() -> (Arc<Observations>, Signals) {
+        let observations = Arc::new(Observations::default());
+        let signals = Signals { observations: Arc::clone(&observations), ready: watch::Sender::new(false) };
+        (observations, signals)
     }
 
-    fn follow(board: &Arc<Board>, uris: &[&str], list: bool) -> Following {
-        board.follow(&uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>(), list)
+    fn follow(observations: &Arc<Observations>, uris: &[&str], list: bool) -> Following {
+        observations.follow(&uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>(), list)
     }
 
     fn told(following: &Following) -> Option<Vec<String>> {
@@ -271,8 +271,8 @@ mod tests {
     // S1.5
     #[test]
     fn only_followers_of_a_uri_are_told_and_only_once() {
-        let (board, signals) = board();
-        let (a, b) = (follow(&board, &["x", "y"], false), follow(&board, &["y"], true));
+        let (observations, signals) = observations();
+        let (a, b) = (follow(&observations, &["x", "y"], false), follow(&observations, &["y"], true));
         signals.baseline("x", Some(hash(b"1")));
         signals.observed("x", Some(hash(b"2")));
         signals.observed("x", Some(hash(b"3")));
@@ -286,8 +286,8 @@ mod tests {
     // S1.8
     #[test]
     fn the_hash_decides_after_a_gap_and_an_unknown_one_is_told() {
-        let (board, signals) = board();
-        let a = follow(&board, &["x", "y"], false);
+        let (observations, signals) = observations();
+        let a = follow(&observations, &["x", "y"], false);
         signals.baseline("x", Some(hash(b"1")));
         signals.observed("x", Some(hash(b"1")));
         assert_eq!(told(&a), None, "the same");
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn a_reader_that_saw_something_new_does_not_hide_the_way_back() {
-        let (board, signals) = board();
-        let a = follow(&board, &["x"], false);
+        let (observations, signals) = observations();
+        let a = follow(&observations, &["x"], false);
         signals.baseline("x", Some(hash(b"1")));
         for between in [Some(&b"2"[..]), None] {
-            board.read("x", between);
+            observations.read("x", between);
             assert_eq!(told(&a), Some(vec!["x".into()]));
             signals.observed("x", Some(hash(b"1")));
             assert_eq!(told(&a), Some(vec!["x".into()]));
@@ -312,17 +312,17 @@ mod tests {
 
     #[test]
     fn a_reader_does_not_settle_what_others_were_not_told() {
-        let (board, signals) = board();
-        let a = follow(&board, &["x"], false);
-        board.read("x", Some(b"1"));
+        let (observations, signals) = observations();
+        let a = follow(&observations, &["x"], false);
+        observations.read("x", Some(b"1"));
         signals.observed("x", Some(hash(b"1")));
         assert_eq!(told(&a), Some(vec!["x".into()]));
     }
 
     #[test]
     fn a_change_without_known_content_is_always_told() {
-        let (board, signals) = board();
-        let a = follow(&board, &["x"], false);
+        let (observations, signals) = observations();
+        let a = follow(&observations, &["x"], false);
         for _ in 0..2 {
             signals.changed("x");
             assert_eq!(told(&a), Some(vec!["x".into()]));
@@ -332,12 +332,12 @@ mod tests {
     // bridging 22
     #[test]
     fn what_was_not_taken_is_inherited() {
-        let (board, signals) = board();
-        let before = follow(&board, &["x", "y"], true);
+        let (observations, signals) = observations();
+        let before = follow(&observations, &["x", "y"], true);
         signals.changed("x");
         signals.changed("y");
         signals.list_changed();
-        let after = follow(&board, &["x", "y"], true);
+        let after = follow(&observations, &["x", "y"], true);
         assert_eq!(told(&after), None);
         assert_eq!(told(&before), Some(vec!["list".into()]), "one piece at a time");
         drop(before);
@@ -349,12 +349,12 @@ mod tests {
     // S1.1
     #[test]
     fn nothing_is_kept_of_those_who_left() {
-        let (board, _) = board();
-        let (a, b) = (follow(&board, &["x", "x", "y"], true), follow(&board, &["x"], false));
+        let (observations, _) = observations();
+        let (a, b) = (follow(&observations, &["x", "x", "y"], true), follow(&observations, &["x"], false));
         drop(a);
-        assert!(board.follows("x") && !board.follows("y"));
+        assert!(observations.follows("x") && !observations.follows("y"));
         drop(b);
-        let state = lock(&board.state);
+        let state = lock(&observations.state);
         assert!(state.followers.is_empty() && state.by_uri.is_empty() && state.of_the_list.is_empty());
     }
 }

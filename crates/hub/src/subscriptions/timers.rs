@@ -9,7 +9,7 @@ use crate::ServerId;
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Alarm {
+pub(super) enum Timer {
     /// The changes of a resource are announced.
     Announce(ResourceId),
     /// A resource that nobody follows is released.
@@ -26,29 +26,29 @@ pub(super) enum Alarm {
     Shrink(ServerId),
 }
 
-/// At most one time for each alarm.
+/// At most one time for each timer.
 #[derive(Debug, Default)]
-pub(super) struct Alarms {
-    times: HashMap<Alarm, Instant>,
-    order: BTreeSet<(Instant, Alarm)>,
+pub(super) struct Timers {
+    times: HashMap<Timer, Instant>,
+    order: BTreeSet<(Instant, Timer)>,
 }
 
-impl Alarms {
-    /// Sets an alarm, or moves it.
-    pub(super) fn arm(&mut self, alarm: Alarm, at: Instant) {
-        self.disarm(alarm);
-        self.times.insert(alarm, at);
-        self.order.insert((at, alarm));
+impl Timers {
+    /// Sets an timer, or moves it.
+    pub(super) fn arm(&mut self, timer: Timer, at: Instant) {
+        self.disarm(timer);
+        self.times.insert(timer, at);
+        self.order.insert((at, timer));
     }
 
-    pub(super) fn disarm(&mut self, alarm: Alarm) {
-        if let Some(at) = self.times.remove(&alarm) {
-            self.order.remove(&(at, alarm));
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        if let Some(at) = self.times.remove(&timer) {
+            self.order.remove(&(at, timer));
         }
     }
 
-    pub(super) fn is_armed(&self, alarm: Alarm) -> bool {
-        self.times.contains_key(&alarm)
+    pub(super) fn is_armed(&self, timer: Timer) -> bool {
+        self.times.contains_key(&timer)
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
@@ -56,13 +56,13 @@ impl Alarms {
     }
 
     /// Takes out one that is due.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Alarm> {
-        let (at, alarm) = *self.order.first()?;
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
+        let (at, timer) = *self.order.first()?;
         if at > now {
             return None;
         }
-        self.disarm(alarm);
-        Some(alarm)
+        self.disarm(timer);
+        Some(timer)
     }
 
     pub(super) fn is_empty(&self) -> bool {
