@@ -38,11 +38,17 @@ pub async fn serve(
     start: impl FnOnce(FirstWords) -> Gateway,
 ) {
     let outbox = Arc::new(Outbox::default());
-    let writer = tokio::spawn(outbox::write(Arc::clone(&outbox), output));
+    // Who does not read our answers any more has no questions either, even if its end of the input stays open.
+    let over = stop.child_token();
+    let (written, unread) = (Arc::clone(&outbox), over.clone());
+    let writer = tokio::spawn(async move {
+        outbox::write(written, output).await;
+        unread.cancel();
+    });
     let mut start = Some(start);
     let mut connection: Option<Arc<Connection>> = None;
     let mut lines = Lines::default();
-    while let Some(line) = next_line(&mut lines, &mut input, &stop).await {
+    while let Some(line) = next_line(&mut lines, &mut input, &over).await {
         // A client that does not read its answers is not read from either.
         outbox.has_room().await;
         let message = match line {

@@ -51,10 +51,12 @@ impl log::Log for ToStandardError {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        match record.level() {
-            log::Level::Debug => eprintln!("[\"DEBUG:\",{}]", record.args()),
-            _ => eprint!("{}", record.args()),
-        }
+        let mut errors = io::stderr().lock();
+        // Not `eprintln!`, which panics when nobody reads it.
+        let _ = match record.level() {
+            log::Level::Debug => writeln!(errors, "[\"DEBUG:\",{}]", record.args()),
+            _ => write!(errors, "{}", record.args()),
+        };
     }
 
     fn flush(&self) {}

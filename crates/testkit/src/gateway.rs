@@ -25,6 +25,7 @@ pub struct GatewayBuilder {
     env: Vec<(String, String)>,
     binary: Option<PathBuf>,
     wait_ready: bool,
+    reading: Reading,
 }
 
 /// A running `tidings serve`. Killed when dropped; what it printed is shown when the test fails.
@@ -43,6 +44,19 @@ struct Recipe {
     files: Files,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    reading: Reading,
+}
+
+/// What becomes of what a gateway prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reading {
+    /// It is recorded.
+    #[default]
+    Always,
+    /// Both pipes are closed at the other end before it starts.
+    Closed,
+    /// The pipe of standard error is open, but nobody takes anything out of it.
+    Stalled,
 }
 
 /// The configuration and the data directory of one gateway.
@@ -100,6 +114,18 @@ impl GatewayBuilder {
         self
     }
 
+    /// Nobody reads what it prints, from the start: writing to either pipe fails.
+    pub fn unread(mut self) -> Self {
+        self.reading = Reading::Closed;
+        self
+    }
+
+    /// Standard error is a pipe that is open and never emptied.
+    pub fn stalled(mut self) -> Self {
+        self.reading = Reading::Stalled;
+        self
+    }
+
     fn files(&self) -> Files {
         let directory = TempDir::new();
         let config = directory.write("tidings.toml", self.configuration());
@@ -125,7 +151,8 @@ impl GatewayBuilder {
 
     /// Starts `tidings serve` and waits until it is ready.
     pub async fn serve(self) -> Gateway {
-        let recipe = Recipe { program: self.program().to_owned(), files: self.files(), args: self.args, env: self.env };
+        let (program, files) = (self.program().to_owned(), self.files());
+        let recipe = Recipe { program, files, args: self.args, env: self.env, reading: self.reading };
         let gateway = Gateway::start(Arc::new(recipe)).await;
         if self.wait_ready {
             gateway.wait_ready().await;
@@ -176,12 +203,21 @@ impl Gateway {
         let mut command = Command::new(&recipe.program);
         command.arg("serve").args(recipe.files.args()).args(["--listen", "127.0.0.1:0"]).args(&recipe.args);
         command.envs(recipe.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
-        command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped());
+        command.stdin(Pipe::null());
+        match recipe.reading {
+            Reading::Closed => command.stdout(unread_pipe()).stderr(unread_pipe()),
+            Reading::Always | Reading::Stalled => command.stdout(Pipe::null()).stderr(Pipe::piped()),
+        };
         let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {}: {e}", recipe.program.display()));
         let stderr = Arc::new(Record::new());
-        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
-        let record = stderr.clone();
+        let (record, errors, reading) = (stderr.clone(), child.stderr.take(), recipe.reading);
         let reader = tokio::spawn(async move {
+            let Some(errors) = errors else { return };
+            let mut lines = BufReader::new(errors).lines();
+            if reading == Reading::Stalled {
+                // Keeps its end of the pipe open.
+                std::future::pending::<()>().await;
+            }
             while let Ok(Some(line)) = lines.next_line().await {
                 record.push(line);
             }
@@ -218,6 +254,11 @@ impl Gateway {
     /// What it printed on stderr so far.
     pub fn stderr(&self) -> &Record<String> {
         &self.stderr
+    }
+
+    /// Stops reading what it prints: its standard error is a broken pipe from now on.
+    pub fn stop_reading(&self) {
+        self.reader.abort();
     }
 
     /// Its data directory.
@@ -356,6 +397,12 @@ impl Gateway {
         self.wait_exit().await
     }
 
+    /// Sends SIGINT and waits for the end.
+    pub async fn interrupt(&self) -> ExitStatus {
+        self.signal(rustix::process::Signal::INT);
+        self.wait_exit().await
+    }
+
     /// Sends SIGKILL and waits for the end.
     pub async fn kill(&self) -> ExitStatus {
         self.signal(rustix::process::Signal::KILL);
@@ -377,6 +424,13 @@ impl Gateway {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
     }
+}
+
+/// The end of a pipe whose other end is closed: what is written to it fails.
+pub fn unread_pipe() -> Pipe {
+    let (reader, writer) = std::io::pipe().unwrap_or_else(|error| panic!("no pipe: {error}"));
+    drop(reader);
+    writer.into()
 }
 
 impl Drop for Gateway {

@@ -34,7 +34,7 @@ pub use binaries::{relay, tidings};
 pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder};
 pub use clock::Clock;
 pub use gate::Gate;
-pub use gateway::{Gateway, GatewayBuilder};
+pub use gateway::{Gateway, GatewayBuilder, unread_pipe};
 pub use list_follower::{KINDS, ListFollower, list_changed, told};
 pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;

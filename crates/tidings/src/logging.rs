@@ -1,13 +1,33 @@
 //! Logs go to standard error: standard output belongs to the protocol, or to what was asked for.
+//!
+//! Writing a log line can not fail, wait or panic: whoever reads standard error may have gone away, or may never read. A
+//! process that serves hands its lines to a thread, through a queue that is bounded in bytes; a command that ends soon
+//! writes them itself.
 
-use std::io::IsTerminal as _;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::{Cli, Command};
 
+/// How much may wait to be written. Lines that do not fit are left out, and counted.
+const MAX_WAITING: usize = 1 << 20;
+/// How long the end of the process waits for the last lines.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// The queue of a process that serves; a process that does not has none.
+static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
+
 pub(crate) fn start(cli: &Cli) {
     let serving = matches!(cli.command, Some(Command::Serve { .. } | Command::Stdio { .. } | Command::Project { .. }));
+    if serving {
+        start_queue();
+    }
     let level = match (serving, cli.verbose) {
         (true, 0) => "info",
         (false, 0) => "error",
@@ -18,8 +38,134 @@ pub(crate) fn start(cli: &Cli) {
     let filter = EnvFilter::try_from_env("TIDINGS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(StandardError)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false)
+        // It would print its own errors with `eprintln!`, which panics on a closed pipe.
+        .log_internal_errors(false)
         .init();
+}
+
+/// Writes text for people to standard error, in order with the log. What can not be written is lost.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    write(text.to_string().as_bytes());
+}
+
+/// Waits until what was said is written, but not for long.
+pub(crate) fn flush() {
+    match QUEUE.get() {
+        Some(queue) => queue.flush(LAST_LINES),
+        None => drop(io::stderr().flush()),
+    }
+}
+
+fn write(text: &[u8]) {
+    match QUEUE.get() {
+        Some(queue) => queue.push(text),
+        None => drop(io::stderr().write_all(text)),
+    }
+}
+
+/// Where `tracing` writes.
+struct StandardError;
+
+impl<'a> MakeWriter<'a> for StandardError {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        Self
+    }
+}
+
+impl io::Write for StandardError {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        write(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Lines on their way to standard error.
+#[derive(Default)]
+struct LineQueue {
+    state: Mutex<Waiting>,
+    /// Rings when something waits, and when everything is written.
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<Box<[u8]>>,
+    bytes: usize,
+    left_out: u64,
+    /// The thread has taken lines, and is not back.
+    writing: bool,
+}
+
+fn start_queue() {
+    let queue = Arc::new(LineQueue::default());
+    let writer = Arc::clone(&queue);
+    // Without a thread, lines are written where they arise.
+    if std::thread::Builder::new().name("log".into()).spawn(move || writer.write_for_ever()).is_ok() {
+        let _ = QUEUE.set(queue);
+    }
+}
+
+impl LineQueue {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: &[u8]) {
+        let mut waiting = self.waiting();
+        if waiting.bytes + line.len() > MAX_WAITING {
+            waiting.left_out += 1;
+            return;
+        }
+        waiting.bytes += line.len();
+        waiting.lines.push_back(line.into());
+        self.bell.notify_all();
+    }
+
+    /// The next line, when there is one.
+    fn next(&self) -> (Box<[u8]>, u64) {
+        let mut waiting = self.waiting();
+        waiting.writing = false;
+        loop {
+            if let Some(line) = waiting.lines.pop_front() {
+                waiting.bytes -= line.len();
+                waiting.writing = true;
+                return (line, std::mem::take(&mut waiting.left_out));
+            }
+            self.bell.notify_all();
+            waiting = self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn write_for_ever(&self) {
+        loop {
+            let (line, left_out) = self.next();
+            // Nobody is left to be told when this fails; the next reader, if there is one, gets the next line.
+            let mut out = io::stderr().lock();
+            if left_out > 0 {
+                let _ = writeln!(out, "({left_out} log lines were left out: nobody reads them fast enough)");
+            }
+            let _ = out.write_all(&line);
+        }
+    }
+
+    fn flush(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut waiting = self.waiting();
+        while waiting.writing || !waiting.lines.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            waiting = self.bell.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 }

@@ -1,11 +1,16 @@
 //! `tidings`: command line, configuration and wiring. What it starts lives in the other crates.
 
+// First: its macros stand in for those of the standard library.
+#[macro_use]
+mod standard;
+
 mod access;
 mod backend;
 mod cli;
 mod commands;
 mod data;
 mod demo;
+mod ending;
 mod failure;
 mod feed;
 mod limits;
@@ -13,7 +18,6 @@ mod logging;
 mod reload;
 mod secret;
 mod settings;
-mod standard;
 mod wiring;
 
 use std::process::ExitCode;
@@ -52,14 +56,23 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = runtime.block_on(commands::run(cli));
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            outcome = Box::pin(commands::run(cli)) => outcome.and(standard::refused_so_far()),
+            // A list that nobody reads to its end needs no end.
+            refused = standard::refused() => refused,
+        }
+    });
     // Blocking reads of standard input can not be interrupted; nothing else is left by now.
     runtime.shutdown_background();
-    match outcome {
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             failure.exit_code()
         }
-    }
+    };
+    logging::flush();
+    code
 }

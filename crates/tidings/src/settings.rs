@@ -1,6 +1,6 @@
 //! Finding the configuration, and asking before a folder's own file may start commands.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tidings_inventory::Loader;
 use tidings_store::ServerTable;
 
 use crate::failure::Failure;
+use crate::logging;
 use crate::wiring::GatewayInputs;
 
 fn env(name: &str) -> Option<String> {
@@ -131,7 +132,7 @@ fn consent(path: &Path, config: &Config) -> Result<(), Failure> {
     }
     eprintln!("{path} lies in the current folder and starts these commands:\n{}", commands.join("\n"));
     eprint!("Start them? [y/N] ");
-    let _ = std::io::stderr().flush();
+    logging::flush();
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -3,8 +3,68 @@
 //! What every process has is read and written by blocking calls on threads of their own, which costs a change of threads
 //! each way. A pipe can be opened anew by its name in `/proc`: then it is ours alone, so that it may be made not to block
 //! without a surprise for others that share it, and the runtime waits for it as for any connection.
+//!
+//! `println!` and its like panic when nobody reads what they write. In this program their names mean those of this file,
+//! which do not: a closed standard output ends a command quietly, and what standard error does not take is lost.
+
+use std::fmt;
+use std::io::{self, Write as _};
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::SetOnce;
+
+use crate::failure::Failure;
+
+/// To standard output. Ends the command, quietly, when nobody reads it.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::standard::write_out(format_args!($($text)*)) };
+}
+
+/// A line to standard output. Ends the command, quietly, when nobody reads it.
+macro_rules! println {
+    () => { $crate::standard::write_out(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::standard::write_out(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// To standard error, in order with the log. Never fails.
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::logging::say(format_args!($($text)*)) };
+}
+
+/// A line to standard error, in order with the log. Never fails.
+macro_rules! eprintln {
+    () => { $crate::logging::say(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::logging::say(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Why standard output takes nothing more.
+static REFUSED: SetOnce<io::Error> = SetOnce::const_new();
+
+/// Writes what was asked for; [`refused`] tells when that is over.
+pub(crate) fn write_out(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+        // The first reason counts.
+        let _ = REFUSED.set(error);
+    }
+}
+
+/// Waits until standard output takes nothing more. A reader that has seen enough is no failure.
+pub(crate) async fn refused() -> Result<(), Failure> {
+    verdict(REFUSED.wait().await)
+}
+
+/// The same, for a command that is done.
+pub(crate) fn refused_so_far() -> Result<(), Failure> {
+    REFUSED.get().map_or(Ok(()), verdict)
+}
+
+fn verdict(error: &io::Error) -> Result<(), Failure> {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(Failure::Failed(format!("standard output: {error}"))),
+    }
+}
 
 /// Where a client's messages come from.
 pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {

@@ -1,5 +1,6 @@
 //! Describing a client.
 
+use std::process::Stdio;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -9,14 +10,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Client, Shared, Transport, http, stdio};
+use crate::gateway::unread_pipe;
 use crate::record::Record;
 use crate::revision::{LATEST_LEGACY, MODERN, is_modern};
 use crate::server::Server;
 use crate::tempdir::TempDir;
 
 enum Target {
-    Http { url: String, headers: Vec<(String, String)> },
-    Stdio { program: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<std::path::PathBuf> },
+    Http {
+        url: String,
+        headers: Vec<(String, String)>,
+    },
+    Stdio {
+        program: String,
+        args: Vec<String>,
+        env: Vec<(String, String)>,
+        cwd: Option<std::path::PathBuf>,
+        unread: bool,
+    },
 }
 
 /// A client in the making.
@@ -46,7 +57,7 @@ impl ClientBuilder {
     }
 
     pub(crate) fn stdio(program: String, args: Vec<String>) -> Self {
-        Self::new(Target::Stdio { program, args, env: Vec::new(), cwd: None })
+        Self::new(Target::Stdio { program, args, env: Vec::new(), cwd: None, unread: false })
     }
 
     pub(crate) fn of(server: &Server) -> Self {
@@ -108,6 +119,15 @@ impl ClientBuilder {
         self
     }
 
+    /// stdio: nobody reads the standard error of the process; writing to it fails.
+    pub fn unread_stderr(mut self) -> Self {
+        match &mut self.target {
+            Target::Stdio { unread, .. } => *unread = true,
+            Target::Http { .. } => panic!("standard error is for stdio"),
+        }
+        self
+    }
+
     /// Does no handshake by itself and adds nothing to requests.
     pub fn raw(mut self) -> Self {
         self.raw = true;
@@ -137,8 +157,13 @@ impl ClientBuilder {
         });
         let transport = match self.target {
             Target::Http { url, headers } => Transport::Http(http::Http::new(&url, headers, self.raw)),
-            Target::Stdio { program, args, env, cwd } => {
-                Transport::Stdio(stdio::Stdio::spawn(&shared, &program, &args, &env, cwd.as_deref(), self.raw))
+            Target::Stdio { program, args, env, cwd, unread } => {
+                let mut command = tokio::process::Command::new(&program);
+                command.args(&args).envs(env).stderr(if unread { unread_pipe() } else { Stdio::piped() });
+                if let Some(cwd) = cwd {
+                    command.current_dir(cwd);
+                }
+                Transport::Stdio(stdio::Stdio::spawn(&shared, command, self.raw))
             }
         };
         let client = Client { shared, transport, _keep: self.keep };

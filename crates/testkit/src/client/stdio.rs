@@ -1,6 +1,5 @@
 //! The stdio side of a client: a process, its lines in and out.
 
-use std::path::Path;
 use std::process::{ExitStatus, Stdio as Pipe};
 use std::sync::{Arc, Mutex};
 
@@ -29,31 +28,20 @@ pub(super) struct Stdio {
 struct Waiting(Mutex<Vec<(RawId, mpsc::UnboundedSender<Event>)>>);
 
 impl Stdio {
-    pub(super) fn spawn(
-        shared: &Arc<Shared>,
-        program: &str,
-        args: &[String],
-        env: &[(String, String)],
-        cwd: Option<&Path>,
-        raw: bool,
-    ) -> Self {
-        let mut command = Command::new(program);
-        command.args(args).envs(env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
-        command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
-        if let Some(cwd) = cwd {
-            command.current_dir(cwd);
-        }
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {program}: {e}"));
+    /// Starts the process; what becomes of its standard error is in the command.
+    pub(super) fn spawn(shared: &Arc<Shared>, mut command: Command, raw: bool) -> Self {
+        command.stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {command:?}: {e}"));
         let pid = child.id().unwrap_or_default();
         let (input, lines) = mpsc::unbounded_channel();
         let (exit_sender, exit) = watch::channel(None);
         let pending = Arc::new(Waiting::default());
         let stderr = Arc::new(Record::new());
-        if let (Some(stdin), Some(stdout), Some(errors)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        {
+        if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
             shared.spawn(&shared.life, write(stdin, lines));
             shared.spawn(&shared.life, read(shared.clone(), stdout, input.downgrade(), pending.clone()));
+        }
+        if let Some(errors) = child.stderr.take() {
             shared.spawn(&shared.life, read_errors(errors, stderr.clone()));
         }
         shared.spawn(&shared.life, reap(child, exit_sender));

@@ -7,14 +7,13 @@ use tidings_config::Listen;
 use tidings_downstream::http::{self, Options};
 use tidings_store::ServerTable;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::Failure;
-use crate::{access, feed, limits, reload, settings, wiring};
+use crate::{access, ending, feed, limits, reload, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -46,7 +45,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let announcement = data.announce(&url)?;
     greet(&url, demo.as_ref());
     let stop = CancellationToken::new();
-    tokio::spawn(ring_on_signal(stop.clone()));
+    ending::stop_on_signal(stop.clone());
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
     let options = Options { tokens: access.clients, loopback: listen.is_loopback(), ..Options::default() };
     let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
@@ -58,25 +57,6 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     log.close().await;
     tracing::info!("stopped");
     Ok(())
-}
-
-pub(super) async fn ring_on_signal(stop: CancellationToken) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    tracing::info!("stopping: running requests are finished first");
-    stop.cancel();
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    // Asked twice: no more patience.
-    std::process::exit(130);
 }
 
 /// What to do next, on standard error like everything that is not asked for.

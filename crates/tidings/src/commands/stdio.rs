@@ -9,12 +9,11 @@ use tidings_store::{ServerTable, Store};
 use tokio_util::sync::CancellationToken;
 
 use super::project;
-use super::serve::ring_on_signal;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::wiring::{GatewayInputs, Prepared};
-use crate::{feed, reload, settings, standard, wiring};
+use crate::{ending, feed, reload, settings, standard, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -54,7 +53,7 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), Failure>
 /// Serves one client until it or we are asked to end.
 pub(super) async fn serve(prepared: Prepared, store: Store) -> Result<(), Failure> {
     let stop = CancellationToken::new();
-    tokio::spawn(ring_on_signal(stop.clone()));
+    ending::stop_on_signal(stop.clone());
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);
