@@ -339,6 +339,7 @@ impl Inner {
     }
 
     pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink) {
+        self.in_flight.link_opened(live.key);
         self.links().insert(live.key, (Arc::downgrade(server), Arc::clone(&live.link)));
     }
 

@@ -1,14 +1,20 @@
 //! Requests in flight: our ids upstream, theirs downstream.
 //!
 //! A call leaves the table exactly once, by its answer, its cancellation, its deadline or the loss of its link;
-//! whoever takes it out decides the outcome, and everybody who comes later finds nothing.
+//! whoever takes it out decides the outcome, and everybody who comes later finds nothing. A call that was given up while
+//! its server may still work on it leaves a ghost behind ([`Calls::leave_ghost`]): nobody waits for it, but what the
+//! server says beside the streams of calls may still be about it.
+
+mod ghosts;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_wire::RawId;
 
 use crate::{ClientKey, IdMap, LinkKey};
+use ghosts::GhostCalls;
 
 /// The id of a request upstream, and its progress token. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,11 +27,13 @@ pub struct Limits {
     pub per_client: usize,
     /// Calls in flight altogether.
     pub total: usize,
+    /// Abandoned calls that are remembered for one link. Beyond it the link has no certain owner until it ends.
+    pub ghosts_per_link: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_client: 1_024, total: 65_536 }
+        Self { per_client: 1_024, total: 65_536, ghosts_per_link: 4_096 }
     }
 }
 
@@ -36,8 +44,13 @@ pub struct NewCall {
     pub client: ClientKey,
     /// The client's id, where the client can name the call by it.
     pub id: Option<RawId>,
+    /// Whose client that is.
+    pub principal: Arc<str>,
     /// Where it goes.
     pub link: LinkKey,
+    /// Whether the server can speak about it outside a stream that is the call's alone: then it leaves a ghost behind
+    /// when it is given up.
+    pub heard_beside: bool,
     /// The client's progress token.
     pub token: Option<RawId>,
     /// How long it may stay silent.
@@ -59,6 +72,7 @@ pub struct Call {
     pub token: Option<RawId>,
     /// When it is given up.
     pub deadline: Instant,
+    heard_beside: bool,
     timeout: Duration,
     last_moment: Instant,
     progress: Option<f64>,
@@ -78,6 +92,40 @@ pub enum BeginError {
     },
 }
 
+/// Whose calls a link has ever carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Callers {
+    /// Nobody has called yet.
+    #[default]
+    Nobody,
+    /// All calls were this principal's.
+    One(Arc<str>),
+    /// Different principals have called.
+    Several,
+}
+
+impl Callers {
+    fn add(&mut self, principal: &Arc<str>) {
+        match self {
+            Self::Nobody => *self = Self::One(Arc::clone(principal)),
+            Self::One(known) if Arc::ptr_eq(known, principal) || known == principal => {}
+            Self::One(_) => *self = Self::Several,
+            Self::Several => {}
+        }
+    }
+}
+
+/// What is known of one link.
+#[derive(Debug, Default)]
+struct LinkCalls {
+    /// Between [`Calls::link_opened`] and [`Calls::link_gone`]. Only then are ghosts kept: after that nobody would
+    /// remove them.
+    open: bool,
+    running: BTreeSet<CallId>,
+    ghosts: GhostCalls,
+    callers: Callers,
+}
+
 /// The table of calls.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -86,7 +134,7 @@ pub struct Calls {
     calls: IdMap<CallId, Call>,
     by_client_id: HashMap<(ClientKey, RawId), CallId>,
     per_client: IdMap<ClientKey, usize>,
-    by_link: IdMap<LinkKey, BTreeSet<CallId>>,
+    by_link: IdMap<LinkKey, LinkCalls>,
 }
 
 impl Calls {
@@ -118,7 +166,9 @@ impl Calls {
             self.by_client_id.insert((call.client, theirs.clone()), id);
         }
         *self.per_client.entry(call.client).or_default() += 1;
-        self.by_link.entry(call.link).or_default().insert(id);
+        let on_link = self.by_link.entry(call.link).or_default();
+        on_link.running.insert(id);
+        on_link.callers.add(&call.principal);
         let last_moment = now + call.max_timeout;
         self.calls.insert(
             id,
@@ -128,6 +178,7 @@ impl Calls {
                 link: call.link,
                 token: call.token,
                 deadline: (now + call.timeout).min(last_moment),
+                heard_beside: call.heard_beside,
                 timeout: call.timeout,
                 last_moment,
                 progress: None,
@@ -148,13 +199,57 @@ impl Calls {
                 self.per_client.remove(&call.client);
             }
         }
-        if let Some(ids) = self.by_link.get_mut(&call.link) {
-            ids.remove(&id);
-            if ids.is_empty() {
+        if let Some(on_link) = self.by_link.get_mut(&call.link) {
+            on_link.running.remove(&id);
+            if on_link.running.is_empty() && !on_link.open {
                 self.by_link.remove(&call.link);
             }
         }
         Some(call)
+    }
+
+    /// A call that was taken out was given up after it was sent: its server may still work on it, ask for it or log for
+    /// it. Until it is answered or its link ends, nobody else can be taken for the owner of what the server says. Tells
+    /// how many ghosts the link has now; `None` when this one needs not be remembered, or can not.
+    pub fn leave_ghost(&mut self, id: CallId, call: &Call) -> Option<usize> {
+        let on_link = self.by_link.get_mut(&call.link).filter(|on_link| on_link.open && call.heard_beside)?;
+        on_link.ghosts.add(id, call.client, self.limits.ghosts_per_link)
+    }
+
+    /// The server has answered a call that nobody waits for any more. Tells whether it was remembered.
+    pub fn ghost_answered(&mut self, link: LinkKey, id: CallId) -> bool {
+        self.by_link.get_mut(&link).is_some_and(|on_link| on_link.ghosts.remove(id))
+    }
+
+    /// Whether an abandoned call is still remembered.
+    pub fn has_ghost(&self, link: LinkKey, id: CallId) -> bool {
+        self.by_link.get(&link).is_some_and(|on_link| on_link.ghosts.contains(id))
+    }
+
+    /// How many abandoned calls of a link are remembered.
+    pub fn ghosts_on(&self, link: LinkKey) -> usize {
+        self.by_link.get(&link).map_or(0, |on_link| on_link.ghosts.len())
+    }
+
+    /// A link can be used. Abandoned calls are remembered for open links only.
+    pub fn link_opened(&mut self, link: LinkKey) {
+        self.by_link.entry(link).or_default().open = true;
+    }
+
+    /// A link is gone, and with it everything that its server still worked on. Calls that run on it are to be taken out
+    /// by whoever waits for them.
+    pub fn link_gone(&mut self, link: LinkKey) {
+        let Some(on_link) = self.by_link.get_mut(&link) else { return };
+        on_link.open = false;
+        on_link.ghosts = GhostCalls::default();
+        if on_link.running.is_empty() {
+            self.by_link.remove(&link);
+        }
+    }
+
+    /// Whose calls a link has carried so far.
+    pub fn callers_on(&self, link: LinkKey) -> Callers {
+        self.by_link.get(&link).map(|on_link| on_link.callers.clone()).unwrap_or_default()
     }
 
     /// The call a client means by its own id.
@@ -200,15 +295,18 @@ impl Calls {
         call.token.clone()
     }
 
-    /// The only call on a link, if there is exactly one: only then is it known whose a server's message is.
+    /// The only call on a link, if there is exactly one: only then is it known whose a server's message is. A call that
+    /// another client has abandoned counts too, because its server may still be at work on it.
     pub fn sole_on(&self, link: LinkKey) -> Option<CallId> {
-        let ids = self.by_link.get(&link)?;
-        if ids.len() == 1 { ids.first().copied() } else { None }
+        let on_link = self.by_link.get(&link)?;
+        let sole = on_link.running.first().copied().filter(|_| on_link.running.len() == 1)?;
+        let client = self.calls.get(&sole)?.client;
+        on_link.ghosts.are_all_of(client).then_some(sole)
     }
 
     /// Everything in flight on a link.
     pub fn on(&self, link: LinkKey) -> impl Iterator<Item = CallId> {
-        self.by_link.get(&link).into_iter().flatten().copied()
+        self.by_link.get(&link).into_iter().flat_map(|on_link| on_link.running.iter().copied())
     }
 
     /// How many calls are in flight.

@@ -30,6 +30,8 @@ pub struct Redirect {
 /// Something that happened to a call. The last three end it.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
+    /// The server has taken the request, and answers it on a stream of its own (HTTP only).
+    Accepted,
     /// The server opened a stream that can be resumed, and has said nothing yet.
     Opened,
     /// A notification or request of the server that belongs to this call.
@@ -129,16 +131,16 @@ impl CallQueue {
         }
     }
 
-    /// Ends the call.
-    pub fn finish(self, event: CallEvent) {
+    /// Ends the call. Tells whether somebody was there to hear it.
+    pub fn finish(self, event: CallEvent) -> bool {
         drop(self.messages);
-        let _ = self.end.send(event);
+        self.end.send(event).is_ok()
     }
 
-    /// Ends the call with the server's answer.
-    pub fn answer(self, frame: Frame) {
+    /// Ends the call with the server's answer. Tells whether somebody was there to hear it.
+    pub fn answer(self, frame: Frame) -> bool {
         debug_assert!(matches!(frame.kind(), Kind::Response | Kind::Error));
-        self.finish(CallEvent::Response(frame));
+        self.finish(CallEvent::Response(frame))
     }
 }
 

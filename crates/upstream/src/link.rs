@@ -60,6 +60,9 @@ pub trait Sink: Send + Sync + 'static {
     /// A notification or request that belongs to no call.
     fn unowned(&self, message: Frame);
 
+    /// An answer came to a call that nobody waits for any more: the server has done with it.
+    fn answered_late(&self, _id: u64) {}
+
     /// From now on the server is heard where it speaks by itself. What it said before may be lost.
     fn hears(&self);
 

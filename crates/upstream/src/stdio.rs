@@ -154,10 +154,17 @@ impl StdioLink {
 
     fn route(&self, frame: Frame) {
         if matches!(frame.kind(), Kind::Response | Kind::Error) {
-            let queue = frame.id().and_then(|id| id.as_u64()).and_then(|id| self.lock().open.remove(&id));
-            match queue {
-                Some(queue) => queue.answer(frame),
-                None => tracing::debug!(server = %self.name, id = ?frame.id(), "late or unknown answer dropped"),
+            let id = frame.id().and_then(|id| id.as_u64());
+            let queue = id.and_then(|id| self.lock().open.remove(&id));
+            let is_late = match queue {
+                Some(queue) => !queue.answer(frame),
+                None => {
+                    tracing::debug!(server = %self.name, id = ?frame.id(), "late or unknown answer dropped");
+                    true
+                }
+            };
+            if let Some(id) = id.filter(|_| is_late) {
+                self.sink.answered_late(id);
             }
             return;
         }

@@ -26,6 +26,7 @@ use crate::client::session::Caller;
 use crate::discovery::dirty::Reason;
 use crate::gateway::Inner;
 use crate::notify::announce::{self, Listening, Notice};
+use crate::servers::plan::CallChannel;
 use crate::servers::server::LiveLink;
 use crate::subscriptions::Receipt;
 use redirect::Detour;
@@ -83,6 +84,8 @@ struct Calling {
     repetition: Repetition,
     /// The server has said something about it: it has begun.
     begun: bool,
+    /// The server answers on a stream of the call's own, which is open.
+    accepted: bool,
 }
 
 /// The one repetition that a header mismatch allows.
@@ -220,7 +223,9 @@ impl Exchange {
         let new = NewCall {
             client: self.caller.key(),
             id: self.caller.names_its_calls().then(|| self.id.clone()),
+            principal: Arc::clone(&self.caller.principal().name),
             link: live.key,
+            heard_beside: routed.server.call_channel(&live) != CallChannel::OwnStream,
             token: meta::progress_token(&self.frame),
             timeout,
             max_timeout,
@@ -266,6 +271,7 @@ impl Exchange {
             events,
             repetition,
             begun: false,
+            accepted: false,
         }))
     }
 
@@ -301,8 +307,12 @@ impl Exchange {
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
                 let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
-                if gone || self.gateway.has_link(calling.live.key) {
-                    return Ok(gone.then_some(Reply::Cancelled));
+                if gone {
+                    self.leave_ghost();
+                    return Ok(Some(Reply::Cancelled));
+                }
+                if self.gateway.has_link(calling.live.key) {
+                    return Ok(None);
                 }
                 // The link was given up. What it brought before comes first, and its own word for its end.
                 match calling.events.next().now_or_never() {
@@ -316,6 +326,10 @@ impl Exchange {
             }
         };
         match event {
+            CallEvent::Accepted => {
+                calling.accepted = true;
+                Ok(None)
+            }
             CallEvent::Opened => Ok(Some(Reply::Opened)),
             // Only clients of that revision know how to come back.
             CallEvent::Interrupted(pause) if self.caller.revision() == Revision::V2025_11_25 => {
@@ -350,16 +364,35 @@ impl Exchange {
     /// A call that was not awaited long enough, whatever its server does later.
     fn timed_out(&mut self) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let Some(ended) = self.gateway.in_flight.give_up(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
-        Err(Refusal::TimedOut { server, seconds: calling.silent_for.as_secs() })
+        let seconds = calling.silent_for.as_secs();
+        self.leave_ghost();
+        Err(Refusal::TimedOut { server, seconds })
+    }
+
+    /// The call was given up, and its server may still work on it: its stream is not the client's any more.
+    fn leave_ghost(&mut self) {
+        if let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) {
+            let Calling { routed, live, call, events, accepted, .. } = *calling;
+            let channel = routed.server.call_channel(&live);
+            // Reading on before the server has taken the request could send it after all.
+            if accepted || channel == CallChannel::SharedPipe {
+                self.gateway.follow_ghost(&routed.server, &live, call, events);
+            }
+        }
     }
 
     fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // Taken out by somebody else: it was cancelled, and the failure is only the echo.
-        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let ended = match calling.routed.server.call_channel(&calling.live) {
+            // The call has lost its stream, and its server may go on and speak on the other one.
+            CallChannel::OwnStreamAndPush if is_loss(error) => self.gateway.in_flight.give_up(calling.call),
+            _ => self.gateway.in_flight.finish(calling.call),
+        };
+        let Some(ended) = ended else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
@@ -412,6 +445,11 @@ impl Exchange {
     }
 }
 
+/// Whether a server may have got a request, and may work on it, though there will be no answer.
+fn is_loss(error: &LinkError) -> bool {
+    matches!(error.cause(), LinkError::Lost | LinkError::Unreachable(_) | LinkError::Protocol(_))
+}
+
 /// From now on the request can be cancelled, by its id if its client may do that.
 fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
     let waiter = Waiter::of(caller.principal());
@@ -426,10 +464,11 @@ impl Drop for Exchange {
         if self.caller.names_its_calls() {
             self.gateway.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }
-        if let Stage::Calling(calling) = &self.stage
-            && let Some(ended) = self.gateway.in_flight.finish(calling.call)
-        {
-            self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
+        if let Stage::Calling(calling) = &self.stage {
+            if let Some(ended) = self.gateway.in_flight.give_up(calling.call) {
+                self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
+            }
+            self.leave_ghost();
         }
     }
 }

@@ -188,6 +188,19 @@ impl InFlight {
         Some(Ended { call, sent, moot })
     }
 
+    /// Takes a call out that nobody waits for any more while its server may still work on it; `None` when somebody else
+    /// was first.
+    pub(crate) fn give_up(&self, id: CallId) -> Option<Ended> {
+        let mut state = self.lock();
+        let call = state.calls.finish(id)?;
+        Some(state.given_up(id, call))
+    }
+
+    /// The server has answered a call that was given up.
+    pub(crate) fn ghost_answered(&self, link: LinkKey, id: CallId) {
+        self.lock().calls.ghost_answered(link, id);
+    }
+
     /// Takes a call out so that its request can be sent elsewhere. From this moment until it is sent again it can be
     /// cancelled like one that has just arrived. `None` when somebody else took it out first.
     pub(crate) fn take_back(&self, id: CallId) -> Option<TakenBack> {
@@ -222,7 +235,7 @@ impl InFlight {
     pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Cancelled {
         let mut state = self.lock();
         if let Some((call_id, call)) = state.calls.cancel(client, id) {
-            return Cancelled::Running(call_id, Box::new(state.ended(call_id, call)));
+            return Cancelled::Running(call_id, Box::new(state.given_up(call_id, call)));
         }
         match state.arriving.get(&(client, id.clone())) {
             Some(waiter) => {
@@ -242,7 +255,7 @@ impl InFlight {
             waiter.bell.notify_one();
         }
         let calls = state.calls.client_gone(client);
-        let ended = calls.into_iter().map(|(id, call)| (id, state.ended(id, call))).collect();
+        let ended = calls.into_iter().map(|(id, call)| (id, state.given_up(id, call))).collect();
         Gone { calls: ended, unanswered: state.server_requests.client_gone(client) }
     }
 
@@ -254,17 +267,26 @@ impl InFlight {
         }
     }
 
+    pub(crate) fn link_opened(&self, link: LinkKey) {
+        self.lock().calls.link_opened(link);
+    }
+
     pub(crate) fn link_gone(&self, link: LinkKey) -> Vec<(u64, ServerRequest)> {
-        self.lock().server_requests.link_gone(link)
+        let mut state = self.lock();
+        state.calls.link_gone(link);
+        state.server_requests.link_gone(link)
     }
 }
 
 impl InFlightState {
-    fn ended(&mut self, id: CallId, call: Call) -> Ended {
+    fn given_up(&mut self, id: CallId, call: Call) -> Ended {
         let sent = self.waiting.remove(&id).is_none_or(|waiter| {
             waiter.bell.notify_one();
             waiter.give_up()
         });
+        if sent {
+            self.calls.leave_ghost(id, &call);
+        }
         Ended { call, sent, moot: self.server_requests.call_over(id) }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::calls::CallId;
+use tidings_hub::calls::{CallId, Callers};
 use tidings_hub::server_requests::ServerRequest;
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
@@ -144,14 +144,26 @@ impl Inner {
             "notifications/elicitation/complete" if owner.is_none() => {}
             _ => {
                 let Some(frame) = self.in_flight.give_to_sole(key, frame) else { return };
-                let may_hear = |session: &&Arc<Session>| session.principal.may_use(server);
-                let all = || self.sessions().values().filter(may_hear).cloned().collect();
-                let sessions: Vec<Arc<Session>> = owner.map_or_else(all, |owner| vec![owner]);
-                for session in sessions {
+                for session in owner.map_or_else(|| self.may_hear(server, key), |owner| vec![owner]) {
                     session.sink.push(frame.bytes().clone());
                 }
             }
         }
+    }
+
+    /// Who may hear a notification that names no call: it may be about the work of anybody who has called over the link.
+    fn may_hear(&self, server: &Server, key: LinkKey) -> Vec<Arc<Session>> {
+        let callers = self.in_flight.lock().calls.callers_on(key);
+        let is_theirs = |session: &&Arc<Session>| match &callers {
+            Callers::Nobody => true,
+            Callers::One(principal) => session.principal.name == *principal,
+            Callers::Several => false,
+        };
+        if callers == Callers::Several {
+            tracing::debug!(server = %server.plan.name, "notification dropped: it may be about anybody's call");
+        }
+        let permitted = |session: &&Arc<Session>| session.principal.may_use(server);
+        self.sessions().values().filter(is_theirs).filter(permitted).cloned().collect()
     }
 
     fn only_session(&self) -> Option<Arc<Session>> {
@@ -185,7 +197,8 @@ impl Inner {
                 && (!url_mode || session.revision >= Revision::V2025_11_25)
         });
         let Some(session) = able else {
-            tracing::warn!(server = %server.plan.name, %method, "question refused: nobody is known who could answer it");
+            let abandoned = self.in_flight.lock().calls.ghosts_on(key);
+            tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
             return link.send(refusal(&id, &method));
         };
         let named = (self.passthrough != Some(server.id)).then_some(server.plan.name.as_str());

@@ -68,7 +68,11 @@ impl Signals {
                     self.ended(server);
                 }
                 CallEvent::Failed(_) => self.ended(server),
-                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
+                CallEvent::Accepted
+                | CallEvent::Opened
+                | CallEvent::Interrupted(_)
+                | CallEvent::Broken
+                | CallEvent::Redirect(_) => {}
             }
         }
     }

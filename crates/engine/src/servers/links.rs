@@ -1,9 +1,10 @@
 //! Where a link delivers what belongs to none of its streams.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidings_hub::LinkKey;
+use tidings_hub::calls::CallId;
 use tidings_proto::ListKind;
 use tidings_upstream::{LinkError, SharedLink, Sink};
 use tidings_wire::{Frame, Kind};
@@ -25,6 +26,8 @@ pub(crate) struct LinkSink {
     pub(crate) key: LinkKey,
     link: OnceLock<SharedLink>,
     early: Mutex<Vec<Frame>>,
+    /// Set before anything is said about the end, so that whoever enters the link in a table can see that it is over.
+    over: AtomicBool,
     ended: Mutex<Option<oneshot::Sender<LinkError>>>,
 }
 
@@ -43,9 +46,15 @@ impl LinkSink {
             key: gateway.next_link(),
             link: OnceLock::new(),
             early: Mutex::default(),
+            over: AtomicBool::new(false),
             ended: Mutex::new(Some(ended)),
         };
         (Arc::new(sink), end)
+    }
+
+    /// Whether the link has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
     }
 
     /// The link is ready: what came early is handled now.
@@ -91,6 +100,12 @@ impl Sink for LinkSink {
         Some(sole.0)
     }
 
+    fn answered_late(&self, id: u64) {
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.in_flight.ghost_answered(self.key, CallId(id));
+        }
+    }
+
     fn unowned(&self, message: Frame) {
         if self.link.get().is_none() {
             let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,6 +143,7 @@ impl Sink for LinkSink {
     }
 
     fn closed(&self, error: LinkError) {
+        self.over.store(true, Ordering::SeqCst);
         self.own_view_is_old();
         if let Some(gateway) = self.gateway.upgrade() {
             gateway.link_closed(self.key);

@@ -49,6 +49,17 @@ pub struct Settings {
     pub version: &'static str,
 }
 
+/// Where a server can speak about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallChannel {
+    /// On a stream that is the call's alone.
+    OwnStream,
+    /// On such a stream, and on another one that names no call (legacy Streamable HTTP).
+    OwnStreamAndPush,
+    /// On one pipe with everything else.
+    SharedPipe,
+}
+
 /// How public names are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink};
+use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink, Transport};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ use crate::gateway::Inner;
 use crate::observe::meters::ServerMeters;
 use crate::observe::status::ServerState;
 use crate::servers::links::LinkSink;
-use crate::servers::plan::{ServerPlan, Source};
+use crate::servers::plan::{CallChannel, ServerPlan, Source};
 use crate::servers::removal::Presence;
 pub(crate) use crate::servers::removal::Removal;
 pub(crate) use crate::servers::startup::Ready;
@@ -193,12 +193,29 @@ impl Server {
         sink.attach(Arc::clone(&link));
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
         gateway.add_link(self, &live);
+        if sink.is_over() {
+            // It closed before it was in the table, so nothing took it out again.
+            gateway.link_closed(live.key);
+            return Err(end.await.unwrap_or(LinkError::Stopped));
+        }
         if self.gone.is_cancelled() {
             // It left meanwhile: whoever ended its links did not know this one.
             self.end_links(gateway).await;
             return Err(LinkError::Stopped);
         }
         Ok((live, end))
+    }
+
+    /// Where the server can speak about a call that it was sent over a link.
+    pub(crate) fn call_channel(&self, live: &LiveLink) -> CallChannel {
+        match &self.plan.source {
+            Source::Local(_) => CallChannel::OwnStream,
+            Source::Remote(spec) => match (&spec.transport, live.hello.revision.era()) {
+                (Transport::Http(_), Era::Modern) => CallChannel::OwnStream,
+                (Transport::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,
+                _ => CallChannel::SharedPipe,
+            },
+        }
     }
 
     /// A legacy link beside the modern one, if the server speaks both eras: a legacy client keeps everything its era has.

@@ -68,7 +68,11 @@ impl Inner {
                 CallEvent::Message(frame) => self.pass_on(place, frame),
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(Refusal::NotHonoured),
                 CallEvent::Failed(_) => break Refusal::TimedOut,
-                CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
+                CallEvent::Accepted
+                | CallEvent::Opened
+                | CallEvent::Interrupted(_)
+                | CallEvent::Broken
+                | CallEvent::Redirect(_) => {}
             }
         };
         self.follow(|table, now| match table.listens.remove(&ticket) {

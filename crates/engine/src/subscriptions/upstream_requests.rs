@@ -69,7 +69,11 @@ impl Inner {
                     CallEvent::Message(frame) => self.pass_on(place, frame),
                     CallEvent::Response(frame) => return Ok(frame),
                     CallEvent::Failed(error) => return Err(error),
-                    CallEvent::Opened | CallEvent::Interrupted(_) | CallEvent::Broken | CallEvent::Redirect(_) => {}
+                    CallEvent::Accepted
+                    | CallEvent::Opened
+                    | CallEvent::Interrupted(_)
+                    | CallEvent::Broken
+                    | CallEvent::Redirect(_) => {}
                 }
             }
         };

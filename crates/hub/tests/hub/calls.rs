@@ -1,16 +1,17 @@
 //! The table of calls against a model that is a plain list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidings_hub::calls::{BeginError, CallId, Calls, Limits, NewCall};
+use tidings_hub::calls::{BeginError, Call, CallId, Callers, Calls, Limits, NewCall};
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_wire::RawId;
 
 /// Texts that differ only in type or spelling: all of them are different requests.
 const IDS: [&str; 6] = ["0", "1", "\"1\"", "\"0\"", "1.0", "-1"];
-const LIMITS: Limits = Limits { per_client: 4, total: 9 };
+const LIMITS: Limits = Limits { per_client: 4, total: 9, ghosts_per_link: 3 };
 const FIRST: u64 = 100;
 
 fn raw(text: &str) -> RawId {
@@ -23,11 +24,18 @@ enum Step {
         client: u64,
         id: usize,
         link: u64,
+        heard_beside: bool,
         token: Option<usize>,
         timeout: u64,
         max: u64,
     },
     Finish(usize),
+    /// Nobody waits for it any more, and its server was not told in time.
+    GiveUp(usize),
+    /// The server answers, whether anybody waits or not.
+    Answer(usize),
+    LinkOpened(u64),
+    LinkGone(u64),
     Cancel {
         client: u64,
         id: usize,
@@ -44,9 +52,15 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let ids = 0..IDS.len();
     prop_oneof![
-        5 => (0..3u64, ids.clone(), 0..3u64, proptest::option::of(0..IDS.len()), 1..8u64, 1..20u64)
-            .prop_map(|(client, id, link, token, timeout, max)| Step::Begin { client, id, link, token, timeout, max }),
+        5 => (0..3u64, ids.clone(), (0..3u64, 0..4u8), proptest::option::of(0..IDS.len()), 1..8u64, 1..20u64)
+            .prop_map(|(client, id, (link, beside), token, timeout, max)| {
+                Step::Begin { client, id, link, heard_beside: beside > 0, token, timeout, max }
+            }),
         2 => (0..40usize).prop_map(Step::Finish),
+        2 => (0..40usize).prop_map(Step::GiveUp),
+        2 => (0..40usize).prop_map(Step::Answer),
+        1 => (0..3u64).prop_map(Step::LinkOpened),
+        1 => (0..3u64).prop_map(Step::LinkGone),
         2 => (0..3u64, ids).prop_map(|(client, id)| Step::Cancel { client, id }),
         1 => (0..3u64).prop_map(Step::ClientGone),
         5 => (0..6usize, -1..4i32).prop_map(|(back, value)| Step::Progress { back, value }),
@@ -60,6 +74,7 @@ struct Expected {
     client: u64,
     id: usize,
     link: u64,
+    heard_beside: bool,
     token: Option<usize>,
     begun: Instant,
     heard: Instant,
@@ -74,9 +89,20 @@ impl Expected {
     }
 }
 
+/// One link, as it should be.
+#[derive(Clone, Debug, Default)]
+struct ExpectedLink {
+    open: bool,
+    ghosts: BTreeMap<CallId, u64>,
+    overflowed: bool,
+    /// Whose calls were begun on it since it was last without any.
+    callers: BTreeSet<u64>,
+}
+
 struct Run {
     table: Calls,
     model: BTreeMap<CallId, Expected>,
+    links: [ExpectedLink; 3],
     /// How often each call has ended.
     ends: BTreeMap<CallId, usize>,
     now: Instant,
@@ -84,7 +110,13 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        Self { table: Calls::new(LIMITS, FIRST), model: BTreeMap::new(), ends: BTreeMap::new(), now: Instant::now() }
+        Self {
+            table: Calls::new(LIMITS, FIRST),
+            model: BTreeMap::new(),
+            links: Default::default(),
+            ends: BTreeMap::new(),
+            now: Instant::now(),
+        }
     }
 
     fn nth(&self, index: usize) -> CallId {
@@ -97,17 +129,44 @@ impl Run {
 
     fn ended(&mut self, id: CallId) {
         *self.ends.entry(id).or_default() += 1;
-        self.model.remove(&id).unwrap();
+        let call = self.model.remove(&id).unwrap();
+        self.tidy(call.link);
+    }
+
+    /// A link that is not open is known only while calls run on it.
+    fn tidy(&mut self, link: u64) {
+        let is_used = self.model.values().any(|call| call.link == link);
+        let known = &mut self.links[link as usize];
+        if !known.open && !is_used {
+            *known = ExpectedLink::default();
+        }
+    }
+
+    /// A call that was taken out and whose server may still work on it.
+    fn leave_ghost(&mut self, id: CallId, call: &Call, expected: &Expected) {
+        let got = self.table.leave_ghost(id, call);
+        let link = &mut self.links[expected.link as usize];
+        if !link.open || !expected.heard_beside {
+            assert_eq!(got, None);
+        } else if link.ghosts.len() >= LIMITS.ghosts_per_link {
+            assert_eq!(got, None);
+            link.overflowed = true;
+        } else {
+            link.ghosts.insert(id, expected.client);
+            assert_eq!(got, Some(link.ghosts.len()));
+        }
     }
 
     fn apply(&mut self, step: &Step) {
         match *step {
-            Step::Begin { client, id, link, token, timeout, max } => {
+            Step::Begin { client, id, link, heard_beside, token, timeout, max } => {
                 let (timeout, max) = (Duration::from_secs(timeout), Duration::from_secs(max));
                 let new = NewCall {
                     client: ClientKey(client),
                     id: Some(raw(IDS[id])),
+                    principal: principal(client),
                     link: LinkKey(link),
+                    heard_beside,
                     token: token.map(|token| raw(IDS[token])),
                     timeout,
                     max_timeout: max,
@@ -124,8 +183,10 @@ impl Run {
                     let key = got.unwrap();
                     assert!(self.ends.keys().chain(self.model.keys()).all(|used| *used < key), "an id came twice");
                     let (begun, heard) = (self.now, self.now);
-                    let call = Expected { client, id, link, token, begun, heard, timeout, max, progress: None };
+                    let call =
+                        Expected { client, id, link, heard_beside, token, begun, heard, timeout, max, progress: None };
                     self.model.insert(key, call);
+                    self.links[link as usize].callers.insert(client / 2);
                 }
             }
             Step::Finish(index) => {
@@ -136,12 +197,41 @@ impl Run {
                     self.ended(key);
                 }
             }
+            Step::GiveUp(index) => {
+                let key = self.nth(index);
+                let expected = self.model.get(&key).cloned();
+                let got = self.table.finish(key);
+                assert_eq!(got.is_some(), expected.is_some());
+                if let (Some(call), Some(expected)) = (got, expected) {
+                    self.leave_ghost(key, &call, &expected);
+                    self.ended(key);
+                }
+            }
+            Step::Answer(index) => {
+                let key = self.nth(index);
+                for link in 0..3 {
+                    let was = self.links[link as usize].ghosts.remove(&key).is_some();
+                    assert_eq!(self.table.ghost_answered(LinkKey(link), key), was);
+                }
+            }
+            Step::LinkOpened(link) => {
+                self.table.link_opened(LinkKey(link));
+                self.links[link as usize].open = true;
+            }
+            Step::LinkGone(link) => {
+                self.table.link_gone(LinkKey(link));
+                let known = &mut self.links[link as usize];
+                *known = ExpectedLink { callers: std::mem::take(&mut known.callers), ..ExpectedLink::default() };
+                self.tidy(link);
+            }
             Step::Cancel { client, id } => {
                 let got = self.table.cancel(ClientKey(client), &raw(IDS[id]));
                 let expected = self.of(client, id);
                 assert_eq!(got.as_ref().map(|(key, _)| *key), expected);
                 if let Some((key, call)) = got {
-                    assert_eq!((call.client, call.id), (ClientKey(client), Some(raw(IDS[id]))));
+                    assert_eq!((call.client, &call.id), (ClientKey(client), &Some(raw(IDS[id]))));
+                    let expected = self.model[&key].clone();
+                    self.leave_ghost(key, &call, &expected);
                     self.ended(key);
                 }
             }
@@ -206,9 +296,27 @@ impl Run {
         for link in 0..3 {
             let mut on_link = self.model.iter().filter(|(_, call)| call.link == link).map(|(key, _)| *key);
             let sole = on_link.next().filter(|_| on_link.next().is_none());
-            assert_eq!(self.table.sole_on(LinkKey(link)), sole);
+            let known = &self.links[link as usize];
+            // Whoever's work may still be behind a message, nobody else is taken for its owner.
+            let only_theirs = |key: &CallId| {
+                known.ghosts.values().all(|client| *client == self.model[key].client) && !known.overflowed
+            };
+            assert_eq!(self.table.sole_on(LinkKey(link)), sole.filter(only_theirs));
+            assert_eq!(self.table.ghosts_on(LinkKey(link)), known.ghosts.len());
+            assert!(known.ghosts.keys().all(|key| self.table.has_ghost(LinkKey(link), *key)));
+            let callers = match known.callers.len() {
+                0 => Callers::Nobody,
+                1 => Callers::One(principal(2 * *known.callers.first().unwrap())),
+                _ => Callers::Several,
+            };
+            assert_eq!(self.table.callers_on(LinkKey(link)), callers);
         }
     }
+}
+
+/// Clients 0 and 1 are the same principal's.
+fn principal(client: u64) -> Arc<str> {
+    (client / 2).to_string().into()
 }
 
 /// The indexes are not visible otherwise, and a leak in them is one.
@@ -219,7 +327,7 @@ fn assert_holds_nothing(table: &Calls) {
 }
 
 proptest! {
-    // S2.1, S2.3, S2.5, bridging 28, 29, 30, 31
+    // S2.1, S2.3, S2.5, bridging 28, 29, 30, 31, 39; edges B1
     #[test]
     fn every_call_ends_once_and_nobody_meets_another(steps in proptest::collection::vec(step(), 1..120)) {
         let mut run = Run::new();
@@ -228,6 +336,9 @@ proptest! {
         }
         run.pass(Duration::from_secs(20));
         run.check();
+        for link in 0..3 {
+            run.apply(&Step::LinkGone(link));
+        }
         prop_assert!(run.ends.values().all(|times| *times == 1));
         assert_holds_nothing(&run.table);
     }
@@ -238,7 +349,9 @@ fn call(client: u64, id: &str, timeout: u64, max: u64) -> NewCall {
     NewCall {
         client: ClientKey(client),
         id: Some(raw(id)),
+        principal: principal(client),
         link: LinkKey(1),
+        heard_beside: true,
         token: Some(raw("\"t\"")),
         timeout,
         max_timeout,
@@ -312,5 +425,53 @@ fn a_hundred_thousand_abandoned_requests_stay_bounded_and_go() {
         assert!(table.len() <= limits.per_client);
     }
     assert_eq!(table.client_gone(ClientKey(7)).len(), limits.per_client);
+    assert_holds_nothing(&table);
+}
+
+// edges B1
+#[test]
+fn an_abandoned_call_keeps_others_from_being_taken_for_the_owner_until_it_is_answered() {
+    let mut table = Calls::new(Limits::default(), 1);
+    let now = Instant::now();
+    let link = LinkKey(1);
+    table.link_opened(link);
+    let theirs = table.begin(call(1, "1", 60, 60), now).unwrap();
+    let (_, taken) = table.cancel(ClientKey(1), &raw("1")).unwrap();
+    assert_eq!(table.leave_ghost(theirs, &taken), Some(1));
+    let mine = table.begin(call(2, "1", 60, 60), now).unwrap();
+    assert_eq!(table.sole_on(link), None, "it may be about the call of the other");
+    table.finish(mine);
+    let own = table.begin(call(1, "2", 60, 60), now).unwrap();
+    assert_eq!(table.sole_on(link), Some(own), "either way it is this client's");
+    table.finish(own);
+    let mine = table.begin(call(2, "1", 60, 60), now).unwrap();
+    assert!(table.ghost_answered(link, theirs));
+    assert_eq!(table.sole_on(link), Some(mine));
+}
+
+// edges B1; S2.5
+#[test]
+fn a_hundred_thousand_abandoned_calls_of_one_link_are_bounded_and_leave_it_without_an_owner() {
+    let limits = Limits::default();
+    let mut table = Calls::new(limits, 1);
+    let now = Instant::now();
+    let link = LinkKey(1);
+    table.link_opened(link);
+    let mut abandoned = Vec::new();
+    for number in 0..100_000u64 {
+        let id = table.begin(call(number % 80, "1", 60, 60), now).unwrap();
+        let taken = table.finish(id).unwrap();
+        table.leave_ghost(id, &taken);
+        abandoned.push(id);
+        assert!(table.ghosts_on(link) <= limits.ghosts_per_link);
+    }
+    let mine = table.begin(call(1, "1", 60, 60), now).unwrap();
+    assert_eq!(table.sole_on(link), None);
+    for id in abandoned {
+        table.ghost_answered(link, id);
+    }
+    assert_eq!((table.ghosts_on(link), table.sole_on(link)), (0, None), "which were not remembered is not known");
+    table.finish(mine);
+    table.link_gone(link);
     assert_holds_nothing(&table);
 }

@@ -3,6 +3,7 @@
 //! That nothing is said of one server is shown by what is said of another, later.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod abandoned;
 mod announcements;
 mod built_ins;
 mod coming;

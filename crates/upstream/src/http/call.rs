@@ -85,7 +85,8 @@ impl Call {
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/event-stream") {
-            return self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await;
+            self.stage = Stage::Stream(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE))));
+            return Ok(CallEvent::Accepted);
         }
         let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
         match Message::parse(body.clone(), &LIMITS) {

@@ -1,0 +1,80 @@
+//! Calls that were given up while their server may still work on them.
+//!
+//! The hub remembers them until they are answered. On a pipe the link tells of late answers by itself; over HTTP the
+//! answer comes on the call's own stream, so that stream is read on for a while, with nobody behind it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use tidings_hub::calls::CallId;
+use tidings_upstream::{CallEvent, CallStream};
+use tidings_wire::Kind;
+
+use crate::call::server_requests::refusal;
+use crate::gateway::Inner;
+use crate::servers::plan::CallChannel;
+use crate::servers::server::{LiveLink, Server};
+
+/// On how many streams of abandoned calls of one link the answer is waited for. Each is an open HTTP connection.
+const READ_ON: usize = 64;
+
+impl Inner {
+    /// Takes the stream of a call that was given up.
+    pub(crate) fn follow_ghost(
+        self: &Arc<Self>,
+        server: &Server,
+        live: &LiveLink,
+        call: CallId,
+        mut events: CallStream,
+    ) {
+        match server.call_channel(live) {
+            CallChannel::OwnStream => {}
+            CallChannel::SharedPipe => {
+                // The answer may have come just before the link was told to forget the call.
+                while let Some(event) = events.next().now_or_never() {
+                    match event {
+                        CallEvent::Response(_) => return self.in_flight.ghost_answered(live.key, call),
+                        CallEvent::Failed(_) => return,
+                        _ => {}
+                    }
+                }
+            }
+            CallChannel::OwnStreamAndPush => {
+                let ghosts = {
+                    let state = self.in_flight.lock();
+                    state.calls.ghosts_on(live.key) * usize::from(state.calls.has_ghost(live.key, call))
+                };
+                if (1..=READ_ON).contains(&ghosts) {
+                    let until = Instant::now() + server.timeouts(self).1;
+                    let (gateway, live) = (Arc::clone(self), live.clone());
+                    self.spawn(async move { gateway.read_on(&live, call, events, until).await });
+                }
+            }
+        }
+    }
+
+    async fn read_on(&self, live: &LiveLink, call: CallId, mut events: CallStream, until: Instant) {
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    CallEvent::Response(_) => return self.in_flight.ghost_answered(live.key, call),
+                    // The stream is lost and the call perhaps not over: it stays remembered.
+                    CallEvent::Failed(_) => return,
+                    CallEvent::Message(frame) if frame.kind() == Kind::Request => {
+                        if let Some(id) = frame.id() {
+                            live.link.send(refusal(&id, &frame.method()));
+                        }
+                    }
+                    _ => {}
+                },
+                () = self.coarse_timer.beat() => {
+                    if Instant::now() >= until || !self.in_flight.lock().calls.has_ghost(live.key, call) {
+                        return;
+                    }
+                }
+                () = self.stop.cancelled() => return,
+            }
+        }
+    }
+}
