@@ -5,18 +5,22 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_engine::{Caller, Gateway, Receipt, Reply, Session};
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, Method, code};
+use tidings_proto::{Era, code};
 use tidings_wire::{Frame, FrameError, Kind, RawId, error_response};
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::admit_part;
 
 /// Runs every part at once. The answers come as one array, `None` when nothing wanted one; everything else a server
-/// sends meanwhile goes through `push`.
+/// sends meanwhile goes through `push`. What still runs when `ending` rings is refused.
 pub(crate) async fn run(
-    gateway: &Gateway,
-    session: &Arc<Session>,
+    gateway: Gateway,
+    session: Arc<Session>,
     parts: Vec<Result<Frame, FrameError>>,
-    push: impl Fn(Bytes),
+    push: impl Fn(Bytes) + Send + Sync + 'static,
+    ending: CancellationToken,
 ) -> Option<Answers> {
-    let parts = parts.into_iter().map(|part| answer_part(gateway, session, part, &push));
+    let parts = parts.into_iter().map(|part| answer_part(&gateway, &session, part, &push, &ending));
     let answers: Vec<(Bytes, Option<Receipt>)> =
         futures_util::future::join_all(parts).await.into_iter().flatten().collect();
     if answers.is_empty() {
@@ -48,7 +52,8 @@ async fn answer_part(
     gateway: &Gateway,
     session: &Arc<Session>,
     part: Result<Frame, FrameError>,
-    push: &impl Fn(Bytes),
+    push: &(impl Fn(Bytes) + Send + Sync),
+    ending: &CancellationToken,
 ) -> Option<(Bytes, Option<Receipt>)> {
     let frame = match part {
         Ok(frame) => frame,
@@ -58,30 +63,24 @@ async fn answer_part(
         dispatch(gateway, session, &frame);
         return None;
     };
-    match legacy_method(&frame) {
-        Ok(Method::Initialize) => {
-            let refusal = Refusal::InvalidRequest("initialize can not be part of a batch".into());
-            Some((refusal.respond(&id, Era::Legacy), None))
+    let method = match admit_part(&frame) {
+        Ok(method) => method,
+        Err(refusal) => return Some((refusal.respond(&id, Era::Legacy), None)),
+    };
+    let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id.clone());
+    loop {
+        let reply = tokio::select! {
+            biased;
+            reply = exchange.next() => reply,
+            () = ending.cancelled() => return Some((Refusal::ShuttingDown.respond(&id, Era::Legacy), None)),
+        };
+        match reply {
+            Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),
+            Reply::Cancelled => return None,
+            Reply::Message(message) => push(message),
+            Reply::Opened | Reply::Interrupted(_) => {}
         }
-        Ok(method) => {
-            let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
-            loop {
-                match exchange.next().await {
-                    Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),
-                    Reply::Cancelled => return None,
-                    Reply::Message(message) => push(message),
-                    Reply::Opened | Reply::Interrupted(_) => {}
-                }
-            }
-        }
-        Err(refusal) => Some((refusal.respond(&id, Era::Legacy), None)),
     }
-}
-
-/// What a legacy client asks.
-pub(crate) fn legacy_method(frame: &Frame) -> Result<Method, Refusal> {
-    let name = frame.method();
-    Method::parse(&name).filter(|method| method.is_legacy()).ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))
 }
 
 /// A notification, or an answer to a server's question.

@@ -6,6 +6,7 @@ mod guard;
 mod legacy;
 mod modern;
 mod reply_stream;
+mod retention;
 mod sessions;
 
 use std::convert::Infallible;
@@ -19,20 +20,21 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::Gateway;
+use tidings_wire::MessageBudget;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use crate::DRAIN;
 use crate::auth::Tokens;
 use endpoint::Endpoint;
+pub use retention::KeptBytes;
 
 /// Read and write buffer of a connection: also the bound on the size of request headers.
 const BUFFER: usize = 16 << 10;
 /// How long a client may take to send its headers, and how long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long running requests may take after the end was announced.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// Settings of the endpoint.
 #[derive(Clone)]
@@ -45,6 +47,14 @@ pub struct Options {
     pub max_sessions: usize,
     /// After how long without a request or a stream a session ends.
     pub session_idle: Duration,
+    /// How long nothing of a body may come, once it has begun.
+    pub body_pause: Duration,
+    /// How long a body may take that does not come with its headers.
+    pub body_whole: Duration,
+    /// What messages of more than a few kilobytes may take of memory, together with everybody else's.
+    pub message_budget: &'static MessageBudget,
+    /// How many bytes of answers are kept for clients that have lost their connection.
+    pub kept_bytes: KeptBytes,
 }
 
 impl Default for Options {
@@ -54,6 +64,10 @@ impl Default for Options {
             loopback: true,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(60 * 60),
+            body_pause: Duration::from_secs(30),
+            body_whole: Duration::from_secs(5 * 60),
+            message_budget: &tidings_wire::MESSAGES,
+            kept_bytes: KeptBytes::default(),
         }
     }
 }

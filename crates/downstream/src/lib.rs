@@ -3,10 +3,15 @@
 //! Both transports turn bytes into [`tidings_engine::Exchange`]s and write what those yield. Nothing here knows servers,
 //! names or routes.
 
+mod admission;
 pub mod auth;
 mod batch;
 pub mod http;
 pub mod stdio;
 
-/// Bounds on what clients may send.
-pub const LIMITS: tidings_wire::Limits = tidings_wire::Limits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
+use std::time::Duration;
+
+pub use admission::LIMITS;
+
+/// How long running requests may take after the end was announced: by a signal, or by the end of a client's input.
+pub const DRAIN: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ mod outbox;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -11,14 +12,16 @@ use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, LogLevel, Method, Revision};
+use tidings_proto::{Era, Method};
 use tidings_wire::{Frame, FrameError, Kind, Message, RawId, notification, one_line};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::batch::{self, cancelled, dispatch, legacy_method, malformed};
-use crate::{LIMITS, stdio::outbox::Outbox};
+use crate::admission::{Claims, Class, LIMITS, ModernRequest, admit_batch, admit_legacy, admit_modern, classify};
+use crate::batch::{self, cancelled, dispatch, malformed};
+use crate::{DRAIN, stdio::outbox::Outbox};
 
 /// What the first message tells about the client, before any server is started.
 #[derive(Clone, Debug)]
@@ -29,7 +32,11 @@ pub struct FirstWords {
     pub era: Era,
 }
 
-/// Serves until the input ends: then running requests are finished, what is owed is written, and the engine is ended.
+/// How long the last lines may take to be read by the client, when everything else is over.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Serves until the input ends or `stop` rings: then running requests may finish ([`DRAIN`]), what is owed is written, and the
+/// engine is ended.
 /// `start` is called with the first message, since servers are told what this one client can do.
 pub async fn serve(
     mut input: impl AsyncRead + Unpin + Send,
@@ -50,7 +57,10 @@ pub async fn serve(
     let mut lines = Lines::default();
     while let Some(line) = next_line(&mut lines, &mut input, &over).await {
         // A client that does not read its answers is not read from either.
-        outbox.has_room().await;
+        tokio::select! {
+            () = outbox.has_room() => {}
+            () = stop.cancelled() => break,
+        }
         let message = match line {
             Ok(bytes) => Message::parse(bytes, &LIMITS),
             Err(fault) => Err(fault),
@@ -65,11 +75,13 @@ pub async fn serve(
             connection.receive(message).await;
         }
     }
+    let until = Instant::now() + DRAIN;
     if let Some(connection) = connection {
-        connection.finish().await;
+        connection.finish(until).await;
     }
     outbox.close();
-    let _ = writer.await;
+    // A client that does not read keeps nobody here.
+    let _ = tokio::time::timeout_at(until.max(Instant::now() + LAST_LINES), writer).await;
 }
 
 fn first_words(message: &Result<Message, FrameError>) -> FirstWords {
@@ -91,6 +103,8 @@ struct Connection {
     modern: ClientKey,
     listening: Mutex<HashMap<RawId, CancellationToken>>,
     tasks: TaskTracker,
+    /// Rings when running requests have had their time.
+    ending: CancellationToken,
 }
 
 /// What nobody asked for, on its way to the client.
@@ -125,6 +139,7 @@ impl Connection {
             modern,
             listening: Mutex::default(),
             tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
         }
     }
 
@@ -149,24 +164,22 @@ impl Connection {
     }
 
     fn batch(self: &Arc<Self>, parts: Vec<Result<Frame, FrameError>>) {
-        match self.session().filter(|session| session.revision() == Revision::V2025_03_26) {
-            Some(session) => {
-                let connection = Arc::clone(self);
-                self.tasks.spawn(async move {
-                    let push = |message: Bytes| connection.outbox.push(&one_line(&message));
-                    if let Some(answers) = batch::run(&connection.gateway, &session, parts, push).await {
-                        connection.outbox.push(&one_line(&answers.message));
-                        drop(answers.receipts);
-                    }
-                });
-            }
-            None => self.outbox.push(&tidings_wire::error_response(
-                None,
-                tidings_proto::code::INVALID_REQUEST,
-                "only sessions of revision 2025-03-26 may send batches",
-                None,
-            )),
+        let session = self.session();
+        if let Err(refusal) = admit_batch(session.as_deref()) {
+            let code = refusal.code(Era::Legacy);
+            return self.outbox.push(&tidings_wire::error_response(None, code, &refusal.to_string(), None));
         }
+        let Some(session) = session else { return };
+        let outbox = Arc::clone(&self.outbox);
+        let push = move |message: Bytes| outbox.push(&one_line(&message));
+        let run = batch::run(self.gateway.clone(), session, parts, push, self.ending.clone());
+        let outbox = Arc::clone(&self.outbox);
+        self.tasks.spawn(async move {
+            if let Some(answers) = run.await {
+                outbox.push(&one_line(&answers.message));
+                drop(answers.receipts);
+            }
+        });
     }
 
     fn cancel(&self, frame: &Frame) {
@@ -194,16 +207,19 @@ impl Connection {
     }
 
     async fn begin(self: &Arc<Self>, frame: Frame, id: &RawId, era: Era) -> Result<(), Refusal> {
-        let (caller, method) = match era {
-            Era::Modern => self.modern_caller(&frame)?,
-            Era::Legacy => {
-                let method = legacy_method(&frame).map_err(|refusal| self.hint_modern(&frame, refusal))?;
-                if method == Method::Initialize {
-                    return self.initialize(&frame, id).await;
-                }
-                let session = self
-                    .session()
-                    .ok_or_else(|| Refusal::InvalidRequest("the session begins with initialize".into()))?;
+        let session = self.session();
+        let (caller, method) = match classify(&frame, Claims { session: session.is_some(), modern: false }) {
+            Class::Initialize => return self.initialize(&frame, id).await,
+            Class::Modern(meta) => {
+                let request =
+                    ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
+                admit_modern(&self.gateway, &request, &frame, meta)?
+            }
+            Class::HalfModern(fault) => return Err(Refusal::InvalidParams(fault.to_string())),
+            Class::InSession | Class::Homeless => {
+                let method = admit_legacy(&frame)?;
+                let session =
+                    session.ok_or_else(|| Refusal::InvalidRequest("the session begins with initialize".into()))?;
                 (Caller::Legacy(session), method)
             }
         };
@@ -219,23 +235,15 @@ impl Connection {
             tokio::select! {
                 () = connection.pump(exchange, &id, method) => {}
                 () = token.cancelled() => {}
+                () = connection.ending.cancelled() => {
+                    connection.outbox.push(&Refusal::ShuttingDown.respond(&id, era));
+                }
             }
             if method == Method::Listen {
                 connection.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             }
         });
         Ok(())
-    }
-
-    /// A modern method without the modern `_meta` is a malformed modern request.
-    fn hint_modern(&self, frame: &Frame, refusal: Refusal) -> Refusal {
-        match Method::parse(&frame.method()) {
-            Some(method) if method.is_modern() && self.session().is_none() => {
-                let fault = ModernMeta::read(frame).err();
-                Refusal::InvalidParams(fault.map(|f| f.to_string()).unwrap_or_default())
-            }
-            _ => refusal,
-        }
     }
 
     async fn pump(&self, mut exchange: tidings_engine::Exchange, id: &RawId, method: Method) {
@@ -261,20 +269,6 @@ impl Connection {
         }
     }
 
-    fn modern_caller(&self, frame: &Frame) -> Result<(Caller, Method), Refusal> {
-        let meta = ModernMeta::read(frame).map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
-        if meta.version != Revision::MODERN.as_str() {
-            return Err(Refusal::UnsupportedVersion(meta.version));
-        }
-        let name = frame.method();
-        let method = Method::parse(&name)
-            .filter(|method| method.is_modern())
-            .ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
-        let level = log_level(frame, &meta)?;
-        let caller = self.gateway.modern_caller(Some(self.modern), &Principal::local(), level, meta.capabilities);
-        Ok((Caller::Modern(caller), method))
-    }
-
     async fn initialize(&self, frame: &Frame, id: &RawId) -> Result<(), Refusal> {
         if self.session().is_some() {
             return Err(Refusal::InvalidRequest("the session has begun already".into()));
@@ -290,13 +284,17 @@ impl Connection {
         Ok(())
     }
 
-    async fn finish(&self) {
+    async fn finish(&self, until: Instant) {
         self.gateway.drain();
         if let Some(session) = self.session() {
             self.gateway.no_more_answers(&session);
         }
         self.tasks.close();
-        self.tasks.wait().await;
+        if tokio::time::timeout_at(until, self.tasks.wait()).await.is_err() {
+            tracing::warn!(requests = self.tasks.len(), "not everything was finished in time");
+            self.ending.cancel();
+            self.tasks.wait().await;
+        }
         if let Some(session) = self.session() {
             for message in self.gateway.take_last_owed(&session).await {
                 self.outbox.push(&message);
@@ -305,15 +303,6 @@ impl Connection {
         }
         self.gateway.shutdown().await;
     }
-}
-
-/// The log level a modern request asks for.
-pub(crate) fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, Refusal> {
-    let Some(span) = meta.log_level else { return Ok(None) };
-    tidings_wire::string_at(frame.bytes(), span)
-        .and_then(|level| LogLevel::parse(&level))
-        .map(Some)
-        .ok_or_else(|| Refusal::InvalidParams("the log level in params._meta is unknown".into()))
 }
 
 #[derive(Default)]

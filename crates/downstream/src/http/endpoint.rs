@@ -3,29 +3,32 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
-use tidings_proto::meta::ModernMeta;
-use tidings_proto::{Era, Method, Revision, code};
+use tidings_proto::code;
 use tidings_wire::{Frame, Kind, Message};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::sessions::{HttpSession, Sessions};
+use super::sessions::{HttpSession, InUse, Sessions};
 use super::{Options, body, guard};
-use crate::LIMITS;
+use crate::admission::{self, BodyFault, BodyLimits, Claims, Class, LIMITS, VERSION};
 use crate::batch::malformed;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// After so many seconds a client that was refused for lack of room may try again.
+const TRY_AGAIN: HeaderValue = HeaderValue::from_static("1");
 
 pub(super) struct Endpoint {
     pub(super) gateway: Gateway,
     pub(super) options: Options,
     pub(super) sessions: Sessions,
+    /// What goes on for clients that have left: calls of sessions, and rests of bodies that are not wanted. Each ends by itself,
+    /// with its call or its own deadline.
+    pub(super) tasks: TaskTracker,
 }
 
 /// A request that is turned away before its message counts.
@@ -55,7 +58,8 @@ pub(super) struct Received<'h> {
 
 impl Endpoint {
     pub(super) fn new(gateway: Gateway, options: Options) -> Self {
-        Self { gateway, options, sessions: Sessions::default() }
+        let sessions = Sessions::new(options.max_sessions, options.kept_bytes);
+        Self { gateway, options, sessions, tasks: TaskTracker::new() }
     }
 
     /// Pages of other sites may not drive this one.
@@ -91,9 +95,15 @@ impl Endpoint {
             let text = "Accept must list application/json and text/event-stream";
             return body::error(406, None, code::INVALID_REQUEST, text);
         }
-        let bytes = match read(received.headers, incoming).await {
+        let mut incoming = incoming;
+        let limits = BodyLimits {
+            pause: self.options.body_pause,
+            whole: self.options.body_whole,
+            budget: self.options.message_budget,
+        };
+        let bytes = match admission::read_body(&self.gateway, &limits, received.headers, &mut incoming).await {
             Ok(bytes) => bytes,
-            Err(refused) => return refused.into(),
+            Err(fault) => return self.refuse_body(fault, incoming),
         };
         match Message::parse(bytes, &LIMITS) {
             Err(error) => body::json(400, malformed(&error).into()),
@@ -101,58 +111,72 @@ impl Endpoint {
                 Ok(session) => self.batch(&session, parts).await,
                 Err(refused) => refused.into(),
             },
-            Ok(Message::Single(frame)) => self.classify(received, frame).await,
+            Ok(Message::Single(frame)) => self.receive(received, frame).await,
         }
     }
 
-    /// Bridging rule 0.1.
-    async fn classify(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
-        let meta = ModernMeta::read(&frame);
-        if !meta.as_ref().is_err_and(|fault| fault.is_absence()) {
-            return match frame.kind() {
-                Kind::Request => self.modern(received, frame, meta).await,
-                // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
-                _ => body::empty(202),
-            };
-        }
-        let method = frame.method();
-        if frame.kind() == Kind::Request && method == Method::Initialize.as_str() {
-            drop(method);
-            return self.initialize(received, &frame).await;
-        }
-        if received.headers.contains_key(SESSION) && !received.claims_modern() {
-            drop(method);
-            return match self.session_of(received) {
+    /// Says what is wrong with a body. A client that sends all of it before it looks for an answer would find a broken
+    /// connection in its place, so the rest is read for a while, and dropped.
+    fn refuse_body(&self, fault: BodyFault, mut incoming: Incoming) -> Response<Body> {
+        let error = |status, text| body::error(status, None, code::INVALID_REQUEST, text);
+        let response = match fault {
+            BodyFault::Broken => return error(400, "the body could not be read"),
+            BodyFault::TooSlow => return error(408, "the body did not come in time"),
+            BodyFault::TooLong => error(413, "the body is too long"),
+            BodyFault::NoRoom => {
+                let text = "messages take all the memory that is set aside for them; try again later";
+                let mut response = body::error(503, None, code::INTERNAL_ERROR, text);
+                response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN);
+                response
+            }
+        };
+        self.tasks.spawn(tokio::time::timeout(self.options.body_pause, async move {
+            let mut left = LIMITS.max_bytes;
+            while let Some(Ok(frame)) = incoming.frame().await {
+                let length = frame.data_ref().map_or(0, bytes::Bytes::len);
+                match left.checked_sub(length) {
+                    Some(less) => left = less,
+                    None => return,
+                }
+            }
+        }));
+        response
+    }
+
+    async fn receive(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
+        let claims = Claims { session: received.headers.contains_key(SESSION), modern: received.claims_modern() };
+        match (admission::classify(&frame, claims), frame.kind()) {
+            (Class::Modern(meta), Kind::Request) => self.modern(received, frame, meta).await,
+            // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
+            (Class::Modern(_), _) | (Class::HalfModern(_), Kind::Notification) => body::empty(202),
+            (Class::Initialize, _) => self.initialize(received, &frame).await,
+            (Class::InSession, _) => match self.session_of(received) {
                 Ok(session) => self.legacy(received, &session, frame).await,
                 Err(refused) => refused.into(),
-            };
+            },
+            (Class::HalfModern(fault), Kind::Request) => {
+                body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault.to_string())
+            }
+            (Class::HalfModern(_), _) => {
+                body::error(400, None, code::INVALID_REQUEST, "modern clients send no responses")
+            }
+            (Class::Homeless, _) => {
+                let text = "no session: send initialize first, or the modern _meta with every request";
+                body::error(400, frame.id().as_ref(), code::INVALID_REQUEST, text)
+            }
         }
-        let modern_only = Method::parse(&method).is_some_and(|m| m.is_modern() && !m.is_legacy());
-        if received.claims_modern() || modern_only {
-            return match frame.kind() {
-                Kind::Request => {
-                    let fault = meta.err().map(|fault| fault.to_string()).unwrap_or_default();
-                    body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault)
-                }
-                Kind::Notification => body::empty(202),
-                _ => body::error(400, None, code::INVALID_REQUEST, "modern clients send no responses"),
-            };
-        }
-        let text = "no session: send initialize first, or the modern _meta with every request";
-        body::error(400, frame.id().as_ref(), code::INVALID_REQUEST, text)
     }
 
     /// The session that the headers name.
-    pub(super) fn session_of(&self, received: &Received<'_>) -> Result<Arc<HttpSession>, Refused> {
+    pub(super) fn session_of(&self, received: &Received<'_>) -> Result<InUse, Refused> {
         let Some(id) = received.header(SESSION) else {
             return Err(Refused::new(400, "the Mcp-Session-Id header is missing"));
         };
         let session =
             self.sessions.get(id, received.principal).ok_or(Refused::new(404, "no such session; send initialize"))?;
-        if received.header(VERSION).is_some_and(|v| Revision::parse(v).is_none_or(|r| r.era() == Era::Modern)) {
+        if received.header(VERSION).is_some_and(|version| !admission::is_session_version(version)) {
             return Err(Refused::new(400, "this MCP-Protocol-Version is not supported in a session"));
         }
-        session.touch();
         Ok(session)
     }
 
@@ -185,39 +209,8 @@ impl<'h> Received<'h> {
 
     /// Whether the version header is that of the modern era, or of a later one.
     fn claims_modern(&self) -> bool {
-        self.header(VERSION).is_some_and(|version| version >= Revision::MODERN.as_str())
+        self.header(VERSION).is_some_and(admission::is_modern_version)
     }
-}
-
-async fn read(headers: &HeaderMap, incoming: Incoming) -> Result<Bytes, Refused> {
-    let too_long = Refused::new(413, "the body is too long");
-    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok()).unwrap_or(0);
-    if announced > LIMITS.max_bytes {
-        return Err(too_long);
-    }
-    let mut incoming = incoming;
-    let mut whole: Option<Bytes> = None;
-    let mut buffer = BytesMut::new();
-    while let Some(frame) = incoming.frame().await {
-        let Ok(frame) = frame else {
-            return Err(Refused::new(400, "the body could not be read"));
-        };
-        let Ok(data) = frame.into_data() else { continue };
-        // Nearly always the body arrives in one piece, which is then used as it is.
-        match whole.take() {
-            None if buffer.is_empty() => whole = Some(data),
-            None => buffer.extend_from_slice(&data),
-            Some(first) => {
-                buffer.reserve(announced.max(first.len() + data.len()));
-                buffer.extend_from_slice(&first);
-                buffer.extend_from_slice(&data);
-            }
-        }
-        if buffer.len() > LIMITS.max_bytes {
-            return Err(too_long);
-        }
-    }
-    Ok(whole.unwrap_or_else(|| buffer.freeze()))
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -5,35 +5,44 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, ClientSink, Exchange, Reply, Session};
-use tidings_proto::{Era, Method, Revision, code};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::body::{self, Handed};
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::sessions::{HttpSession, InUse};
-use crate::batch::{self, Answers, dispatch, legacy_method};
+use crate::admission::{admit_batch, admit_legacy};
+use crate::batch::{self, Answers, dispatch};
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 impl Endpoint {
     pub(super) async fn initialize(&self, received: &Received<'_>, frame: &Frame) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
-        let session = HttpSession::new();
+        let session = self.sessions.make();
         let sink: Arc<dyn ClientSink> = Arc::clone(&session) as _;
         match self.gateway.initialize(frame, &id, received.principal, sink).await {
             Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy).into()),
             Ok((engine_session, answer)) => {
                 session.begin(Arc::clone(&engine_session));
-                let Some(session_id) = self.sessions.add(&session, self.options.max_sessions) else {
+                let Some(entered) = self.sessions.add(&session) else {
                     self.gateway.end_session(&engine_session);
                     return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
                 };
+                if let Some(displaced) = entered.displaced {
+                    self.end(&displaced);
+                }
                 let mut response = body::json(200, answer.payload);
-                if let Ok(value) = HeaderValue::try_from(session_id) {
+                if let Ok(value) = HeaderValue::try_from(entered.id) {
                     response.headers_mut().insert(SESSION, value);
                 }
                 response
@@ -52,16 +61,15 @@ impl Endpoint {
             dispatch(&self.gateway, session, &frame);
             return body::empty(202);
         };
-        let method = match legacy_method(&frame) {
-            Ok(Method::Initialize) => {
-                let text = "the session has begun already";
-                return body::error(400, Some(&id), code::INVALID_REQUEST, text);
-            }
+        let method = match admit_legacy(&frame) {
             Ok(method) => method,
-            Err(refusal) => return body::json(200, refusal.respond(&id, Era::Legacy).into()),
+            Err(refusal) => {
+                let status = if matches!(refusal, Refusal::InvalidRequest(_)) { 400 } else { 200 };
+                return body::json(status, refusal.respond(&id, Era::Legacy).into());
+            }
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
-        let mut underway = Underway { http, exchange: Some(exchange) };
+        let mut underway = Underway { http, tasks: &self.tasks, exchange: Some(exchange) };
         if prefers_events(received.header(ACCEPT)) {
             let stream = underway.detach(Some(Reply::Opened));
             return self.stream(http, session, &stream);
@@ -143,16 +151,79 @@ impl Endpoint {
 
     pub(super) async fn batch(&self, http: &Arc<HttpSession>, parts: Vec<Result<Frame, FrameError>>) -> Response<Body> {
         let Some(session) = http.session() else { return body::empty(404) };
-        if session.revision() != Revision::V2025_03_26 {
-            let text = "only sessions of revision 2025-03-26 may send batches";
-            return body::error(400, None, code::INVALID_REQUEST, text);
+        if let Err(refusal) = admit_batch(Some(session)) {
+            return body::error(400, None, code::INVALID_REQUEST, &refusal.to_string());
         }
-        let standalone = Arc::clone(http.standalone());
-        let push = move |message: Bytes| standalone.push(message);
-        match batch::run(&self.gateway, session, parts, push).await {
-            Some(Answers { message, receipts }) => body::answer(200, message.into(), receipts),
-            None => body::empty(202),
+        let stream = http.new_stream();
+        let spoken = Arc::new(Notify::new());
+        let (carrier, bell) = (Arc::clone(&stream), Arc::clone(&spoken));
+        let push = move |message: Bytes| {
+            carrier.push(message);
+            bell.notify_one();
+        };
+        // Nothing ends it early: whoever is gone may come back for the answers.
+        let run = batch::run(self.gateway.clone(), Arc::clone(session), parts, push, CancellationToken::new());
+        let mut underway = UnderwayBatch { http, tasks: &self.tasks, stream, run: Some(Box::pin(run)) };
+        tokio::select! {
+            biased;
+            // What a server says meanwhile belongs to the stream of the batch.
+            () = spoken.notified() => {}
+            answers = underway.finished() => return match answers {
+                Some(Answers { message, receipts }) => body::answer(200, message.into(), receipts),
+                None => body::empty(202),
+            },
+            // A long silence: open the stream, so that nobody on the way gives up.
+            () = self.gateway.long_while(body::QUIET) => {}
         }
+        let stream = underway.detach();
+        self.stream(http, session, &stream)
+    }
+}
+
+/// A batch whose answers are awaited here as long as the client is. As for single requests, it goes on when the client
+/// leaves.
+struct UnderwayBatch<'a> {
+    http: &'a Arc<HttpSession>,
+    tasks: &'a TaskTracker,
+    stream: Arc<ReplyStream>,
+    run: Option<BoxFuture<'static, Option<Answers>>>,
+}
+
+impl UnderwayBatch<'_> {
+    /// All answers, unless something was said meanwhile: then they follow it on the stream.
+    async fn finished(&mut self) -> Option<Answers> {
+        let answers = match &mut self.run {
+            Some(run) => run.await,
+            None => None,
+        };
+        if !self.stream.is_empty() {
+            self.run = Some(Box::pin(std::future::ready(answers)));
+            // The bell has rung, and is heard first.
+            return std::future::pending().await;
+        }
+        self.run = None;
+        answers
+    }
+
+    fn detach(&mut self) -> Arc<ReplyStream> {
+        if let Some(run) = self.run.take() {
+            self.http.keep(&self.stream);
+            let (stream, in_use) = (Arc::clone(&self.stream), InUse::new(self.http));
+            self.tasks.spawn(async move {
+                match run.await {
+                    Some(Answers { message, receipts }) => stream.finish(Some(message.into()), Handed::new(receipts)),
+                    None => stream.finish(None, Handed::default()),
+                }
+                in_use.retain(&stream);
+            });
+        }
+        Arc::clone(&self.stream)
+    }
+}
+
+impl Drop for UnderwayBatch<'_> {
+    fn drop(&mut self) {
+        self.detach();
     }
 }
 
@@ -160,6 +231,7 @@ impl Endpoint {
 /// the client leaves, the exchange goes on by itself, and what it yields is kept for resumption.
 struct Underway<'a> {
     http: &'a Arc<HttpSession>,
+    tasks: &'a TaskTracker,
     exchange: Option<Exchange>,
 }
 
@@ -177,9 +249,9 @@ impl Underway<'_> {
         self.http.keep(&stream);
         if let Some(exchange) = self.exchange.take() {
             let mut exchange = exchange;
-            let over = first.is_some_and(|reply| apply(reply, &mut exchange, &stream));
+            let over = first.is_some_and(|reply| apply(reply, &mut exchange, &stream, self.http));
             if !over {
-                tokio::spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
+                self.tasks.spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
             }
         }
         stream
@@ -194,23 +266,24 @@ impl Drop for Underway<'_> {
     }
 }
 
-async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, _in_use: InUse) {
+async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, http: InUse) {
     loop {
         let reply = exchange.next().await;
-        if apply(reply, &mut exchange, &stream) {
+        if apply(reply, &mut exchange, &stream, &http) {
             return;
         }
     }
 }
 
 /// Puts a reply on the stream; says whether it was the last.
-fn apply(reply: Reply, exchange: &mut Exchange, stream: &ReplyStream) -> bool {
+fn apply(reply: Reply, exchange: &mut Exchange, stream: &Arc<ReplyStream>, http: &Arc<HttpSession>) -> bool {
     match reply {
         Reply::Opened => {}
         Reply::Message(message) => stream.push(message),
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {
             stream.finish(Some(answer.payload), Handed::new(exchange.take_receipt()));
+            http.retain(stream);
             return true;
         }
         Reply::Cancelled => {

@@ -4,18 +4,15 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
-use http::header::{HeaderMap, HeaderName};
-use tidings_engine::{Caller, Exchange, Reply};
+use tidings_engine::{Exchange, Reply};
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, Method, Revision, code, headers};
+use tidings_proto::{Era, code};
 use tidings_wire::{Frame, one_line, sse};
 
 use super::body::{self, KEEP_ALIVE, QUIET};
-use super::endpoint::{Endpoint, Received, VERSION};
-
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+use super::endpoint::{Endpoint, Received};
+use crate::admission::{ModernRequest, admit_modern};
 
 impl Endpoint {
     pub(super) async fn modern(
@@ -25,7 +22,9 @@ impl Endpoint {
         meta: Result<ModernMeta, MetaFault>,
     ) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
-        match self.admit(received, &frame, meta) {
+        let request =
+            ModernRequest { principal: received.principal, connection: None, mirrors: Some(received.headers) };
+        match admit_modern(&self.gateway, &request, &frame, meta) {
             Ok((caller, method)) => {
                 let exchange = self.gateway.request(caller, frame, method, id);
                 self.respond(exchange).await
@@ -35,66 +34,6 @@ impl Endpoint {
                 body::json(status, refusal.respond(&id, Era::Modern).into())
             }
         }
-    }
-
-    /// The checks, in the order that decides which error a request with several faults gets.
-    fn admit(
-        &self,
-        received: &Received<'_>,
-        frame: &Frame,
-        meta: Result<ModernMeta, MetaFault>,
-    ) -> Result<(Caller, Method), Refusal> {
-        let meta = meta.map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
-        match received.header(VERSION) {
-            None => return Err(Refusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
-            Some(header) if header != meta.version => {
-                let text = format!("MCP-Protocol-Version is {header}, the body says {}", meta.version);
-                return Err(Refusal::HeaderMismatch(text));
-            }
-            Some(_) => {}
-        }
-        if meta.version != Revision::MODERN.as_str() {
-            return Err(Refusal::UnsupportedVersion(meta.version));
-        }
-        let name = frame.method();
-        mirrors(received.headers, &METHOD, "Mcp-Method", &name)?;
-        let method = Method::parse(&name).filter(|method| method.is_modern());
-        if let Some(param) = method.and_then(Method::name_param) {
-            let value = frame
-                .param_str(&[param])
-                .ok_or_else(|| Refusal::InvalidParams(format!("params.{param} must be a string")))?;
-            mirrors(received.headers, &NAME, "Mcp-Name", &value)?;
-        }
-        let method = method.ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
-        if method == Method::ToolsCall {
-            self.check_params(received, frame)?;
-        }
-        let level = crate::stdio::log_level(frame, &meta)?;
-        let caller = self.gateway.modern_caller(None, received.principal, level, meta.capabilities);
-        Ok((Caller::Modern(caller), method))
-    }
-
-    /// Tool parameters that the tool's schema mirrors into headers.
-    fn check_params(&self, received: &Received<'_>, frame: &Frame) -> Result<(), Refusal> {
-        let Some(tool) = frame.param_str(&["name"]) else { return Ok(()) };
-        for param in self.gateway.param_headers(received.principal, &tool) {
-            let label = format!("Mcp-Param-{}", param.name);
-            let body = frame.param(&["arguments"]).and_then(|at| param.value(frame.bytes(), at));
-            let header = match received.headers.get(&label) {
-                None => None,
-                Some(value) => Some(
-                    headers::decode(value.as_bytes())
-                        .ok_or_else(|| Refusal::HeaderMismatch(format!("{label} holds invalid characters")))?,
-                ),
-            };
-            match (header, body) {
-                (None, None) => {}
-                (Some(header), Some(body)) if param.agrees(&header, &body) => {}
-                (None, Some(_)) => return Err(Refusal::HeaderMismatch(format!("{label} is missing"))),
-                (Some(_), _) => return Err(Refusal::HeaderMismatch(format!("{label} differs from the body"))),
-            }
-        }
-        Ok(())
     }
 
     /// Headers wait for the first thing to say, so that an error can still have its status.
@@ -118,15 +57,6 @@ impl Endpoint {
                 Some((chunk.unwrap_or_default(), (Some(exchange).filter(|_| !over), None)))
             })),
         }
-    }
-}
-
-fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Result<(), Refusal> {
-    let Some(value) = given.get(name) else { return Err(Refusal::HeaderMismatch(format!("{label} is missing"))) };
-    match headers::decode(value.as_bytes()) {
-        Some(header) if header == body => Ok(()),
-        Some(header) => Err(Refusal::HeaderMismatch(format!("{label} is '{header}', the body says '{body}'"))),
-        None => Err(Refusal::HeaderMismatch(format!("{label} holds invalid characters"))),
     }
 }
 

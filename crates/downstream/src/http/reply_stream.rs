@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use kept::Kept;
 
 use super::body::{Handed, KEEP_ALIVE, QUIET};
+use super::retention::{Claim, Retention};
+use super::sessions::HttpSession;
 
 /// How long a client should wait before it comes back, in milliseconds.
 const RETRY: u64 = 1_000;
@@ -37,6 +39,8 @@ struct State {
     delivered: bool,
     /// What waits for the answer to be written.
     handed: Handed,
+    /// Its place among the answers that are kept, once it is over.
+    claim: Option<Claim>,
 }
 
 impl ReplyStream {
@@ -88,6 +92,29 @@ impl ReplyStream {
 
     pub(super) fn is_over(&self) -> bool {
         self.lock().over
+    }
+
+    /// It is over: from now on what it carried counts among what is kept.
+    pub(super) fn claim(&self, retention: &Arc<Retention>, session: &Arc<HttpSession>) {
+        let bytes = self.lock().kept.bytes();
+        let claim = retention.claim(session, self.number, bytes);
+        self.lock().claim = Some(claim);
+    }
+
+    /// How many bytes count for it.
+    pub(super) fn claimed(&self) -> usize {
+        self.lock().claim.as_ref().map_or(0, |claim| claim.bytes)
+    }
+
+    /// It is not kept any more.
+    pub(super) fn release(&self) {
+        let claim = self.lock().claim.take();
+        drop(claim);
+    }
+
+    /// Whether it has carried nothing yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().kept.bytes() == 0
     }
 
     /// Whether it is over and a client has had all of it.

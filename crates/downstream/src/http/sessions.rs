@@ -1,16 +1,19 @@
 //! Legacy sessions over HTTP.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidings_engine::{ClientSink, Principal, Session};
+use tokio::time::Instant;
 
 use super::reply_stream::ReplyStream;
+use super::retention::{KeptBytes, Retention};
 
-/// How many streams of requests a session keeps for resumption.
+/// How many streams of requests a session keeps for resumption; how many bytes, says [`Retention`].
 const STREAMS: usize = 256;
 
 /// One session.
@@ -19,21 +22,29 @@ pub(super) struct HttpSession {
     streams: Mutex<HashMap<u64, Arc<ReplyStream>>>,
     next_stream: AtomicU64,
     standalone: Arc<ReplyStream>,
+    retention: Arc<Retention>,
     /// Requests and open streams; a session in use is not idle.
-    pub(super) in_use: AtomicUsize,
-    last_used: Mutex<Instant>,
+    in_use: AtomicUsize,
+    /// When all sessions began to count.
+    epoch: Instant,
+    /// Milliseconds from then until its last request or stream ended.
+    last_used: AtomicU64,
 }
 
 impl HttpSession {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
+    fn new(retention: Arc<Retention>, epoch: Instant) -> Arc<Self> {
+        let session = Arc::new(Self {
             session: OnceLock::new(),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
             standalone: ReplyStream::new(0),
+            retention,
             in_use: AtomicUsize::new(0),
-            last_used: Mutex::new(Instant::now()),
-        })
+            epoch,
+            last_used: AtomicU64::new(0),
+        });
+        session.touch();
+        session
     }
 
     pub(super) fn begin(&self, session: Arc<Session>) {
@@ -70,19 +81,51 @@ impl HttpSession {
         streams.insert(stream.number, Arc::clone(stream));
     }
 
+    /// The stream of a request is over: what it carried is kept as far as there is room. The oldest answers of the session go
+    /// first, then the oldest of all sessions.
+    pub(super) fn retain(self: &Arc<Self>, stream: &Arc<ReplyStream>) {
+        stream.claim(&self.retention, self);
+        loop {
+            let oldest = {
+                let streams = self.streams();
+                let over = || streams.values().filter(|kept| kept.is_over());
+                let bytes: usize = over().map(|kept| kept.claimed()).sum();
+                let others = over().filter(|kept| kept.number != stream.number);
+                others.map(|kept| kept.number).min().filter(|_| bytes > self.retention.session_limit())
+            };
+            match oldest {
+                Some(oldest) => _ = self.forget_stream(oldest),
+                None => break,
+            }
+        }
+        self.retention.shrink();
+    }
+
+    /// Forgets what a stream carried; says whether it was kept. Whoever reads it right now still gets the rest.
+    pub(super) fn forget_stream(&self, number: u64) -> bool {
+        let forgotten = self.streams().remove(&number);
+        forgotten.inspect(|stream| stream.release()).is_some()
+    }
+
     pub(super) fn stream(&self, number: u64) -> Option<Arc<ReplyStream>> {
         if number == 0 { Some(Arc::clone(&self.standalone)) } else { self.streams().get(&number).cloned() }
     }
 
-    pub(super) fn touch(&self) {
-        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    fn touch(&self) {
+        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_used.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether no request of it is worked on and no stream is open.
+    fn is_idle(&self) -> bool {
+        self.in_use.load(Ordering::SeqCst) == 0
     }
 
     fn idle_for(&self) -> Duration {
-        if self.in_use.load(Ordering::SeqCst) > 0 {
+        if !self.is_idle() {
             return Duration::ZERO;
         }
-        self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.epoch.elapsed().saturating_sub(Duration::from_millis(self.last_used.load(Ordering::Relaxed)))
     }
 }
 
@@ -96,8 +139,16 @@ impl ClientSink for HttpSession {
     }
 }
 
-/// A request or stream that uses a session.
+/// A request or stream that uses a session: as long as there is one, the session neither expires nor gives way to another.
 pub(super) struct InUse(Arc<HttpSession>);
+
+impl Deref for InUse {
+    type Target = Arc<HttpSession>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 impl InUse {
     pub(super) fn new(session: &Arc<HttpSession>) -> Self {
@@ -114,30 +165,61 @@ impl Drop for InUse {
 }
 
 /// All sessions, by the id that their clients know.
-#[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Arc<HttpSession>>>);
+///
+/// At most so many: when there are more, the one goes that was idle longest. Clients that never say goodbye are the rule, so a
+/// full table must not keep out who comes next; but a session with a request in flight or an open stream never gives way.
+pub(super) struct Sessions {
+    limit: usize,
+    by_id: Mutex<HashMap<String, Arc<HttpSession>>>,
+    retention: Arc<Retention>,
+    epoch: Instant,
+}
+
+/// A session that was let in.
+pub(super) struct Entered {
+    /// What its client knows it by.
+    pub(super) id: String,
+    /// The session that gave way to it, which is to be ended.
+    pub(super) displaced: Option<Arc<HttpSession>>,
+}
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(limit: usize, kept: KeptBytes) -> Self {
+        Self { limit, by_id: Mutex::default(), retention: Retention::new(kept), epoch: Instant::now() }
     }
 
-    /// Adds a session under a new id; `None` when there are too many.
-    pub(super) fn add(&self, session: &Arc<HttpSession>, limit: usize) -> Option<String> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session that nobody knows yet.
+    pub(super) fn make(&self) -> Arc<HttpSession> {
+        HttpSession::new(Arc::clone(&self.retention), self.epoch)
+    }
+
+    /// Adds a session under a new id; `None` when there are too many and all are in use.
+    pub(super) fn add(&self, session: &Arc<HttpSession>) -> Option<Entered> {
         let id = random_id()?;
         let mut sessions = self.lock();
-        if sessions.len() >= limit {
-            return None;
-        }
+        let displaced = if sessions.len() < self.limit {
+            None
+        } else {
+            let idle = sessions.iter().filter(|(_, session)| session.is_idle());
+            let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
+            sessions.remove(&oldest)
+        };
         sessions.insert(id.clone(), Arc::clone(session));
-        Some(id)
+        Some(Entered { id, displaced })
     }
 
-    /// The session of this person with this id.
-    pub(super) fn get(&self, id: &str, principal: &Principal) -> Option<Arc<HttpSession>> {
-        let found = self.lock().get(id).cloned()?;
+    /// The session of this person with this id, in use from now on.
+    pub(super) fn get(&self, id: &str, principal: &Principal) -> Option<InUse> {
+        let sessions = self.lock();
+        let found = sessions.get(id)?;
         // Somebody else's session is no session at all: the id is not proof of anything.
-        found.session().is_some_and(|session| session.principal() == principal).then_some(found)
+        let is_theirs = found.session().is_some_and(|session| session.principal() == principal);
+        // Before the lock is let go, so that it can not give way to another in between.
+        is_theirs.then(|| InUse::new(found))
     }
 
     pub(super) fn remove(&self, id: &str) -> Option<Arc<HttpSession>> {
@@ -156,10 +238,78 @@ impl Sessions {
         });
         expired
     }
+
+    #[cfg(test)]
+    pub(super) fn retention(&self) -> &Arc<Retention> {
+        &self.retention
+    }
 }
 
 fn random_id() -> Option<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).ok()?;
     Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    fn sessions(limit: usize) -> Sessions {
+        Sessions::new(limit, KeptBytes::default())
+    }
+
+    fn add(sessions: &Sessions) -> (Arc<HttpSession>, Entered) {
+        let session = sessions.make();
+        let entered = sessions.add(&session).unwrap_or_else(|| panic!("no room"));
+        (session, entered)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_expires_when_it_was_not_used_for_long_enough() {
+        let sessions = sessions(10);
+        let (forgotten, _) = add(&sessions);
+        let (used, _) = add(&sessions);
+        let (reading, _) = add(&sessions);
+        let stream = InUse::new(&reading);
+        tokio::time::advance(HOUR / 2).await;
+        drop(InUse::new(&used));
+        assert!(sessions.expire(HOUR).is_empty());
+        tokio::time::advance(HOUR / 2).await;
+        let expired = sessions.expire(HOUR);
+        assert_eq!(expired.len(), 1);
+        assert!(Arc::ptr_eq(&expired[0], &forgotten));
+        tokio::time::advance(HOUR / 2).await;
+        assert!(Arc::ptr_eq(&sessions.expire(HOUR)[0], &used), "an hour after its last request");
+        tokio::time::advance(10 * HOUR).await;
+        assert!(sessions.expire(HOUR).is_empty(), "an open stream is use, however long it is quiet");
+        drop(stream);
+        assert!(sessions.expire(HOUR).is_empty(), "the hour begins when the stream ends");
+        tokio::time::advance(HOUR).await;
+        assert_eq!(sessions.expire(HOUR).len(), 1);
+    }
+
+    // edges G8
+    #[tokio::test(start_paused = true)]
+    async fn the_session_that_was_idle_longest_gives_way_and_never_one_in_use() {
+        let sessions = sessions(3);
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.push(add(&sessions).0);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let running = InUse::new(&all[0]);
+        drop(InUse::new(&all[1]));
+        let (newest, entered) = add(&sessions);
+        assert!(
+            entered.displaced.is_some_and(|gone| Arc::ptr_eq(&gone, &all[2])),
+            "the first is in use, the second was lately"
+        );
+        let held: Vec<InUse> = [&all[1], &newest].map(InUse::new).into_iter().collect();
+        assert!(sessions.add(&sessions.make()).is_none(), "all are in use");
+        drop((running, held));
+        assert!(sessions.add(&sessions.make()).is_some());
+    }
 }

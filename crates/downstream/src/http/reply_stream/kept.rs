@@ -41,6 +41,11 @@ impl Kept {
         }
     }
 
+    /// How large all that is kept is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The event with this number, or the first that is kept after it; and whether it is the last.
     pub(super) fn at(&self, number: u64) -> Option<(u64, &Payload, bool)> {
         let place = self.events.partition_point(|event| event.number < number);

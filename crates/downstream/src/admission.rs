@@ -1,0 +1,196 @@
+//! Admission: whether a message of a client is let in, and as what. Era, version, method, log level and limits are decided
+//! here and nowhere else, for HTTP, stdio and batches alike.
+//!
+//! The transports bring what only they know (headers, whether there is a session) and give each decision its form: a status
+//! over HTTP, a line on stdio. Who the client is was decided before (`auth.rs`); where a request goes is decided later, by
+//! the engine.
+
+mod body;
+
+use http::header::{HeaderMap, HeaderName};
+use tidings_engine::{Caller, Gateway, Principal, Session};
+use tidings_hub::ClientKey;
+use tidings_proto::meta::{MetaFault, ModernMeta};
+use tidings_proto::refusal::Refusal;
+use tidings_proto::{Era, LogLevel, Method, Revision, headers};
+use tidings_wire::{Frame, Kind};
+
+pub(crate) use body::{BodyFault, BodyLimits, read_body};
+
+/// Bounds on one message of a client.
+pub const LIMITS: tidings_wire::Limits = tidings_wire::Limits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
+
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// What a message is taken for.
+pub(crate) enum Class {
+    /// It claims to be modern; what it says about itself may still be faulty.
+    Modern(Result<ModernMeta, MetaFault>),
+    /// It begins a session.
+    Initialize,
+    /// It belongs to the session of its client.
+    InSession,
+    /// It has neither a session nor the modern `_meta`, but only a modern client would send it.
+    HalfModern(MetaFault),
+    /// Nothing tells what it belongs to.
+    Homeless,
+}
+
+/// What the transport knows beside the message.
+#[derive(Clone, Copy)]
+pub(crate) struct Claims {
+    /// There is a session that it may belong to, or one is named.
+    pub(crate) session: bool,
+    /// The transport says that it is of the modern era.
+    pub(crate) modern: bool,
+}
+
+/// Bridging rule 0.1: the `_meta` comes before `initialize`, and that before the session.
+pub(crate) fn classify(frame: &Frame, claims: Claims) -> Class {
+    let meta = ModernMeta::read(frame);
+    let absence = match meta {
+        Err(fault) if fault.is_absence() => fault,
+        claimed => return Class::Modern(claimed),
+    };
+    let name = frame.method();
+    if frame.kind() == Kind::Request && name == Method::Initialize.as_str() {
+        return Class::Initialize;
+    }
+    if claims.session && !claims.modern {
+        return Class::InSession;
+    }
+    let only_modern = Method::parse(&name).is_some_and(|method| method.is_modern() && !method.is_legacy());
+    if claims.modern || only_modern { Class::HalfModern(absence) } else { Class::Homeless }
+}
+
+/// A modern request beside its message.
+pub(crate) struct ModernRequest<'r> {
+    pub(crate) principal: &'r Principal,
+    /// The connection on which its id is unique, on stdio.
+    pub(crate) connection: Option<ClientKey>,
+    /// The headers that must say the same as the message, over HTTP.
+    pub(crate) mirrors: Option<&'r HeaderMap>,
+}
+
+/// Lets in a modern request. The order of the checks decides which error a request with several faults gets.
+pub(crate) fn admit_modern(
+    gateway: &Gateway,
+    request: &ModernRequest<'_>,
+    frame: &Frame,
+    meta: Result<ModernMeta, MetaFault>,
+) -> Result<(Caller, Method), Refusal> {
+    let meta = meta.map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
+    if let Some(headers) = request.mirrors {
+        mirrors_version(headers, &meta.version)?;
+    }
+    if meta.version != Revision::MODERN.as_str() {
+        return Err(Refusal::UnsupportedVersion(meta.version));
+    }
+    let name = frame.method();
+    let method = Method::parse(&name).filter(|method| method.is_modern());
+    if let Some(headers) = request.mirrors {
+        mirrors(headers, &METHOD, "Mcp-Method", &name)?;
+        if let Some(param) = method.and_then(Method::name_param) {
+            let value = frame
+                .param_str(&[param])
+                .ok_or_else(|| Refusal::InvalidParams(format!("params.{param} must be a string")))?;
+            mirrors(headers, &NAME, "Mcp-Name", &value)?;
+        }
+    }
+    let method = method.ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
+    if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
+        mirrors_params(gateway, request.principal, headers, frame)?;
+    }
+    let level = log_level(frame, &meta)?;
+    let caller = gateway.modern_caller(request.connection, request.principal, level, meta.capabilities);
+    Ok((Caller::Modern(caller), method))
+}
+
+/// Lets in a request of a session: the method must be one of its era, and a session begins only once.
+pub(crate) fn admit_legacy(frame: &Frame) -> Result<Method, Refusal> {
+    let name = frame.method();
+    match Method::parse(&name).filter(|method| method.is_legacy()) {
+        Some(Method::Initialize) => Err(Refusal::InvalidRequest("the session has begun already".into())),
+        Some(method) => Ok(method),
+        None => Err(Refusal::UnknownMethod(name.into_owned())),
+    }
+}
+
+/// Lets in one request of a batch.
+pub(crate) fn admit_part(frame: &Frame) -> Result<Method, Refusal> {
+    admit_legacy(frame).map_err(|refusal| match refusal {
+        Refusal::InvalidRequest(_) => Refusal::InvalidRequest("initialize can not be part of a batch".into()),
+        other => other,
+    })
+}
+
+/// Lets in a batch: one revision has them.
+pub(crate) fn admit_batch(session: Option<&Session>) -> Result<(), Refusal> {
+    if session.is_some_and(|session| session.revision() == Revision::V2025_03_26) {
+        return Ok(());
+    }
+    Err(Refusal::InvalidRequest("only sessions of revision 2025-03-26 may send batches".into()))
+}
+
+/// Whether a version header is one that a session may have.
+pub(crate) fn is_session_version(version: &str) -> bool {
+    Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy)
+}
+
+/// Whether a version header is that of the modern era, or of a later one.
+pub(crate) fn is_modern_version(version: &str) -> bool {
+    version >= Revision::MODERN.as_str()
+}
+
+/// The log level a modern request asks for.
+fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, Refusal> {
+    let Some(span) = meta.log_level else { return Ok(None) };
+    tidings_wire::string_at(frame.bytes(), span)
+        .and_then(|level| LogLevel::parse(&level))
+        .map(Some)
+        .ok_or_else(|| Refusal::InvalidParams("the log level in params._meta is unknown".into()))
+}
+
+fn mirrors_version(given: &HeaderMap, version: &str) -> Result<(), Refusal> {
+    match given.get(VERSION).and_then(|value| value.to_str().ok()) {
+        None => Err(Refusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
+        Some(header) if header != version => {
+            Err(Refusal::HeaderMismatch(format!("MCP-Protocol-Version is {header}, the body says {version}")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Result<(), Refusal> {
+    let Some(value) = given.get(name) else { return Err(Refusal::HeaderMismatch(format!("{label} is missing"))) };
+    match headers::decode(value.as_bytes()) {
+        Some(header) if header == body => Ok(()),
+        Some(header) => Err(Refusal::HeaderMismatch(format!("{label} is '{header}', the body says '{body}'"))),
+        None => Err(Refusal::HeaderMismatch(format!("{label} holds invalid characters"))),
+    }
+}
+
+/// Tool parameters that the tool's schema mirrors into headers.
+fn mirrors_params(gateway: &Gateway, principal: &Principal, given: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+    let Some(tool) = frame.param_str(&["name"]) else { return Ok(()) };
+    for param in gateway.param_headers(principal, &tool) {
+        let label = format!("Mcp-Param-{}", param.name);
+        let body = frame.param(&["arguments"]).and_then(|at| param.value(frame.bytes(), at));
+        let header = match given.get(&label) {
+            None => None,
+            Some(value) => Some(
+                headers::decode(value.as_bytes())
+                    .ok_or_else(|| Refusal::HeaderMismatch(format!("{label} holds invalid characters")))?,
+            ),
+        };
+        match (header, body) {
+            (None, None) => {}
+            (Some(header), Some(body)) if param.agrees(&header, &body) => {}
+            (None, Some(_)) => return Err(Refusal::HeaderMismatch(format!("{label} is missing"))),
+            (Some(_), _) => return Err(Refusal::HeaderMismatch(format!("{label} differs from the body"))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Bounds on what clients may make the gateway hold: bodies, sessions. The endpoint runs in the test, with small limits.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bodies;
+mod sessions;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidings_downstream::http::{Options, serve};
+use tidings_engine::{Gateway, Names, Pace, Settings};
+use tidings_proto::View;
+use tidings_upstream::{Connector, Launcher};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A gateway without servers behind the endpoint.
+struct Door {
+    address: SocketAddr,
+    _stop: DropGuard,
+}
+
+impl Door {
+    async fn open(options: Options) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let connector = Connector::new(Launcher::new(None)).unwrap();
+        let gateway = Gateway::start(settings(), Vec::new(), connector, None, None);
+        tokio::spawn(serve(listener, gateway, axum::Router::new(), options, stop.clone()));
+        Self { address, _stop: stop.drop_guard() }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// One request on a connection of its own, and everything that is answered until the connection closes.
+    async fn ask(&self, head: &str, body: &str) -> String {
+        let mut connection = self.connect().await;
+        let length = body.len();
+        let text = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+        connection.write_all(text.as_bytes()).await.unwrap();
+        answer(&mut connection).await
+    }
+}
+
+fn settings() -> Settings {
+    let while_ = Duration::from_secs(10);
+    Settings {
+        start_wait: while_,
+        start_timeout: while_,
+        timeout: while_,
+        max_timeout: while_,
+        page_size: 10,
+        bound_pages: None,
+        view: View::default(),
+        names: Names::Auto,
+        list_quiet: Duration::ZERO,
+        list_max_wait: Duration::ZERO,
+        resource_pace: Pace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
+        poll_interval: Duration::from_secs(3_600),
+        announce_initially: true,
+        silent: Vec::new(),
+        limits: Default::default(),
+        version: "0",
+    }
+}
+
+/// The head of a POST, as far as its length.
+const POST: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                    Accept: application/json, text/event-stream\r\n";
+
+/// Everything until the connection closes, or breaks after something has come.
+async fn answer(connection: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let read = connection.read_to_end(&mut text);
+    let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+    let read = read.unwrap_or_else(|_| panic!("no end of the answer"));
+    assert!(read.is_ok() || !text.is_empty(), "{read:?}");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no status: {answer}"))
+}

@@ -1,0 +1,132 @@
+//! How much memory messages may take in all, in this process.
+//!
+//! Each message has a limit of its own, but many large ones at a time would still take gigabytes: bodies that are never sent to
+//! their end, answers that never end, answers that nobody reads. Whoever gathers bytes for a message takes a [`Lease`] and lets it
+//! grow with them; where the budget is used up the message is refused, instead of growing. A lease is attached to the
+//! message that came of it, and is given back when the last reference to its bytes is dropped.
+//!
+//! Messages up to [`FREE`] bytes are not counted: there may be many, but each is bounded by its connection's buffer, and the
+//! path of an ordinary call touches nothing that all connections share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+/// What each message may take without being counted; also the step in which leases grow.
+pub const FREE: usize = 64 << 10;
+
+/// The budget of this process: eight messages of the largest size at once.
+pub static MESSAGES: MessageBudget = MessageBudget::new(512 << 20);
+
+/// A number of bytes that is shared by all who hold a [`Lease`].
+#[derive(Debug)]
+pub struct MessageBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("messages take all of the {limit} bytes of memory that are set aside for them")]
+pub struct BudgetExhausted {
+    /// All there is.
+    pub limit: usize,
+}
+
+/// A part of a budget, until it is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    budget: &'static MessageBudget,
+    taken: usize,
+}
+
+impl MessageBudget {
+    /// So many bytes in all.
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0) }
+    }
+
+    /// An empty lease.
+    pub fn lease(&'static self) -> Lease {
+        Lease { budget: self, taken: 0 }
+    }
+
+    /// How much is taken.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Lease {
+    /// The message has grown to this length.
+    pub fn grow_to(&mut self, length: usize) -> Result<(), BudgetExhausted> {
+        if length <= FREE.max(self.taken) {
+            return Ok(());
+        }
+        let more = (length - self.taken).next_multiple_of(FREE);
+        let limit = self.budget.limit;
+        let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
+        match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => {
+                self.taken += more;
+                Ok(())
+            }
+            Err(_) => Err(BudgetExhausted { limit }),
+        }
+    }
+
+    /// The message that was gathered: what it takes is given back with the last reference to it.
+    pub fn attach(self, bytes: Bytes) -> Bytes {
+        if self.taken == 0 {
+            return bytes;
+        }
+        Bytes::from_owner(Leased { bytes, _lease: self })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.taken > 0 {
+            self.budget.used.fetch_sub(self.taken, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Leased {
+    bytes: Bytes,
+    _lease: Lease,
+}
+
+impl AsRef<[u8]> for Leased {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // edges G9
+    #[test]
+    fn a_message_counts_until_its_last_reference_is_gone() {
+        static BUDGET: MessageBudget = MessageBudget::new(4 * FREE);
+        let mut lease = BUDGET.lease();
+        lease.grow_to(FREE).expect("what is small is free");
+        assert_eq!(BUDGET.used(), 0);
+        lease.grow_to(FREE + 1).expect("there is room");
+        lease.grow_to(2 * FREE).expect("that much was taken already");
+        assert_eq!(BUDGET.used(), 2 * FREE);
+        let mut other = BUDGET.lease();
+        assert_eq!(other.grow_to(3 * FREE), Err(BudgetExhausted { limit: 4 * FREE }));
+        other.grow_to(2 * FREE).expect("a refusal takes nothing");
+        drop(other);
+        let message = lease.attach(Bytes::from(vec![b'x'; 2 * FREE]));
+        let part = message.slice(5..6);
+        drop(message);
+        assert_eq!(BUDGET.used(), 2 * FREE, "a part of it keeps all of it");
+        assert_eq!(&part[..], b"x");
+        drop(part);
+        assert_eq!(BUDGET.used(), 0);
+    }
+}
