@@ -20,6 +20,7 @@ const KEY_ID: u8 = 1;
 
 pub(crate) struct Sealer {
     key: LessSafeKey,
+    clock: fn() -> SystemTime,
 }
 
 /// What a state was made for.
@@ -51,14 +52,18 @@ pub(crate) struct Opened {
 
 impl Sealer {
     pub(crate) fn new() -> Self {
+        Self::with_clock(SystemTime::now)
+    }
+
+    fn with_clock(clock: fn() -> SystemTime) -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).expect("the system has random numbers");
         let key = UnboundKey::new(&CHACHA20_POLY1305, &secret).expect("the key has the right length");
-        Self { key: LessSafeKey::new(key) }
+        Self { key: LessSafeKey::new(key), clock }
     }
 
     pub(crate) fn seal_state(&self, server: &str, inner: &str, binding: &Binding<'_>) -> String {
-        let expires = now() + STATE_TTL.as_secs();
+        let expires = self.now() + STATE_TTL.as_secs();
         let payload = json!({ "t": "wrap", "u": server, "x": expires, "s": inner }).to_string();
         self.seal(STATE, payload.into_bytes(), &binding.bytes())
     }
@@ -67,7 +72,7 @@ impl Sealer {
         let payload =
             self.open(STATE, sealed, &binding.bytes()).ok_or("it was made for another request, or changed")?;
         let value: Value = serde_json::from_slice(&payload).map_err(|_| "it is damaged")?;
-        if value["x"].as_u64().unwrap_or(0) < now() {
+        if value["x"].as_u64().unwrap_or(0) < self.now() {
             return Err("it has expired");
         }
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -83,6 +88,10 @@ impl Sealer {
         let payload = self.open(CURSOR, sealed, &cursor_binding(kind, revision))?;
         let (server, key): (u32, String) = serde_json::from_slice(&payload).ok()?;
         Some(PageKey { server, key })
+    }
+
+    fn now(&self) -> u64 {
+        (self.clock)().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
     }
 
     fn seal(&self, mark: &str, mut payload: Vec<u8>, binding: &[u8]) -> String {
@@ -114,12 +123,10 @@ fn cursor_binding(kind: ListKind, revision: Revision) -> Vec<u8> {
     format!("{}\0{revision}", kind.method()).into_bytes()
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     fn binding(principal: &'static str, arguments: &'static [u8]) -> Binding<'static> {
@@ -138,6 +145,21 @@ mod tests {
         tampered[last] ^= 1;
         let tampered = String::from_utf8(tampered).expect("still text");
         assert!(sealer.open_state(&tampered, &binding("p", b"{}")).is_err());
+    }
+
+    // bridging 36
+    #[test]
+    fn a_state_opens_until_its_time_is_over() {
+        static SECONDS: AtomicU64 = AtomicU64::new(1_000_000);
+        let sealer = Sealer::with_clock(|| UNIX_EPOCH + Duration::from_secs(SECONDS.load(Ordering::SeqCst)));
+        let sealed = sealer.seal_state("a", "inner", &binding("p", b"{}"));
+        let open = || sealer.open_state(&sealed, &binding("p", b"{}")).map(|opened| opened.inner);
+        SECONDS.fetch_add(STATE_TTL.as_secs(), Ordering::SeqCst);
+        assert_eq!(open(), Ok("inner".to_owned()));
+        SECONDS.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(open(), Err("it has expired"));
+        SECONDS.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(open(), Ok("inner".to_owned()), "only the clock decides");
     }
 
     #[test]
