@@ -10,7 +10,7 @@ use crate::suite::REVISIONS;
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask TASK
 
-  test [--quick]        format, clippy, tests, a short soak, conformance, real peers; --quick: what needs only Rust
+  test [--quick]        format, clippy, tests, a short soak, chaos, conformance, real peers; --quick: what needs only Rust
   conformance [--upstream http|stdio|client] [--revision V] [--scenario S] [--gateway BINARY]
                         the official suite through the gateway, compared with a direct run;
                         `client` is the suite's mock server upstream and the PyPI client downstream
@@ -19,6 +19,10 @@ Usage: cargo xtask TASK
                         and a walk through docs/live-resources.md
   soak [--minutes N | --seconds N] [--seed S] [--isolated]
                         servers that change without end and clients that follow; 10 minutes by default
+  chaos [--minutes N | --seconds N] [--seed S]
+                        resets, cuts, stalls, kills and floods between the gateway and servers of others;
+                        10 minutes by default
+  house                 measures of the code: sizes, cycles between modules, names, comments
   peers                 only install what the two above need, into target/peers
   bench [ARGS…]         the load harness, in release
   deny                  licences, bans and sources of the dependencies
@@ -35,6 +39,8 @@ pub(crate) enum Task {
     Peers,
     Bench { arguments: Vec<String> },
     Soak { arguments: Vec<String> },
+    Chaos { arguments: Vec<String> },
+    House,
     Deny,
 }
 
@@ -72,6 +78,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
         "soak" => Ok(Task::Soak { arguments: rest.to_vec() }),
+        "chaos" => Ok(Task::Chaos { arguments: rest.to_vec() }),
+        "house" => flags(rest, &[]).map(|_| Task::House),
         "deny" => flags(rest, &[]).map(|_| Task::Deny),
         other => Err(Wrong::UnknownTask(other.to_owned())),
     }

@@ -1,11 +1,13 @@
 //! Project tasks, run as `cargo xtask TASK`. What each step does lives in the module of its name;
 //! here they are only chosen and their result is turned into an exit code.
 
+mod chaos;
 mod children;
 mod command_line;
 mod conformance;
 mod failure;
 mod gateway;
+mod house;
 mod invocation;
 mod peers;
 mod real_peers;
@@ -75,6 +77,11 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
         Task::Peers => peers::install(&children, &workspace).map(|_| None),
         Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
         Task::Soak { arguments } => soak::run(&children, &workspace, arguments).map(|()| None),
+        Task::Chaos { arguments } => {
+            let peers = peers::install(&children, &workspace)?;
+            chaos::run(&children, &workspace, &peers, arguments).map(|()| None)
+        }
+        Task::House => house::print(&children, &workspace).map(|()| None),
         Task::Deny => deny(&children, &workspace).map(|()| None),
     }
 }

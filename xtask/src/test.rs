@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::chaos;
 use crate::children::{self, Children};
 use crate::conformance::{self, Selection};
 use crate::failure::Failure;
@@ -99,6 +100,9 @@ impl Steps<'_> {
         self.tests("containers", &workspace.cargo(containers).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
         let added = ["test", "-p", "tidings", "--test", "registry_tools", "containers"];
         self.tests("containers of the catalogue", &workspace.cargo(added).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
+        announce("chaos");
+        chaos::run(children, workspace, &peers, chaos::SHORT)?;
+        self.tally += Tally::ONE_PASSED;
         announce("conformance");
         let result = conformance::run(children, workspace, &peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;

@@ -45,6 +45,10 @@ impl Workspace {
         self.root.join("docs").join(name)
     }
 
+    pub(crate) fn crates(&self) -> PathBuf {
+        self.root.join("crates")
+    }
+
     pub(crate) fn peers(&self) -> PathBuf {
         self.target.join("peers")
     }

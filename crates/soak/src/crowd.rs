@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use crate::failure::Failure;
 use crate::follower::{Follower, Order};
 use crate::kinds::{Topic, View};
-use crate::random::Random;
 use crate::truth::{Truth, differences};
 use crate::world::Changes;
+use tidings_testkit::Random;
 
 /// How long the truth may take: a listing that failed several times is retried after 1, 2 and 4 seconds.
 const PATIENCE: Duration = Duration::from_secs(45);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitStatus;
 
 use crate::kinds::Topic;
-use crate::vitals::Vitals;
+use tidings_testkit::Vitals;
 
 /// Facts; the text is made when it is shown.
 #[derive(Debug)]

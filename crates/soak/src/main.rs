@@ -10,21 +10,19 @@ mod follower;
 mod item;
 mod kinds;
 mod options;
-mod random;
 mod run;
 mod source;
 mod trace;
 mod truth;
 mod visitors;
-mod vitals;
 mod world;
 
 use std::process::ExitCode;
 
 use failure::Failure;
 use options::Options;
-use random::Random;
 use run::{Run, Summary};
+use tidings_testkit::Random;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

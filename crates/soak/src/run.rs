@@ -14,10 +14,10 @@ use crate::crowd::Crowd;
 use crate::events::Change;
 use crate::failure::Failure;
 use crate::kinds::Kind;
-use crate::random::Random;
 use crate::visitors::Visitors;
-use crate::vitals::Vitals;
 use crate::world::World;
+use tidings_testkit::Random;
+use tidings_testkit::Vitals;
 
 const CONFIGURATION: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"\n";
 const STORM: Duration = Duration::from_millis(2500);

@@ -8,8 +8,8 @@ use tidings_testkit::{Answer, Entry, LATEST_LEGACY, Server, ServerBuilder};
 
 use crate::item::{Item, written};
 use crate::kinds::{Kind, Topic, View};
-use crate::random::Random;
 use crate::truth::Lists;
+use tidings_testkit::Random;
 
 /// A gateway waits longer and longer for a server that dies again within ten seconds.
 const BETWEEN_DEATHS: Duration = Duration::from_secs(11);

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::random::Random;
+use tidings_testkit::Random;
 
 /// How many answers are asked for and not read: more than the buffers of a connection hold.
 const UNREAD: usize = 300;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::kinds::{Kind, Topic, View};
-use crate::random::Random;
 use crate::source::{Nature, Source};
 use crate::trace::Trace;
 use crate::truth::{Lists, Truth};
+use tidings_testkit::Random;
 
 /// How many changes there were, by topic and view: no client may be told of more.
 pub(crate) type Changes = [[u64; 2]; 3];

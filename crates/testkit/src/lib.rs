@@ -19,25 +19,30 @@
 mod binaries;
 mod client;
 mod clock;
+mod fault_proxy;
 mod gate;
 mod gateway;
 mod list_follower;
 mod podman;
 mod postgres;
+mod random;
 mod received;
 mod record;
 mod revision;
 mod server;
 mod tempdir;
+mod vitals;
 
 pub use binaries::{relay, tidings};
 pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder};
 pub use clock::Clock;
+pub use fault_proxy::{Fault, FaultProxy, FaultRates};
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder, unread_pipe};
 pub use list_follower::{KINDS, ListFollower, list_changed, told};
 pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;
+pub use random::Random;
 pub use received::{DISCONNECTED, Received};
 pub use record::{DEADLINE, Record, eventually, within};
 pub use revision::{
@@ -45,3 +50,4 @@ pub use revision::{
 };
 pub use server::{Answer, Call, Entry, Process, Prompt, Resource, RpcError, Server, ServerBuilder, Template, Tool};
 pub use tempdir::TempDir;
+pub use vitals::Vitals;

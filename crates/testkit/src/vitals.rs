@@ -1,19 +1,21 @@
-//! How big the gateway's process is.
+//! How big a process is.
 
 use std::fmt;
 
 /// What must not grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Vitals {
+pub struct Vitals {
     /// Resident memory in KiB.
-    pub(crate) memory: u64,
+    pub memory: u64,
     /// Open files and sockets.
-    pub(crate) files: u64,
-    pub(crate) threads: u64,
+    pub files: u64,
+    /// Threads.
+    pub threads: u64,
 }
 
 impl Vitals {
-    pub(crate) fn of(process: u32) -> Option<Self> {
+    /// Those of a running process; `None` when there is none of this number.
+    pub fn of(process: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let number = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -23,7 +25,8 @@ impl Vitals {
         Some(Self { memory: number("VmRSS:")?, files, threads: number("Threads:")? })
     }
 
-    pub(crate) fn larger(self, other: Self) -> Self {
+    /// The larger of each number.
+    pub fn larger(self, other: Self) -> Self {
         Self {
             memory: self.memory.max(other.memory),
             files: self.files.max(other.files),
@@ -32,7 +35,7 @@ impl Vitals {
     }
 
     /// The median of each number.
-    pub(crate) fn middle(all: &[Self]) -> Option<Self> {
+    pub fn middle(all: &[Self]) -> Option<Self> {
         let median = |number: fn(&Self) -> u64| -> Option<u64> {
             let mut numbers: Vec<u64> = all.iter().map(number).collect();
             numbers.sort_unstable();
@@ -43,7 +46,7 @@ impl Vitals {
 
     /// Whether this is flat against what was seen in the warm-up, apart from what an allocator or a pool of connections
     /// may keep.
-    pub(crate) fn is_flat_after(self, warm: Self) -> bool {
+    pub fn is_flat_after(self, warm: Self) -> bool {
         self.memory <= warm.memory + warm.memory / 5 + 8 * 1024
             && self.files <= warm.files + 32
             && self.threads <= warm.threads + 4

@@ -2,14 +2,17 @@
 
 /// SplitMix64: small, and good enough to choose with.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The same numbers for the same seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends, and is used with other limits than an iterator")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,28 +21,31 @@ impl Random {
     }
 
     /// A number below `limit`, which is not zero.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+    /// Whether something of this likelihood happens.
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
     /// One of a slice that is not empty.
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let at = usize::try_from(self.below(from.len() as u64)).unwrap_or_default();
         &from[at]
     }
 
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    /// Puts a slice into another order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = usize::try_from(self.below(last as u64 + 1)).unwrap_or_default();
             items.swap(last, other);
         }
     }
 
-    pub(crate) fn millis(&mut self, from: u64, to: u64) -> std::time::Duration {
+    /// A time between two numbers of milliseconds, both included.
+    pub fn millis(&mut self, from: u64, to: u64) -> std::time::Duration {
         std::time::Duration::from_millis(from + self.below(to - from + 1))
     }
 }
