@@ -77,7 +77,7 @@ pub fn describe(gateway: &Gateway, state: &Configured) -> Value {
     let runs = |entry: &Entry| {
         catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
     };
-    let running = catalogue.servers.iter().map(|server| one(&catalogue, server));
+    let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server));
     let idle = state.servers.iter().filter(|entry| !runs(entry)).map(not_running);
     let servers: Vec<Value> = running.chain(idle).collect();
     json!({ "servers": servers })
@@ -99,12 +99,13 @@ fn not_running(entry: &Entry) -> Value {
         "since": null,
         "connects": 0,
         "error": entry.problem,
+        "warning": null,
         "failed_lists": [],
         "hidden_tools": [],
     })
 }
 
-fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
+fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
     let hidden: Vec<&str> =
@@ -123,6 +124,7 @@ fn one(catalogue: &Catalogue, server: &ServerStatus) -> Value {
         "since": seconds(server.since),
         "connects": server.connects,
         "error": server.error,
+        "warning": gateway.remark(server.id),
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
         "hidden_tools": hidden,
     })

@@ -199,6 +199,11 @@ impl Gateway {
         self.0.started_at
     }
 
+    /// What a server does wrong without failing, since it was last connected or began to be.
+    pub fn remark(&self, server: ServerId) -> Option<String> {
+        self.0.servers().iter().find(|known| known.id == server)?.remarks.shown()
+    }
+
     /// How many requests are in flight.
     pub fn in_flight(&self) -> usize {
         self.0.in_flight.lock().calls.len()

@@ -4,4 +4,5 @@
 
 pub(crate) mod journal;
 pub(crate) mod meters;
+pub(crate) mod remarks;
 pub(crate) mod status;

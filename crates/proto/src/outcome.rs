@@ -1,8 +1,9 @@
 //! A server's answer on its way to the client: the client's id, its view, its era.
 
+use bytes::Bytes;
 use tidings_wire::{
-    Frame, Kind, ObjectEdit, Patch, Payload, RawId, Span, elements, encode_string, error_response, get, is_object,
-    response, string_at,
+    Frame, Kind, ObjectEdit, Patch, Payload, RawId, Span, check_outgoing, elements, encode_string, error_response, get,
+    is_object, response, string_at,
 };
 
 use crate::content::ContentView;
@@ -54,11 +55,12 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
         return Answer::error(id, code::INTERNAL_ERROR, "the server sent no result");
     };
     let mut patch = Patch::new();
-    if let Some(span) = frame.id_span() {
-        patch.replace(span, id.as_str().to_owned());
-    }
+    frame.set_id(&mut patch, id);
     if frame.kind() == Kind::Error {
         return translate_error(frame, outcome, id, reader, patch);
+    }
+    if !is_object(frame.bytes(), outcome) {
+        return Answer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
     }
     if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
         return Answer { payload: patch.apply(frame.bytes()).into(), error: None };
@@ -72,11 +74,22 @@ impl Reader<'_> {
     }
 }
 
+/// What a client answers to a server's request, as the server gets it: under the server's id, and never malformed.
+pub fn answer_of_client(frame: &Frame, id: &RawId) -> Bytes {
+    let mut patch = Patch::new();
+    frame.set_id(&mut patch, id);
+    let translated = patch.apply(frame.bytes());
+    match check_outgoing(&translated) {
+        Ok(()) => translated,
+        Err(fault) => {
+            let text = format!("the client's answer can not be passed on: {fault}");
+            error_response(Some(id), code::INTERNAL_ERROR, &text, None)
+        }
+    }
+}
+
 fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
     let bytes = frame.bytes();
-    if !is_object(bytes, result) {
-        return Answer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
-    }
     let mut edit = frame.edit(result);
     let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
     match (reader.from, result_type.as_deref()) {
@@ -206,15 +219,16 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>
 
 fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
     let bytes = frame.bytes();
-    let code_span = get(bytes, error, "code");
-    let code = code_span.and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
+    let mut edit = ObjectEdit::new(bytes, error);
+    let code = edit.get("code").and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
     let Some(code) = code else {
         return Answer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
     };
-    if frame.id_span().is_none() {
-        patch.insert(1, format!("\"id\":{id},"));
+    let message = edit.get("message").and_then(|at| string_at(bytes, at));
+    if message.is_none() {
+        edit.set("message", "\"the server sent an error without a message\"");
     }
-    let message = get(bytes, error, "message").and_then(|at| string_at(bytes, at)).unwrap_or_default();
+    let message = message.unwrap_or_default();
     let data_uri = tidings_wire::get_path(bytes, error, &["data", "uri"]);
     if let Some(at) = data_uri
         && let Some(uri) = string_at(bytes, at)
@@ -240,11 +254,10 @@ fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, 
         code::MISSING_CLIENT_CAPABILITY if !modern => return as_tool_error(bytes, error, id, reader, &message),
         other => other,
     };
-    if shown != code
-        && let Some(at) = code_span
-    {
-        patch.replace(at, shown.to_string());
+    if shown != code {
+        edit.set("code", shown.to_string());
     }
+    edit.finish(&mut patch);
     Answer { payload: patch.apply(bytes).into(), error: Some(shown) }
 }
 

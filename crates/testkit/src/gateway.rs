@@ -438,6 +438,10 @@ impl Drop for Gateway {
         self.reader.abort();
         if std::thread::panicking() {
             eprintln!("gateway printed {}", self.stderr.dump());
+            return;
         }
+        // A debug build looks at every message before it leaves. Whatever else a test is about, none may be malformed.
+        let invalid = self.stderr.all().into_iter().find(|line| line.contains("an invalid message leaves the gateway"));
+        assert!(invalid.is_none(), "{}", invalid.unwrap_or_default());
     }
 }

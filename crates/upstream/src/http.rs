@@ -16,7 +16,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USE
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
-use tidings_wire::{encode_string, notification};
+use tidings_wire::{assert_outgoing, encode_string, notification};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -143,6 +143,9 @@ impl Shared {
 
     /// A request to the endpoint.
     pub(crate) fn request(&self, method: http::Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+        if method == http::Method::POST {
+            assert_outgoing(&body);
+        }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.headers_mut() = headers;

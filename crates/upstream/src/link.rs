@@ -69,6 +69,9 @@ pub trait Sink: Send + Sync + 'static {
     /// The server has no way to speak by itself on this link, whatever it declares.
     fn deaf(&self);
 
+    /// The server does something that is wrong and that ends nothing, such as printing what is no message. For its status.
+    fn remark(&self, _text: String) {}
+
     /// The link is gone.
     fn closed(&self, error: LinkError);
 }

@@ -1,25 +1,28 @@
 //! A server as a child process, one message per line.
 
+mod calls;
+mod fragments;
 pub(crate) mod lines;
 pub mod marked_processes;
 mod outbox;
 pub(crate) mod process;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tidings_proto::code;
-use tidings_wire::{Frame, Kind, Message, RawId, encode_string, error_response, notification, one_line};
+use tidings_wire::{Frame, FrameError, Kind, Message, RawId, encode_string, error_response, notification, one_line};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{CallQueue, call_channel};
+use crate::call::call_channel;
 use crate::link::{Link, Outgoing, Sink};
 use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
+use calls::Calls;
+use fragments::{Fragments, Verdict};
 use outbox::Outbox;
 use process::{Launcher, Process, Words};
 
@@ -31,6 +34,8 @@ pub(crate) struct StdioLink {
     name: String,
     outbox: Arc<Outbox>,
     calls: Mutex<Calls>,
+    /// Used by the one task that reads.
+    fragments: Mutex<Fragments>,
     stop: CancellationToken,
     done: CancellationToken,
     sink: Arc<dyn Sink>,
@@ -47,12 +52,6 @@ pub(crate) trait Epilogue: Send + Sync + 'static {
     fn clean_up(&self) -> BoxFuture<'_, ()>;
 }
 
-#[derive(Default)]
-struct Calls {
-    open: HashMap<u64, CallQueue>,
-    closed: Option<LinkError>,
-}
-
 impl StdioLink {
     pub(crate) async fn spawn(
         launcher: &Arc<Launcher>,
@@ -66,6 +65,7 @@ impl StdioLink {
             name: name.to_owned(),
             outbox: Arc::default(),
             calls: Mutex::default(),
+            fragments: Mutex::default(),
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
             sink,
@@ -141,23 +141,72 @@ impl StdioLink {
             return;
         }
         match Message::parse(line.clone(), &LIMITS) {
-            Ok(Message::Single(frame)) => self.route(frame),
-            Ok(Message::Batch(parts)) => parts.into_iter().flatten().for_each(|frame| self.route(frame)),
-            // Many servers print to standard output what belongs on standard error.
-            Err(error) => {
-                let text = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
-                tracing::warn!(server = %self.name, %error, line = %text, "not a message");
-                self.words.add(format!("{text} (on standard output, where only protocol belongs)"));
+            Ok(Message::Single(frame)) => {
+                self.fragments().end();
+                self.route(frame);
             }
+            Ok(Message::Batch(parts)) => {
+                self.fragments().end();
+                for part in parts {
+                    match part {
+                        Ok(frame) => self.route(frame),
+                        Err(error) => self.unreadable(error.id.as_ref(), &error, line),
+                    }
+                }
+            }
+            Err(error) => {
+                let verdict = self.fragments().line(line, &error.fault);
+                match verdict {
+                    Verdict::Answer(id) => self.unreadable(Some(&id), &error, line),
+                    Verdict::SomeAnswer => self.unreadable(None, &error, line),
+                    Verdict::Fragment => {}
+                    // Many servers print to standard output what belongs on standard error.
+                    Verdict::Chatter => {
+                        let text = excerpt(line);
+                        tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+                        self.sink.remark(format!("prints on standard output what is no message: {text}"));
+                        self.words.add(format!("{text} (on standard output, where only protocol belongs)"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// An answer that can not be read: whoever waits for it fails now and not when its time is over.
+    fn unreadable(&self, id: Option<&RawId>, error: &FrameError, line: &[u8]) {
+        let text = excerpt(line);
+        tracing::warn!(server = %self.name, %error, line = %text, "an answer can not be read");
+        let number = id.and_then(calls::number);
+        let waiting = match (number, id) {
+            (Some(number), _) => self.lock().answered(number),
+            (None, Some(_)) => None,
+            (None, None) => self.lock().take_sole(),
+        };
+        match (waiting, number) {
+            (Some(queue), _) => {
+                let reason = LinkError::Protocol(format!("its answer can not be read: {error}"));
+                queue.finish(CallEvent::Failed(reason));
+            }
+            (None, Some(late)) => self.sink.answered_late(late),
+            (None, None) => self.sink.remark(format!("sent an answer that can not be read ({error}): {text}")),
         }
     }
 
     fn route(&self, frame: Frame) {
         if matches!(frame.kind(), Kind::Response | Kind::Error) {
-            let id = frame.id().and_then(|id| id.as_u64());
-            let queue = id.and_then(|id| self.lock().open.remove(&id));
+            let id = frame.id().and_then(|id| calls::number(&id));
+            let queue = match (id, frame.id()) {
+                (Some(id), _) => self.lock().answered(id),
+                (None, Some(_)) => None,
+                // An error about a request whose id the server did not read.
+                (None, None) => self.lock().take_sole(),
+            };
             let is_late = match queue {
                 Some(queue) => !queue.answer(frame),
+                None if frame.id().is_none() => {
+                    self.sink.remark(format!("sent an error that answers nobody: {}", excerpt(frame.bytes())));
+                    false
+                }
                 None => {
                     tracing::debug!(server = %self.name, id = ?frame.id(), "late or unknown answer dropped");
                     true
@@ -171,7 +220,7 @@ impl StdioLink {
         let owner = progress_owner(&frame).or_else(|| self.sink.owner(&frame));
         let refused = match owner {
             None => return self.sink.unowned(frame),
-            Some(id) => match self.lock().open.get(&id) {
+            Some(id) => match self.lock().get(id) {
                 Some(queue) => queue.push(frame),
                 // Progress after the answer, or of a call that was cancelled.
                 None => Some(frame),
@@ -186,12 +235,8 @@ impl StdioLink {
     }
 
     fn fail(&self, error: &LinkError) {
-        let open = {
-            let mut calls = self.lock();
-            calls.closed = Some(error.clone());
-            std::mem::take(&mut calls.open)
-        };
-        for queue in open.into_values() {
+        let open = self.lock().close(error);
+        for queue in open {
             queue.finish(CallEvent::Failed(error.clone()));
         }
     }
@@ -200,9 +245,14 @@ impl StdioLink {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self, id: u64) {
-        self.lock().open.remove(&id);
+    fn fragments(&self) -> MutexGuard<'_, Fragments> {
+        self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The beginning of a line, for whoever looks for the cause.
+fn excerpt(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned()
 }
 
 /// Progress names its call by the token, which is the call's id.
@@ -216,22 +266,18 @@ fn progress_owner(frame: &Frame) -> Option<u64> {
 impl Link for StdioLink {
     fn call(&self, request: Outgoing) -> CallStream {
         let (queue, stream) = call_channel();
-        {
-            let mut calls = self.lock();
-            if let Some(error) = &calls.closed {
-                return CallStream::failed(error.clone());
-            }
-            calls.open.insert(request.id, queue);
+        if let Err(error) = self.lock().open(request.id, request.method, queue) {
+            return CallStream::failed(error);
         }
         if let Err(error) = self.outbox.push(&one_line(&request.bytes)) {
-            self.forget(request.id);
+            self.lock().withdraw(request.id);
             return CallStream::failed(error);
         }
         stream
     }
 
     fn cancel(&self, id: u64, reason: Option<&str>) {
-        self.forget(id);
+        self.lock().abandon(id);
         let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
         let params = format!("{{\"requestId\":{id}{reason}}}");
         self.send(notification("notifications/cancelled", Some(params.as_bytes())));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::id::RawId;
-use crate::patch::ObjectEdit;
+use crate::patch::{ObjectEdit, Patch};
 use crate::scan::{ScanError, Scanner, Span};
 use crate::walk::{self, Index, Key, Member, string_at};
 
@@ -108,9 +108,10 @@ pub enum FrameFault {
     /// Neither an object nor an array.
     #[error("a message must be a JSON object")]
     NotAnObject,
-    /// An envelope member stands twice, so two readers could understand two different messages.
+    /// A member of the envelope, of the params, the result or the error, or of their `_meta`, stands twice: two readers
+    /// could understand two different messages.
     #[error("duplicate member \"{0}\"")]
-    DuplicateMember(&'static str),
+    DuplicateMember(Box<str>),
     /// `jsonrpc` is missing or not `"2.0"`.
     #[error("member \"jsonrpc\" must be \"2.0\"")]
     Version,
@@ -120,8 +121,8 @@ pub enum FrameFault {
     /// The method is not a string.
     #[error("member \"method\" must be a string")]
     Method,
-    /// The params are neither object nor array.
-    #[error("member \"params\" must be an object or an array")]
+    /// The params are no object. JSON-RPC has arrays too, MCP has not.
+    #[error("member \"params\" must be an object")]
     Params,
     /// Neither a request, a notification nor a response.
     #[error("neither a request, a notification nor a response")]
@@ -197,18 +198,31 @@ impl Frame {
         let read = envelope(&bytes, limits, &mut found, &mut index, &mut meta);
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
         match read.and_then(|()| classify(&bytes, &found)) {
-            Ok(kind) => Ok(Self {
-                kind,
-                id: id.is_some().then_some(found[ID]).flatten(),
-                method: found[METHOD],
-                params: found[PARAMS],
-                outcome: found[RESULT].or(found[ERROR]),
-                index,
-                meta,
-                bytes,
-            }),
+            Ok(kind) => {
+                let frame = Self {
+                    kind,
+                    id: found[ID],
+                    method: found[METHOD],
+                    params: found[PARAMS],
+                    outcome: found[RESULT].or(found[ERROR]),
+                    index,
+                    meta,
+                    bytes,
+                };
+                match frame.repeated() {
+                    None => Ok(frame),
+                    Some(name) => Err(FrameError { fault: FrameFault::DuplicateMember(name), id }),
+                }
+            }
             Err(fault) => Err(FrameError { fault, id }),
         }
+    }
+
+    /// A member that stands twice in the params, the result or the error, or in their `_meta`.
+    fn repeated(&self) -> Option<Box<str>> {
+        let body = self.params.or(self.outcome)?;
+        let inside = |span| repeated(&self.bytes, &self.members(span));
+        inside(body).or_else(|| inside(self.get(body, "_meta")?))
     }
 
     /// The whole message as it arrived.
@@ -237,9 +251,19 @@ impl Frame {
         self.id.and_then(|span| RawId::from_raw(span.of(&self.bytes)))
     }
 
-    /// Where the id is.
+    /// Where the id is. That of an error may be `null`, which is no id: [`Self::id`] then is `None`, and this is not.
     pub fn id_span(&self) -> Option<Span> {
         self.id
+    }
+
+    /// Gives the message this id: in the place of the one it has (`null` included), else in front.
+    pub fn set_id(&self, patch: &mut Patch, id: &RawId) {
+        match (self.id, memchr::memchr(b'{', &self.bytes)) {
+            (Some(span), _) => patch.replace(span, id.as_str().to_owned()),
+            (None, Some(open)) => patch.insert(open + 1, format!("\"id\":{id},")),
+            // A message is an object, so there is a brace.
+            (None, None) => {}
+        }
     }
 
     /// The method; empty for responses.
@@ -316,7 +340,8 @@ fn envelope(
     let mut duplicate = None;
     if let Err(fault) = scan_envelope(bytes, limits, found, (index, meta), &mut duplicate) {
         // Up to the place that is too deep the text is sound. Text that is not JSON has no id, whatever it looks like.
-        if duplicate == Some(ID) || !matches!(fault, FrameFault::Json(ScanError::TooDeep { .. })) {
+        let sound = matches!(fault, FrameFault::Json(ScanError::TooDeep { .. }) | FrameFault::DuplicateMember(_));
+        if duplicate == Some(ID) || !sound {
             found[ID] = None;
         }
         return Err(fault);
@@ -325,7 +350,7 @@ fn envelope(
     if member == ID {
         found[ID] = None;
     }
-    Err(FrameFault::DuplicateMember(MEMBERS[member]))
+    Err(FrameFault::DuplicateMember(MEMBERS[member].into()))
 }
 
 /// A repeated member is only noted, so that text which is not JSON is never reported as JSON that is no message. A
@@ -338,6 +363,8 @@ fn scan_envelope(
     duplicate: &mut Option<usize>,
 ) -> Result<(), FrameFault> {
     let mut scanner = Scanner::new(bytes, limits.max_depth);
+    // Members that JSON-RPC does not have. Nearly no message has any, so nothing is allocated.
+    let mut others = Vec::new();
     scanner.space();
     if scanner.peek() != Some(b'{') {
         scanner.value()?;
@@ -357,16 +384,40 @@ fn scan_envelope(
             b"\"params\"" | b"\"result\"" => scanner.indexed_value(index, Some((META, &mut *meta)))?,
             _ => scanner.value()?,
         };
-        if let Some(i) = envelope_member(bytes, key)
-            && found[i].replace(value).is_some()
-            && (i == ID || duplicate.is_none())
-        {
-            *duplicate = Some(i);
+        match envelope_member(bytes, key) {
+            Some(i) => {
+                if found[i].replace(value).is_some() && (i == ID || duplicate.is_none()) {
+                    *duplicate = Some(i);
+                }
+            }
+            None => others.push(Member { key, value }),
         }
         if !scanner.more(b'}')? {
-            return Ok(scanner.finish()?);
+            scanner.finish()?;
+            return match repeated(bytes, &others).filter(|_| duplicate.is_none()) {
+                Some(name) => Err(FrameFault::DuplicateMember(name)),
+                None => Ok(()),
+            };
         }
     }
+}
+
+/// The name of a member that stands twice, however it is spelled.
+fn repeated(bytes: &[u8], members: &[Member]) -> Option<Box<str>> {
+    /// Up to here, comparing each with each is faster than a set.
+    const FEW: usize = 16;
+    /// How much of a name is worth repeating in an error.
+    const SHOWN: usize = 64;
+    let shown = |key: Key| {
+        let name = key.text(bytes).unwrap_or_default();
+        name.chars().take(SHOWN).collect::<String>().into_boxed_str()
+    };
+    if members.len() <= FEW {
+        let twin = |(i, member): (usize, &Member)| members[..i].iter().any(|other| other.key.same(member.key, bytes));
+        return members.iter().enumerate().find(|m| twin(*m)).map(|(_, member)| shown(member.key));
+    }
+    let mut seen = std::collections::HashSet::with_capacity(members.len());
+    members.iter().find(|member| member.key.text(bytes).is_some_and(|name| !seen.insert(name))).map(|m| shown(m.key))
 }
 
 /// Which envelope member a key names.
@@ -397,7 +448,7 @@ fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault>
     if found[METHOD].is_some_and(|span| string_at(bytes, span).is_none()) {
         return Err(FrameFault::Method);
     }
-    if found[PARAMS].is_some_and(|span| !matches!(bytes.get(span.start), Some(b'{' | b'['))) {
+    if found[PARAMS].is_some_and(|span| !walk::is_object(bytes, span)) {
         return Err(FrameFault::Params);
     }
     match (found[METHOD], found[RESULT], found[ERROR]) {

@@ -32,6 +32,18 @@ impl Key {
         }
     }
 
+    /// Whether both, decoded, are the same.
+    pub(crate) fn same(self, other: Self, bytes: &[u8]) -> bool {
+        match self.escaped || other.escaped {
+            false => self.inner(bytes) == other.inner(bytes),
+            true => match (self.text(bytes), other.text(bytes)) {
+                (Some(one), Some(two)) => one == two,
+                // What is no text (half a surrogate pair) is compared as it is spelled.
+                _ => self.inner(bytes) == other.inner(bytes),
+            },
+        }
+    }
+
     fn inner(self, bytes: &[u8]) -> &[u8] {
         Span::new(self.span.start + 1, self.span.end - 1).of(bytes)
     }

@@ -10,7 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tidings_engine::Receipt;
-use tidings_wire::{Payload, RawId, error_response};
+use tidings_wire::{Payload, RawId, assert_outgoing_payload, error_response};
 
 /// A comment that keeps intermediaries from closing a quiet stream.
 pub(super) const KEEP_ALIVE: &[u8] = b": \n\n";
@@ -26,6 +26,7 @@ pub(super) fn json(status: u16, payload: Payload) -> Response<Body> {
 
 /// A whole JSON message, and what waits for it to be written.
 pub(super) fn answer(status: u16, payload: Payload, receipts: impl IntoIterator<Item = Receipt>) -> Response<Body> {
+    assert_outgoing_payload(&payload);
     let handed = Handed::new(receipts);
     let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0, _handed: handed }));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);

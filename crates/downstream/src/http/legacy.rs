@@ -11,7 +11,7 @@ use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, ClientSink, Exchange, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Revision, code};
-use tidings_wire::{Frame, FrameError, Kind};
+use tidings_wire::{Frame, FrameError, Kind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -109,7 +109,11 @@ impl Endpoint {
         let in_use = InUse::new(http);
         let owed = http.session().filter(|_| stream.number == 0).map(|session| {
             let (gateway, session) = (self.gateway.clone(), Arc::clone(session));
-            Box::new(move || gateway.take_owed(&session)) as Owed
+            Box::new(move || {
+                let owed = gateway.take_owed(&session);
+                owed.iter().for_each(assert_outgoing);
+                owed
+            }) as Owed
         });
         let chunks = stream.read(after, prime, owed, self.gateway.draining());
         body::events(chunks.map(move |chunk| {
@@ -158,6 +162,7 @@ impl Endpoint {
         let spoken = Arc::new(Notify::new());
         let (carrier, bell) = (Arc::clone(&stream), Arc::clone(&spoken));
         let push = move |message: Bytes| {
+            assert_outgoing(&message);
             carrier.push(message);
             bell.notify_one();
         };
@@ -279,9 +284,13 @@ async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, http: InUse) {
 fn apply(reply: Reply, exchange: &mut Exchange, stream: &Arc<ReplyStream>, http: &Arc<HttpSession>) -> bool {
     match reply {
         Reply::Opened => {}
-        Reply::Message(message) => stream.push(message),
+        Reply::Message(message) => {
+            assert_outgoing(&message);
+            stream.push(message);
+        }
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {
+            assert_outgoing_payload(&answer.payload);
             stream.finish(Some(answer.payload), Handed::new(exchange.take_receipt()));
             http.retain(stream);
             return true;

@@ -8,7 +8,7 @@ use tidings_engine::{Exchange, Reply};
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, code};
-use tidings_wire::{Frame, one_line, sse};
+use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 
 use super::body::{self, KEEP_ALIVE, QUIET};
 use super::endpoint::{Endpoint, Received};
@@ -63,9 +63,14 @@ impl Endpoint {
 /// A reply as an event, and whether it is the last.
 fn event(reply: Reply) -> (Option<Bytes>, bool) {
     match reply {
-        Reply::Message(message) => (Some(sse::encode(None, None, &one_line(&message))), false),
-        Reply::Answer(answer) => (Some(sse::encode(None, None, &one_line(&answer.payload.to_bytes()))), true),
+        Reply::Message(message) => (Some(one_event(&message)), false),
+        Reply::Answer(answer) => (Some(one_event(&answer.payload.to_bytes())), true),
         Reply::Cancelled => (None, true),
         Reply::Opened | Reply::Interrupted(_) => (None, false),
     }
+}
+
+fn one_event(message: &Bytes) -> Bytes {
+    assert_outgoing(message);
+    sse::encode(None, None, &one_line(message))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidings_engine::{ClientSink, Principal, Session};
+use tidings_wire::assert_outgoing;
 use tokio::time::Instant;
 
 use super::reply_stream::ReplyStream;
@@ -131,6 +132,7 @@ impl HttpSession {
 
 impl ClientSink for HttpSession {
     fn push(&self, message: Bytes) {
+        assert_outgoing(&message);
         self.standalone.push(message);
     }
 

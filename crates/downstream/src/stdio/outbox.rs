@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tidings_engine::ClientSink;
+use tidings_wire::assert_outgoing;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -39,7 +40,8 @@ impl Outbox {
     }
 
     /// Adds one line. Bounded by the requests in flight, since input stops when the box is full.
-    pub(super) fn push(&self, line: &[u8]) {
+    pub(super) fn push(&self, line: &Bytes) {
+        assert_outgoing(line);
         let mut state = self.lock();
         if state.broken {
             return;
@@ -53,7 +55,7 @@ impl Outbox {
     }
 
     /// Adds one line, unless the client is far behind.
-    pub(super) fn push_droppable(&self, line: &bytes::Bytes) {
+    pub(super) fn push_droppable(&self, line: &Bytes) {
         if self.lock().waiting.len() < DROP {
             self.push(&tidings_wire::one_line(line));
         } else {
@@ -167,8 +169,10 @@ mod tests {
         outbox.serve(Arc::downgrade(&news));
         assert!(outbox.has_room_for_news());
         let lines = ENOUGH / 100 + 1;
+        let method = "x".repeat(99 - tidings_wire::notification("", None).len());
+        let line = tidings_wire::notification(&method, None);
         for _ in 0..lines {
-            outbox.push(&[b'x'; 99]);
+            outbox.push(&line);
         }
         assert!(!outbox.has_room_for_news(), "somebody wants to tell");
         assert_eq!(client.0.load(Ordering::SeqCst), 0);

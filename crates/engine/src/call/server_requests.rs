@@ -29,10 +29,8 @@ impl Gateway {
             tracing::debug!(%id, "answer to no question");
             return;
         };
-        if let (Some(link), Some(span)) = (self.0.link(ask.link), frame.id_span()) {
-            let mut patch = Patch::new();
-            patch.replace(span, ask.id.as_str().to_owned());
-            link.send(patch.apply(frame.bytes()));
+        if let Some(link) = self.0.link(ask.link) {
+            link.send(tidings_proto::outcome::answer_of_client(frame, &ask.id));
         }
     }
 

@@ -142,6 +142,12 @@ impl Sink for LinkSink {
         }
     }
 
+    fn remark(&self, text: String) {
+        if let Some(server) = self.server.upgrade() {
+            server.remarks.add(text);
+        }
+    }
+
     fn closed(&self, error: LinkError) {
         self.over.store(true, Ordering::SeqCst);
         self.own_view_is_old();

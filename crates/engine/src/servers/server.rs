@@ -17,6 +17,7 @@ use crate::discovery::schedule::{Due, Schedule};
 use crate::discovery::signals::{Signals, promised};
 use crate::gateway::Inner;
 use crate::observe::meters::ServerMeters;
+use crate::observe::remarks::Remarks;
 use crate::observe::status::ServerState;
 use crate::servers::links::LinkSink;
 use crate::servers::plan::{CallChannel, ServerPlan, Source};
@@ -60,6 +61,8 @@ pub(crate) struct Server {
     live: RwLock<Option<LiveLink>>,
     pub(crate) companion: tokio::sync::Mutex<Companion>,
     pub(crate) meters: ServerMeters,
+    /// What it does wrong while it is connected, or on the way.
+    pub(crate) remarks: Remarks,
     dirty: Mutex<Dirty>,
     covered: Mutex<Topics>,
     /// What it announced on this link without having said that it would.
@@ -93,6 +96,7 @@ impl Server {
             live: RwLock::new(None),
             companion: tokio::sync::Mutex::default(),
             meters: ServerMeters::default(),
+            remarks: Remarks::default(),
             dirty: Mutex::default(),
             covered: Mutex::default(),
             unexpected: Mutex::default(),
@@ -262,6 +266,7 @@ impl Server {
         let mut era = None;
         loop {
             if startup.is_none() {
+                self.remarks.clear();
                 gateway.set_state(&self, ServerState::Connecting, None);
             }
             let started = Instant::now();

@@ -3,6 +3,7 @@
 
 mod headers;
 mod items;
+mod leaving;
 mod names;
 mod outbound;
 mod outcome;

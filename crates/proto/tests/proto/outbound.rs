@@ -130,15 +130,17 @@ fn what_a_reference_names_is_renamed_inside_it() {
 
 /// Two readers of a repeated key could otherwise see two names.
 #[test]
-fn a_repeated_name_is_left_once() {
-    let got = frame(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"up__a","name":"up__b"}}"#);
+fn a_repeated_name_in_a_reference_is_left_once() {
+    let got = frame(
+        r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"name":"up__a","name":"up__b"}}}"#,
+    );
     let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
-    let target = Target { member: "name", in_ref: false, local: "b".into() };
+    let target = Target { member: "name", in_ref: true, local: "b".into() };
     let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
-    let bytes = translate(&got, Method::ToolsCall, Some(&target), &requester, to, None);
+    let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, None);
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
-    assert_eq!(json(&text)["params"]["name"], "b");
+    assert_eq!(json(&text)["params"]["ref"]["name"], "b");
 }
 
 #[test]

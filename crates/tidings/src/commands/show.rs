@@ -45,8 +45,8 @@ pub(super) async fn servers(cli: &Cli, as_json: bool) -> Result<(), Failure> {
             text("revision")
         );
         println!("{:width$}  {}", "", styled(DIM, &provenance(row)));
-        if let Some(error) = row["error"].as_str() {
-            println!("{:width$}  {}", "", styled(DIM, error));
+        for said in [&row["error"], &row["warning"]].into_iter().filter_map(Value::as_str) {
+            println!("{:width$}  {}", "", styled(DIM, said));
         }
         for failed in row["failed_lists"].as_array().into_iter().flatten() {
             println!("{:width$}  {}", "", styled(DIM, &failed_list(failed)));

@@ -1,7 +1,7 @@
 //! Errors of servers in the terms of the client's era.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Call, Exchange, Gateway, Server, ServerBuilder};
+use tidings_testkit::{Answer, Call, Exchange, Gateway, Server, ServerBuilder};
 
 /// A server whose tool, prompt and resource fail with the code and the data they are told.
 fn failing(name: &str) -> ServerBuilder {
@@ -167,4 +167,61 @@ async fn an_unknown_result_type_is_an_internal_error_and_an_unknown_name_is_the_
         assert_eq!(client.request("prompts/get", json!({"name": "missing"})).await.error_code(), -32602);
     }
     assert_eq!(odd.count("tools/call"), 2, "unknown names are not tried");
+}
+
+/// The members called `id` of a message, however it spells them.
+fn ids(message: &tidings_testkit::Received) -> Vec<String> {
+    let bytes = &message.raw;
+    let whole = tidings_wire::validate(bytes, 64).unwrap_or_else(|e| panic!("{e}: {}", message.text()));
+    let members = tidings_wire::members(bytes, whole).filter(|member| member.key.is(bytes, "id"));
+    members.map(|member| String::from_utf8_lossy(member.value.of(bytes)).into_owned()).collect()
+}
+
+/// A server whose tool fails as frameworks do that answer before they have read the id: as plain JSON with any status, or
+/// as the last message of a stream.
+fn nobodys(name: &str) -> ServerBuilder {
+    Server::builder(name).tool("fail", |call: Call| async move {
+        let status = call.argument("status").as_u64().unwrap_or_default();
+        let body = match call.argument("absent").as_bool() {
+            Some(true) => r#" {"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: nobody"}}"#,
+            _ => r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: nobody"}}"#,
+        };
+        match u16::try_from(status) {
+            Ok(0) | Err(_) => {
+                call.progress(1);
+                Answer::Raw(body.into())
+            }
+            Ok(status) => {
+                let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+                Answer::Http { status, headers, body: body.into() }
+            }
+        }
+    })
+}
+
+// edges G1
+#[tokio::test]
+async fn an_error_whose_id_is_null_reaches_the_caller_with_one_id_the_callers() {
+    let (pipe, old, new) =
+        (nobodys("pipe").stdio().await, nobodys("old").http().await, nobodys("new").modern_only().http().await);
+    let gateway = Gateway::builder().server("pipe", &pipe).server("old", &old).server("new", &new).serve().await;
+    let clients = [gateway.client().connect().await, gateway.client().modern().connect().await];
+    let statuses = [0, 200, 400, 422, 429, 500, 502, 503];
+    for client in &clients {
+        for server in ["pipe", "old", "new"] {
+            for status in statuses.into_iter().filter(|status| server != "pipe" || *status == 0) {
+                for absent in [false, true] {
+                    let params =
+                        json!({"name": format!("{server}__fail"), "arguments": {"status": status, "absent": absent}});
+                    let pending = client.call("tools/call").params(params).progress_token("7").start();
+                    let id = pending.id().as_str().to_owned();
+                    let reply = pending.finish().await;
+                    let what = format!("{server} {status} {absent}: {reply:?}");
+                    assert_eq!(ids(reply.response()), [id], "{what}");
+                    assert_eq!(reply.error_code(), -32000, "{what}");
+                    assert_eq!(reply.error()["message"], "Bad Request: nobody", "{what}");
+                }
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! One request over HTTP: a JSON answer, or an event stream that may be cut off and picked up again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Response};
 use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
-use tidings_wire::{Frame, Kind, Message};
+use tidings_wire::{Frame, FrameError, Kind, Message, RawId, unreadable_answer_id};
 
 use super::client::{chunk, read_all};
 use super::{HttpBody, LAST_EVENT, SESSION, Shared};
@@ -31,6 +32,8 @@ struct Call {
     resume_from: Option<String>,
     retry: Duration,
     attempts: u32,
+    /// What came together with the event that was given last: 2025-03-26 has batches.
+    ready: VecDeque<CallEvent>,
 }
 
 enum Stage {
@@ -48,6 +51,7 @@ pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
         resume_from: None,
         retry: RETRY,
         attempts: 0,
+        ready: VecDeque::new(),
     };
     CallStream::new(stream::unfold(call, |mut call| async move {
         let event = call.step().await?;
@@ -57,6 +61,9 @@ pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
 
 impl Call {
     async fn step(&mut self) -> Option<CallEvent> {
+        if let Some(event) = self.ready.pop_front() {
+            return Some(event);
+        }
         let event = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => return None,
             Stage::Start(request) => self.post(*request).await,
@@ -90,7 +97,13 @@ impl Call {
         }
         let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
         match Message::parse(body.clone(), &LIMITS) {
-            Ok(message) if status.is_success() => self.pick_answer(message).map(CallEvent::Response),
+            Ok(message) if status.is_success() => {
+                let none = || LinkError::Protocol("the body holds no answer to the request".into());
+                if !self.take_apart(message)? {
+                    return Err(none());
+                }
+                self.ready.pop_front().ok_or_else(none)
+            }
             // Errors come with a status of their own in the modern era; the body says more.
             Ok(Message::Single(frame)) if frame.kind() == Kind::Error && !(had_session && status == 404) => {
                 Ok(CallEvent::Response(frame))
@@ -107,16 +120,46 @@ impl Call {
         }
     }
 
-    fn pick_answer(&self, message: Message) -> Result<Frame, LinkError> {
-        let mine = |frame: &Frame| {
-            matches!(frame.kind(), Kind::Response | Kind::Error)
-                && frame.id().is_none_or(|id| id.as_u64() == Some(self.id))
+    /// Makes what a message, or each part of a batch, means for this call ready, in order. Says whether the answer is among
+    /// it; what follows the answer is nobody's.
+    fn take_apart(&mut self, message: Message) -> Result<bool, LinkError> {
+        let parts = match message {
+            Message::Single(frame) => return Ok(self.part(frame)),
+            Message::Batch(parts) => parts,
         };
-        let found = match message {
-            Message::Single(frame) => Some(frame).filter(mine),
-            Message::Batch(parts) => parts.into_iter().flatten().find(mine),
-        };
-        found.ok_or_else(|| LinkError::Protocol("the body holds no answer to the request".into()))
+        for part in parts {
+            match part {
+                Ok(frame) => {
+                    if self.part(frame) {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.id.as_ref().is_some_and(|id| self.is_mine(id)) => return Err(unreadable(&error)),
+                Err(error) => tracing::warn!(url = %self.shared.url, %error, "part of a batch is not a message"),
+            }
+        }
+        Ok(false)
+    }
+
+    fn part(&mut self, frame: Frame) -> bool {
+        match frame.kind() {
+            Kind::Request | Kind::Notification => {
+                self.ready.push_back(CallEvent::Message(frame));
+                false
+            }
+            // An error without an id can only be about the request that this is the answer to.
+            _ if frame.id().is_none_or(|id| self.is_mine(&id)) => {
+                self.ready.push_back(CallEvent::Response(frame));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Also when the server made a string of our number.
+    fn is_mine(&self, id: &RawId) -> bool {
+        let text = id.as_str();
+        id.as_u64() == Some(self.id) || text.trim_matches('"').parse() == Ok(self.id)
     }
 
     async fn read(&mut self, mut stream: Box<(HttpBody, Decoder)>) -> Result<CallEvent, LinkError> {
@@ -125,11 +168,12 @@ impl Call {
             match decoder.next_event() {
                 Err(error) => return Err(LinkError::Protocol(error.to_string())),
                 Ok(Some(event)) => {
-                    if let Some(call_event) = self.event(event)? {
-                        if !matches!(call_event, CallEvent::Response(_)) {
+                    let is_answered = self.event(event)?;
+                    if let Some(first) = self.ready.pop_front() {
+                        if !is_answered {
                             self.stage = Stage::Stream(stream);
                         }
-                        return Ok(call_event);
+                        return Ok(first);
                     }
                 }
                 Ok(None) => match chunk(body).await {
@@ -141,7 +185,8 @@ impl Call {
         }
     }
 
-    fn event(&mut self, event: Event) -> Result<Option<CallEvent>, LinkError> {
+    /// Makes what an event means ready; says whether the answer is among it.
+    fn event(&mut self, event: Event) -> Result<bool, LinkError> {
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
             self.attempts = 0;
@@ -150,18 +195,22 @@ impl Call {
             self.retry = Duration::from_millis(retry.min(60_000));
         }
         if event.data.is_empty() {
-            return Ok(Some(CallEvent::Opened));
+            self.ready.push_back(CallEvent::Opened);
+            return Ok(false);
         }
-        let frame = match Message::parse(event.data, &LIMITS) {
-            Ok(Message::Single(frame)) => frame,
-            Ok(Message::Batch(_)) => return Ok(None),
-            Err(error) => return Err(LinkError::Protocol(error.to_string())),
-        };
-        Ok(match frame.kind() {
-            Kind::Request | Kind::Notification => Some(CallEvent::Message(frame)),
-            _ if frame.id().is_none_or(|id| id.as_u64() == Some(self.id)) => Some(CallEvent::Response(frame)),
-            _ => None,
-        })
+        if !is_message(&event.event) {
+            tracing::debug!(url = %self.shared.url, event = event.event, "an event that is no message");
+            return Ok(false);
+        }
+        match Message::parse(event.data.clone(), &LIMITS) {
+            Ok(message) => self.take_apart(message),
+            // A notification that can not be read costs nobody the answer.
+            Err(error) if is_notice(&event.data) => {
+                tracing::warn!(url = %self.shared.url, %error, "not a message");
+                Ok(false)
+            }
+            Err(error) => Err(unreadable(&error)),
+        }
     }
 
     /// The stream ended before the answer. Only a server that closes it in good order wants to be left alone for a while.
@@ -197,4 +246,18 @@ impl Call {
             Ok(_) | Err(_) => self.interrupted(false),
         }
     }
+}
+
+fn unreadable(error: &FrameError) -> LinkError {
+    LinkError::Protocol(format!("its answer can not be read: {error}"))
+}
+
+/// Whether an event carries messages. What servers call by other names is not for clients of MCP.
+pub(super) fn is_message(name: &str) -> bool {
+    matches!(name, "" | "message")
+}
+
+/// Whether text that can not be read names a method, and is thus no answer.
+fn is_notice(text: &[u8]) -> bool {
+    unreadable_answer_id(text).is_none() && memchr::memmem::find(text, b"\"method\"").is_some()
 }

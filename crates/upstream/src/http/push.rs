@@ -7,8 +7,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderValue};
 use tidings_wire::sse::Decoder;
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameError, Kind, Message};
 
+use super::call::is_message;
 use super::client::chunk;
 use super::{LAST_EVENT, SESSION, Shared};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
@@ -133,10 +134,25 @@ impl Push {
             return;
         }
         self.spoke = true;
-        match Frame::parse(event.data, &LIMITS) {
+        if !is_message(&event.event) {
+            return;
+        }
+        match Message::parse(event.data, &LIMITS) {
+            Ok(Message::Single(frame)) => self.message(Ok(frame)),
+            // Only 2025-03-26 has these. They mean what their parts mean, in order.
+            Ok(Message::Batch(parts)) => parts.into_iter().for_each(|part| self.message(part)),
+            Err(error) => self.message(Err(error)),
+        }
+    }
+
+    fn message(&self, message: Result<Frame, FrameError>) {
+        match message {
             Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => self.shared.sink.unowned(frame),
             Ok(_) => {}
-            Err(error) => tracing::warn!(url = %self.shared.url, %error, "not a message"),
+            Err(error) => {
+                tracing::warn!(url = %self.shared.url, %error, "not a message");
+                self.shared.sink.remark(format!("sent what is no message: {error}"));
+            }
         }
     }
 }

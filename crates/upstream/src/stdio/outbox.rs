@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use tidings_wire::assert_outgoing;
 use tokio::sync::Notify;
 
 use crate::LinkError;
@@ -24,7 +25,8 @@ struct State {
 
 impl Outbox {
     /// Adds one line.
-    pub(super) fn push(&self, line: &[u8]) -> Result<(), LinkError> {
+    pub(super) fn push(&self, line: &Bytes) -> Result<(), LinkError> {
+        assert_outgoing(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return Err(LinkError::Stopped);

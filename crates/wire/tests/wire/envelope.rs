@@ -20,7 +20,7 @@ fn batch(text: &str) -> Vec<Result<Frame, tidings_wire::FrameError>> {
 fn the_members_say_what_a_message_is() {
     for (text, kind) in [
         (r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, Kind::Request),
-        (r#"{"jsonrpc":"2.0","method":"m","params":[]}"#, Kind::Notification),
+        (r#"{"jsonrpc":"2.0","method":"m","params":{}}"#, Kind::Notification),
         (r#"{"jsonrpc":"2.0","id":"x","result":null}"#, Kind::Response),
         (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#, Kind::Error),
         (r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#, Kind::Error),
@@ -74,7 +74,8 @@ fn a_result_may_be_any_value() {
 #[test]
 fn an_error_answer_to_nobody_has_no_id() {
     let frame = parse(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#);
-    assert_eq!((frame.id(), frame.id_span()), (None, None));
+    assert_eq!(frame.id(), None);
+    assert_eq!(frame.raw(frame.id_span().unwrap()), b"null", "what stands there can be replaced");
 }
 
 #[test]
@@ -125,22 +126,27 @@ proptest! {
 
     #[test]
     fn whatever_stands_in_params_stays_as_it_was(params in json(Range::Grammar)) {
-        prop_assume!(params.trim_start().starts_with(['{', '[']));
-        let frame = parse(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#));
+        prop_assume!(params.trim_start().starts_with('{'));
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
+        let frame = match Frame::parse(text, &Limits::default()) {
+            Err(error) if matches!(error.fault, FrameFault::DuplicateMember(_)) => return Ok(()),
+            parsed => parsed.unwrap(),
+        };
         prop_assert_eq!(frame.raw(frame.params().unwrap()), params.trim_matches([' ', '\t', '\r', '\n']).as_bytes());
     }
 }
 
-/// Params in which `_meta` stands several times and in several spellings, among more members than are remembered.
+/// Params with `_meta` in several spellings, some with more members than are remembered.
 fn params() -> impl Strategy<Value = String> {
-    let key =
-        proptest::sample::select(vec![r#""_meta""#, r#""\u005fmeta""#, r#""a""#, r#""\u0061""#, r#""b""#, r#""c""#]);
+    let spelled = |name: &'static str, escaped: &'static str| prop_oneof![Just(name), Just(escaped)];
     let value =
-        proptest::sample::select(vec!["1", r#"{"a": 2, "\u0062": 3}"#, "{}", r#"{"a":{"a":4}, "a":5}"#, "[1,{}]"]);
-    let few = proptest::collection::vec((key.clone(), value.clone()), 0..5);
-    let many = proptest::collection::vec((key, value), 14..20);
-    prop_oneof![few, many].prop_map(|members| {
-        let members: Vec<String> = members.into_iter().map(|(key, value)| format!("{key} : {value}")).collect();
+        proptest::sample::select(vec!["1", r#"{"a": 2, "\u0062": 3}"#, "{}", r#"{"a":{"a":4, "a":5}}"#, "[1,{}]"]);
+    let keys = (spelled("_meta", "\\u005fmeta"), spelled("a", "\\u0061"), spelled("b", "b"), spelled("c", "\\u0063"));
+    let values = proptest::collection::vec(proptest::option::of(value), 4);
+    (keys, values, prop_oneof![Just(0), Just(20)]).prop_map(|((meta, a, b, c), values, more)| {
+        let named = [meta, a, b, c].into_iter().zip(values);
+        let members = named.filter_map(|(key, value)| Some(format!("\"{key}\" : {}", value?)));
+        let members: Vec<String> = members.chain((0..more).map(|i| format!("\"m{i}\":{i}"))).collect();
         format!("{{{}}}", members.join(" , "))
     })
 }

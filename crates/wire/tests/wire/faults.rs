@@ -27,6 +27,7 @@ fn json_that_is_no_message_has_its_own_fault_and_keeps_the_id() {
         (r#"{"jsonrpc":"2.0","id":"7","method":"\ud800"}"#, FrameFault::Method),
         (r#"{"jsonrpc":"2.0","id":"7","method":"\udc00\ud800"}"#, FrameFault::Method),
         (r#"{"jsonrpc":"2.0","id":"7","method":"m","params":"p"}"#, FrameFault::Params),
+        (r#"{"jsonrpc":"2.0","id":"7","method":"m","params":[]}"#, FrameFault::Params),
         (r#"{"jsonrpc":"2.0","id":"7"}"#, FrameFault::Shape),
         (r#"{"jsonrpc":"2.0","id":"7","method":"m","result":1}"#, FrameFault::Shape),
         (r#"{"jsonrpc":"2.0","id":"7","result":1,"error":{}}"#, FrameFault::Shape),
@@ -53,7 +54,7 @@ fn a_repeated_envelope_member_is_named() {
     let values = [("jsonrpc", "\"2.0\""), ("method", "\"m\""), ("params", "{}"), ("result", "1"), ("error", "{}")];
     for (name, value) in values {
         let text = format!(r#"{{"{name}":{value},"jsonrpc":"2.0","id":7,"method":"m","{name}":{value}}}"#);
-        assert_eq!(fault_and_id(&text), (FrameFault::DuplicateMember(name), Some("7".into())), "{text}");
+        assert_eq!(fault_and_id(&text), (FrameFault::DuplicateMember(name.into()), Some("7".into())), "{text}");
     }
 }
 
@@ -65,14 +66,36 @@ fn a_repeated_id_answers_nobody() {
         r#"{"jsonrpc":"2.0","i\u0064":1,"\u0069\u0064":2,"method":"m"}"#,
         r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#,
     ] {
-        assert_eq!(fault_and_id(text), (FrameFault::DuplicateMember("id"), None), "{text}");
+        assert_eq!(fault_and_id(text), (FrameFault::DuplicateMember("id".into()), None), "{text}");
     }
+}
+
+// edges G1
+#[test]
+fn a_member_that_stands_twice_where_the_protocol_looks_is_named() {
+    let many: String = (0..20).map(|i| format!("\"m{i}\":{i},")).collect();
+    for (rest, name) in [
+        (r#""method":"m","params":{"a":1,"\u0061":2}"#.to_owned(), "a"),
+        (r#""method":"m","params":{"_meta":{"k":1},"_meta":{}}"#.to_owned(), "_meta"),
+        (r#""method":"m","params":{"_meta":{"k":1,"k":2}}"#.to_owned(), "k"),
+        (r#""method":"m","params":{"\u005fmeta":{"k":1,"k":2}}"#.to_owned(), "k"),
+        (format!(r#""method":"m","params":{{{many}"m7":1}}"#), "m7"),
+        (r#""result":{"content":[],"content":[]}"#.to_owned(), "content"),
+        (r#""error":{"code":1,"message":"","code":2}"#.to_owned(), "code"),
+        (r#""method":"m","x":1,"x":1"#.to_owned(), "x"),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":7,{rest}}}"#);
+        assert_eq!(fault_and_id(&text), (FrameFault::DuplicateMember(name.into()), Some("7".into())), "{text}");
+    }
+    // What lies deeper is the business of whoever it is for.
+    let deeper = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"arguments":{"a":1,"a":2}}}"#;
+    assert!(Frame::parse(deeper, &Limits::default()).is_ok());
 }
 
 #[test]
 fn an_escaped_spelling_hides_no_second_method() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"a","\u006Dethod":"b"}"#;
-    assert_eq!(fault_and_id(text), (FrameFault::DuplicateMember("method"), Some("1".into())));
+    assert_eq!(fault_and_id(text), (FrameFault::DuplicateMember("method".into()), Some("1".into())));
 }
 
 #[test]
@@ -134,7 +157,7 @@ fn a_message_too_deep_is_refused_with_the_id_that_stood_before() {
 
 #[test]
 fn the_envelope_itself_is_one_level() {
-    let text = r#"{"jsonrpc":"2.0","method":"m","params":[[]]}"#;
+    let text = r#"{"jsonrpc":"2.0","method":"m","params":{"a":[]}}"#;
     let limits = |max_depth| Limits { max_depth, ..Limits::default() };
     assert!(Frame::parse(text, &limits(3)).is_ok());
     assert!(Frame::parse(text, &limits(2)).is_err());
@@ -176,7 +199,7 @@ fn faults_explain_themselves_differently() {
         FrameFault::BatchTooLong { limit: 3 },
         FrameFault::EmptyBatch,
         FrameFault::NotAnObject,
-        FrameFault::DuplicateMember("id"),
+        FrameFault::DuplicateMember("id".into()),
         FrameFault::Version,
         FrameFault::Id,
         FrameFault::Method,

@@ -11,3 +11,4 @@ mod generate;
 mod ids;
 mod scanner;
 mod text;
+mod unreadable;

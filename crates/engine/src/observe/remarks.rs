@@ -1,0 +1,38 @@
+//! What a server does wrong without failing: shown in its status.
+//!
+//! Kept apart from the catalogue, so that a server that does it all the time wakes nobody.
+
+use std::sync::{Mutex, PoisonError};
+
+/// How many characters of the last one are kept.
+const LONGEST: usize = 300;
+
+/// The last remark, and how many there were.
+#[derive(Default)]
+pub(crate) struct Remarks(Mutex<Option<(String, u64)>>);
+
+impl Remarks {
+    pub(crate) fn add(&self, mut text: String) {
+        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+            text.truncate(end);
+            text.push('…');
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = kept.as_ref().map_or(0, |(_, count)| *count);
+        *kept = Some((text, before + 1));
+    }
+
+    /// A new connection begins with a clean record.
+    pub(crate) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// In one line.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().map(|(text, count)| match count {
+            1 => text.clone(),
+            more => format!("{text} ({more} such remarks)"),
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! The calls of one pipe that wait for their answers.
+
+use std::collections::{HashMap, HashSet};
+
+use tidings_proto::Method;
+use tidings_wire::RawId;
+
+use crate::LinkError;
+use crate::call::CallQueue;
+
+/// How many calls that nobody waits for are remembered. With more, nothing is told from the number of those in flight.
+const REMEMBERED: usize = 4_096;
+
+#[derive(Default)]
+pub(super) struct Calls {
+    open: HashMap<u64, Open>,
+    /// Calls that were cancelled. The server may still answer them, as long as the link lives.
+    abandoned: HashSet<u64>,
+    /// More were abandoned than are remembered.
+    forgot: bool,
+    closed: Option<LinkError>,
+}
+
+struct Open {
+    queue: CallQueue,
+    /// A listen is in flight for as long as the link: nobody waits for its answer.
+    is_listen: bool,
+}
+
+impl Calls {
+    /// Adds a call, unless the link is closed.
+    pub(super) fn open(&mut self, id: u64, method: Method, queue: CallQueue) -> Result<(), LinkError> {
+        if let Some(error) = &self.closed {
+            return Err(error.clone());
+        }
+        self.open.insert(id, Open { queue, is_listen: method == Method::Listen });
+        Ok(())
+    }
+
+    /// A call that was never sent.
+    pub(super) fn withdraw(&mut self, id: u64) {
+        self.open.remove(&id);
+    }
+
+    /// Nobody waits for its answer any more, which may still come.
+    pub(super) fn abandon(&mut self, id: u64) {
+        if self.open.remove(&id).is_none_or(|open| open.is_listen) {
+            return;
+        }
+        match self.abandoned.len() < REMEMBERED {
+            true => drop(self.abandoned.insert(id)),
+            false => self.forgot = true,
+        }
+    }
+
+    /// The queue of a call.
+    pub(super) fn get(&self, id: u64) -> Option<&CallQueue> {
+        self.open.get(&id).map(|open| &open.queue)
+    }
+
+    /// The call that is answered.
+    pub(super) fn answered(&mut self, id: u64) -> Option<CallQueue> {
+        self.abandoned.remove(&id);
+        self.open.remove(&id).map(|open| open.queue)
+    }
+
+    /// The only call that an answer without an id can belong to.
+    pub(super) fn take_sole(&mut self) -> Option<CallQueue> {
+        let mut waiting = self.open.iter().filter(|(_, open)| !open.is_listen).map(|(id, _)| *id);
+        let (sole, other) = (waiting.next()?, waiting.next());
+        if other.is_some() || !self.abandoned.is_empty() || self.forgot {
+            return None;
+        }
+        self.open.remove(&sole).map(|open| open.queue)
+    }
+
+    /// No more calls: gives those that are open.
+    pub(super) fn close(&mut self, error: &LinkError) -> Vec<CallQueue> {
+        self.closed = Some(error.clone());
+        std::mem::take(&mut self.open).into_values().map(|open| open.queue).collect()
+    }
+}
+
+/// The number of the call that an answer names; also when the server made a string of our number.
+pub(super) fn number(id: &RawId) -> Option<u64> {
+    id.as_u64().or_else(|| id.as_str().strip_prefix('"')?.strip_suffix('"')?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::call_channel;
+
+    fn open(calls: &mut Calls, id: u64, method: Method) {
+        calls.open(id, method, call_channel().0).unwrap();
+    }
+
+    // edges G5, B1
+    #[test]
+    fn an_answer_to_nobody_goes_only_to_one_that_nobody_else_could_have_asked_for() {
+        let mut calls = Calls::default();
+        open(&mut calls, 1, Method::Listen);
+        assert!(calls.take_sole().is_none(), "a listen waits for nothing");
+        open(&mut calls, 2, Method::ToolsCall);
+        assert!(calls.take_sole().is_some());
+        open(&mut calls, 3, Method::ToolsCall);
+        open(&mut calls, 4, Method::ToolsCall);
+        assert!(calls.take_sole().is_none(), "it could be for either");
+        calls.abandon(3);
+        assert!(calls.take_sole().is_none(), "it could be for the one that was cancelled");
+        assert!(calls.answered(3).is_none(), "nobody waits for it");
+        assert!(calls.take_sole().is_some(), "the one that was cancelled has had its answer");
+    }
+
+    // edges G5
+    #[test]
+    fn a_server_that_makes_strings_of_numbers_is_understood() {
+        let number_of = |raw: &str| number(&RawId::from_raw(raw.as_bytes()).unwrap());
+        assert_eq!(
+            [number_of("17"), number_of("\"17\""), number_of("\"x17\""), number_of("1.5")],
+            [Some(17), Some(17), None, None]
+        );
+    }
+}
