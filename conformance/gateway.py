@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 PR_SET_PDEATHSIG = 1
 
@@ -28,6 +28,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def _die_with_parent() -> None:

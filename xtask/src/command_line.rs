@@ -11,9 +11,10 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo xtask TASK
 
   test [--quick]        format, clippy, tests, a short soak, chaos, conformance, real peers; --quick: what needs only Rust
-  conformance [--upstream http|stdio|client] [--revision V] [--scenario S] [--gateway BINARY]
+  conformance [--upstream http|stdio|client|stories] [--revision V] [--scenario S] [--gateway BINARY]
                         the official suite through the gateway, compared with a direct run;
-                        `client` is the suite's mock server upstream and the PyPI client downstream
+                        `client` is the suite's mock server upstream and the PyPI client downstream;
+                        `stories` are the PyPI SDK's own clients and servers, by name with --scenario
   real-peers [--gateway BINARY]
                         everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
                         and a walk through docs/live-resources.md

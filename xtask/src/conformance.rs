@@ -7,6 +7,7 @@ mod compare;
 mod expected;
 mod report;
 mod server_run;
+mod stories;
 
 use std::path::Path;
 
@@ -29,16 +30,19 @@ pub(crate) enum Link {
     Stdio,
     /// The suite's mock server; the PyPI client is in front of the gateway.
     Client,
+    /// The stories of the PyPI SDK: each server with its own client.
+    Stories,
 }
 
 impl Link {
-    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Stdio, Self::Client];
+    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Stdio, Self::Client, Self::Stories];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Stdio => "stdio",
             Self::Client => "client",
+            Self::Stories => "stories",
         }
     }
 }
@@ -94,16 +98,23 @@ pub(crate) fn run(
     let setting = Setting { children, workspace, peers, gateway, suite, selection };
     let mut runs = Vec::new();
     let links = selection.links();
-    if links.iter().any(|link| *link != Link::Client) {
+    if links.iter().any(|link| matches!(link, Link::Http | Link::Stdio)) {
         server_run::run(&setting, &mut runs)?;
     }
     if links.contains(&Link::Client) {
         client_run::run(&setting, &mut runs)?;
     }
+    if selection.link == Some(Link::Stories) {
+        return stories::run(&setting);
+    }
     if let Some(scenario) = selection.scenario.as_ref().filter(|_| nothing_compared(&runs)) {
         return Err(Failure::NoSuchScenario { scenario: scenario.clone() });
     }
-    Ok(report::print(&runs, &expected, selection.is_everything()))
+    let mut tally = report::print(&runs, &expected, selection.is_everything());
+    if selection.is_everything() {
+        tally += stories::run(&setting)?;
+    }
+    Ok(tally)
 }
 
 fn nothing_compared(runs: &[Run]) -> bool {

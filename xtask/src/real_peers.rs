@@ -19,10 +19,13 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// How long the slow servers take to answer, and how long the gateway gathers changes meanwhile, in seconds.
 const SLOW: &str = "2.5";
 const QUIET: &str = "1";
+/// How long the gateway gathers changes of lists where clients must not notice, in seconds.
+const WINDOW: &str = "20";
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let mut tally = everyday(children, workspace, peers, binary)?;
     tally += changing(children, workspace, peers, binary)?;
+    tally += writing(children, workspace, peers, binary)?;
     tally += racing(children, workspace, peers, binary)?;
     tally += walk(children, workspace, peers, binary)?;
     Ok(tally)
@@ -37,6 +40,37 @@ fn everyday(children: &Children, workspace: &Workspace, peers: &Peers, binary: &
 
 fn changing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let directory = workspace.fresh_run_directory(&["changing-peers"])?;
+    let (_webs, servers) = changing_servers(children, workspace, peers, &directory)?;
+    let configuration = format!("{}\n{servers}", everyday_servers(peers, &directory));
+    let serving = gateway::start(children, binary, &configuration, &directory)?;
+    count(children, &python(workspace, peers, "changing_peers.py").args(["--gateway", &serving.url()]))
+}
+
+/// Whoever changes something and lists at once sees it, long before it is announced.
+fn writing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["own-writes"])?;
+    let (_webs, servers) = changing_servers(children, workspace, peers, &directory)?;
+    let windows = format!("[notifications]\nlist_quiet = \"{WINDOW}s\"\nlist_max_wait = \"{WINDOW}s\"\n\n");
+    let serving = gateway::start(children, binary, &format!("{windows}{servers}"), &directory)?;
+    let url = serving.url();
+    let story = |script: Invocation| {
+        let script = script.args(["--gateway", &url, "--quiet", WINDOW, "--"]);
+        let stdio = script.arg(binary).arg("stdio").arg("--config").arg(directory.join("tidings.toml"));
+        count(children, &stdio.arg("--data").arg(directory.join("stdio")))
+    };
+    let mut tally = story(python(workspace, peers, "own_writes.py").env("PYTHONWARNINGS", "ignore"))?;
+    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("own_writes.mjs")).deadline(DEADLINE);
+    tally += story(node.arg("--peers").arg(peers.directory()))?;
+    Ok(tally)
+}
+
+/// Servers that change, of both eras, on pipes and over HTTP; and their part of a configuration.
+fn changing_servers<'a>(
+    children: &'a Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    directory: &Path,
+) -> Result<([gateway::Serving<'a>; 2], String), Failure> {
     let server = |name: &str| {
         let serve = |port: u16| python(workspace, peers, "changing_server.py").args(["--port", &port.to_string()]);
         gateway::start_other(children, serve, name, &directory.join(format!("{name}.log")))
@@ -45,17 +79,14 @@ fn changing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &
     let pipe = json!([workspace.conformance_file("changing_server.py")]);
     let python_program = json!(peers.python());
     let configuration = format!(
-        "{}\n\
-         [servers.oldpipe]\nera = \"legacy\"\ncommand = {python_program}\nargs = {pipe}\n\n\
+        "[servers.oldpipe]\nera = \"legacy\"\ncommand = {python_program}\nargs = {pipe}\n\n\
          [servers.newpipe]\nera = \"modern\"\ncommand = {python_program}\nargs = {pipe}\n\n\
          [servers.oldweb]\nera = \"legacy\"\nurl = {}\n\n\
          [servers.web]\nurl = {}\n",
-        everyday_servers(peers, &directory),
         json!(oldweb.numeric_url()),
         json!(web.numeric_url()),
     );
-    let serving = gateway::start(children, binary, &configuration, &directory)?;
-    count(children, &python(workspace, peers, "changing_peers.py").args(["--gateway", &serving.url()]))
+    Ok(([oldweb, web], configuration))
 }
 
 /// Both races of a subscription: a change before the server agrees, and one while the client leaves.

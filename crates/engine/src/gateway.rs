@@ -85,7 +85,7 @@ impl Gateway {
             .zip(plans)
             .map(|(id, plan)| {
                 let bare = bare(&plan);
-                Arc::new(Server::new(ServerId(id), plan, bare))
+                Arc::new(Server::new(ServerId(id), plan, bare, settings.refresh_pace()))
             })
             .collect();
         let external = servers.iter().find(|server| server.plan.origin != Origin::BuiltIn);

@@ -18,7 +18,6 @@ mod subscriptions;
 pub use call::exchange::{Exchange, Reply};
 pub use client::principal::Principal;
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};
-pub use discovery::dirty::Reason;
 pub use gateway::Gateway;
 pub use notify::listeners::Connected;
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, Journal};
@@ -29,6 +28,7 @@ pub use servers::plan::{Isolation, LocalServer, Names, Origin, Patience, ServerP
 pub use servers::surroundings::{CallerView, CallingClient, Surroundings};
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::ledger::Topic;
+pub use tidings_hub::refresh::Reason;
 pub use tidings_hub::scope::{Audience, Scope};
 pub use tidings_hub::subscriptions::{Pace, Phase};
 pub use tidings_proto::outcome::Answer;

@@ -4,12 +4,18 @@
 //! owed until its bytes were handed to the follower's transport: a later change back does not settle it, and neither does
 //! listing, or a client that listed in between would keep what is no longer true. Per follower this is three bits, so a
 //! slow one costs nothing but itself.
+//!
+//! A commit may come before the signals of its server are quiet, because somebody asked for the list. What it owes is held
+//! until the server's window is over ([`Ledger::release`]), or until the follower is told of the same topic for another
+//! reason: then it lists everything again, and one notice does for both.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use tidings_proto::{ListKind, Revision};
 use tidings_wire::Digest;
+
+use crate::ServerId;
 
 /// What can be announced. Templates are announced with the resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +134,8 @@ pub struct Occasion {
     pub touched: Topics,
     /// When a server first said so, by topic.
     pub signalled: [Option<Instant>; 3],
+    /// The server whose signals are still being gathered: what is owed is held until it is released.
+    pub held_by: Option<ServerId>,
 }
 
 /// What a commit did.
@@ -192,11 +200,13 @@ pub struct Ledger<V = Revision> {
     views: Vec<Option<SharedView<V>>>,
     followers: HashMap<FollowerId, Follower>,
     silent: HashSet<FollowerId>,
+    /// What is owed and not to be told yet, by the server that is not quiet yet.
+    held: HashMap<ServerId, HashMap<FollowerId, [Option<Since>; 3]>>,
 }
 
 impl<V> Default for Ledger<V> {
     fn default() -> Self {
-        Self { views: Vec::new(), followers: HashMap::new(), silent: HashSet::new() }
+        Self { views: Vec::new(), followers: HashMap::new(), silent: HashSet::new(), held: HashMap::new() }
     }
 }
 
@@ -254,6 +264,9 @@ impl<V: PartialEq> Ledger<V> {
     /// Forgets a follower, or one who is told of nothing.
     pub fn unfollow(&mut self, id: FollowerId) {
         self.silent.remove(&id);
+        for held in self.held.values_mut() {
+            held.remove(&id);
+        }
         if let Some(gone) = self.followers.remove(&id) {
             self.leave(gone.view);
         }
@@ -275,6 +288,7 @@ impl<V: PartialEq> Ledger<V> {
         if unchanged && occasion.touched.is_empty() {
             return done;
         }
+        let mut held = occasion.held_by.map(|server| self.held.entry(server).or_default());
         for (id, follower) in &mut self.followers {
             if follower.own.is_some() {
                 done.own.push(*id);
@@ -287,12 +301,20 @@ impl<V: PartialEq> Ledger<V> {
                 } else if follower.owed.contains(topic) {
                     done.coalesced[topic as usize] += 1;
                 } else {
-                    follower.owed.insert(topic);
-                    follower.since[topic as usize] =
-                        Some(Since { signal: occasion.signalled[topic as usize], commit: occasion.at });
+                    let since = Since { signal: occasion.signalled[topic as usize], commit: occasion.at };
+                    match &mut held {
+                        Some(held) => match &mut held.entry(*id).or_default()[topic as usize] {
+                            Some(_) => done.coalesced[topic as usize] += 1,
+                            none => *none = Some(since),
+                        },
+                        None => {
+                            follower.owed.insert(topic);
+                            follower.since[topic as usize] = Some(since);
+                        }
+                    }
                 }
             }
-            if !changed.and(follower.follows).is_empty() {
+            if held.is_none() && !changed.and(follower.follows).is_empty() {
                 done.owed.push(*id);
             }
         }
@@ -316,7 +338,29 @@ impl<V: PartialEq> Ledger<V> {
         owes
     }
 
-    /// What a follower is owed.
+    /// The signals of a server have been quiet for long enough: what was held for them is owed now. Says to whom.
+    pub fn release(&mut self, server: ServerId) -> Vec<FollowerId> {
+        let held = self.held.remove(&server).unwrap_or_default();
+        let mut owed = Vec::with_capacity(held.len());
+        for (id, topics) in held {
+            let Some(follower) = self.followers.get_mut(&id) else { continue };
+            for (topic, since) in Topic::ALL.into_iter().zip(topics) {
+                if let Some(since) = since.filter(|_| !follower.owed.contains(topic)) {
+                    follower.owed.insert(topic);
+                    follower.since[topic as usize] = Some(since);
+                }
+            }
+            owed.push(id);
+        }
+        owed
+    }
+
+    /// Whether something is held for a follower.
+    pub fn holds(&self, id: FollowerId) -> bool {
+        self.held.values().any(|held| held.contains_key(&id))
+    }
+
+    /// What a follower is owed, without what is held.
     pub fn owed(&self, id: FollowerId) -> Topics {
         self.followers.get(&id).map(|follower| follower.owed).unwrap_or_default()
     }
@@ -326,6 +370,9 @@ impl<V: PartialEq> Ledger<V> {
         let Some(follower) = self.followers.get_mut(&id) else { return Delivery::default() };
         let topics = std::mem::take(&mut follower.owed);
         let since = std::mem::take(&mut follower.since);
+        for held in self.held.values_mut() {
+            settle(held, id, topics);
+        }
         let shared = || self.views[follower.view].as_ref().map(|view| &view.digests);
         if let Some(digests) = follower.own.as_ref().or_else(shared) {
             for topic in topics.iter() {
@@ -348,5 +395,16 @@ impl<V: PartialEq> Ledger<V> {
     /// Whether nobody follows.
     pub fn is_empty(&self) -> bool {
         self.followers.is_empty()
+    }
+}
+
+/// A follower is told of these topics: no other notice of them is needed.
+fn settle(held: &mut HashMap<FollowerId, [Option<Since>; 3]>, id: FollowerId, topics: Topics) {
+    let Some(waiting) = held.get_mut(&id) else { return };
+    for topic in topics.iter() {
+        waiting[topic as usize] = None;
+    }
+    if waiting.iter().all(Option::is_none) {
+        held.remove(&id);
     }
 }

@@ -4,6 +4,7 @@
 //! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
+//! - [`refresh`]: when a server's lists are looked at again, and who waits for it.
 //! - [`scope`]: which servers somebody may use.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
@@ -13,6 +14,7 @@ pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
+pub mod refresh;
 pub mod scope;
 pub mod server_requests;
 pub mod subscriptions;

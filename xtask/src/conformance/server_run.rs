@@ -26,7 +26,7 @@ pub(super) fn run(setting: &Setting<'_>, runs: &mut Vec<Run>) -> Result<(), Fail
         println!("{revision} directly");
         direct.push(run_directly(setting, &everything, revision)?);
     }
-    for link in setting.selection.links().into_iter().filter(|link| *link != Link::Client) {
+    for link in setting.selection.links().into_iter().filter(|link| matches!(link, Link::Http | Link::Stdio)) {
         for (revision, direct) in revisions.iter().zip(&direct) {
             println!("{revision} through the gateway, upstream {}", link.name());
             let through = run_through_gateway(setting, link, &everything, revision)?;
@@ -64,7 +64,7 @@ fn run_through_gateway(
     let directory = setting.workspace.fresh_run_directory(&[link.name(), revision])?;
     let configuration = match link {
         Link::Stdio => stdio_configuration(setting),
-        Link::Http | Link::Client => {
+        Link::Http | Link::Client | Link::Stories => {
             format!("[servers.everything]\nurl = {}\n", json!(everything.numeric_url()))
         }
     };

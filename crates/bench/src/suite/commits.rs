@@ -64,7 +64,7 @@ impl Followed {
         self.snapshot = self.snapshot.with(offer);
         let mut touched = Topics::default();
         touched.insert(Topic::Tools);
-        let occasion = Occasion { at: started, touched, signalled: [None; 3] };
+        let occasion = Occasion { at: started, touched, signalled: [None; 3], held_by: None };
         let owed = self.ledger.commit(&occasion, |view| self.snapshot.digests(*view)).owed;
         let took = started.elapsed();
         assert_eq!(owed.len(), 2, "both are told");

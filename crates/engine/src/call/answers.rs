@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -175,6 +175,7 @@ impl Inner {
                     .ok_or(Refusal::InvalidCursor)?,
             ),
         };
+        self.refresh_list(caller.viewer(), kind).await;
         let snapshot = self.snapshot_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
@@ -213,7 +214,7 @@ impl Inner {
         if ttl_ms == 0 {
             return 0;
         }
-        let now = tokio::time::Instant::now();
+        let now = Instant::now();
         let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
         let servers = shown.filter_map(|offer| self.server(offer.server));
         let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
+use tidings_hub::refresh::Reason;
 use tidings_proto::outbound::{self, Destination, Requester};
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
@@ -23,7 +24,6 @@ use crate::call::in_flight::Waiter;
 use crate::call::relay::Relay;
 use crate::call::routing::Routed;
 use crate::client::session::Caller;
-use crate::discovery::dirty::Reason;
 use crate::gateway::Inner;
 use crate::notify::announce::{self, Listening, Notice};
 use crate::servers::plan::CallChannel;
@@ -416,9 +416,12 @@ impl Exchange {
             self.waiter = arrive(&self.gateway, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition =
-                    Repetition::UnderWay(calling.routed.server.mark_dirty(&[ListKind::Tools], Reason::Rejection));
+                    Repetition::UnderWay(calling.routed.server.require_lists(&[ListKind::Tools], Reason::Rejection));
             }
             return Ok(None);
+        }
+        if self.method == Method::ToolsCall {
+            calling.routed.server.call_answered();
         }
         if self.method == Method::ResourcesRead {
             self.gateway.resource_read(&calling.routed.server, &calling.live, &calling.routed.target.local, frame);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidings_hub::catalogue::{Route, Snapshot};
 use tidings_proto::outbound::Target;
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, Method};
+use tidings_proto::{Era, ListKind, Method};
 use tidings_wire::Frame;
 
 use crate::client::principal::{Principal, Viewer};
@@ -58,6 +58,15 @@ impl Wanted {
             .ok_or_else(|| Refusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
             .into_owned();
         Ok(Self { what, member, in_ref, name })
+    }
+
+    /// The list it would stand in.
+    fn kind(&self) -> ListKind {
+        match self.what {
+            What::Tool => ListKind::Tools,
+            What::Prompt => ListKind::Prompts,
+            What::Resource => ListKind::Resources,
+        }
     }
 
     fn unknown(&self) -> Refusal {
@@ -123,7 +132,12 @@ impl Inner {
                 c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
             });
             let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
+            if let Some(routed) = look_up_now().await {
+                return Ok(routed);
+            }
         }
+        // It may be what a server has just announced.
+        self.refresh_list(viewer, wanted.kind()).await;
         look_up_now().await.ok_or_else(|| wanted.unknown())
     }
 

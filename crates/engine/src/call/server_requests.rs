@@ -15,7 +15,6 @@ use tidings_wire::{
 };
 
 use crate::client::session::{Caller, Session};
-use crate::discovery::dirty::Reason;
 use crate::discovery::signals;
 use crate::gateway::{Gateway, Inner};
 use crate::servers::server::Server;
@@ -119,7 +118,7 @@ impl Inner {
             "notifications/subscriptions/acknowledged" => {
                 server.cover(signals::honoured(&frame));
                 // What changed before this was not announced.
-                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
+                server.unheard_lists(&ListKind::ALL);
             }
             "notifications/resources/updated" => {
                 server.meters.update();

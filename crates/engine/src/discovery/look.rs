@@ -1,15 +1,15 @@
 //! Looking at what a server offers: what differs from what is known is committed, and everything is counted.
 
 use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use tidings_hub::catalogue::{Difference, ListChange, OfferList, ServerOffer};
 use tidings_hub::ledger::{Occasion, Topic, Topics};
+use tidings_hub::refresh::{Jitter, Look, Mark, Reason, Schedule};
 use tidings_proto::{ListKind, capabilities};
 use tidings_upstream::LinkError;
 
-use crate::discovery::dirty::{Mark, Marks, Reason};
 use crate::discovery::lister::Lister;
-use crate::discovery::schedule::{Jitter, Schedule};
 use crate::gateway::Inner;
 use crate::observe::meters::Outcome;
 use crate::servers::plan::Origin;
@@ -21,13 +21,13 @@ impl Server {
         &self,
         gateway: &Arc<Inner>,
         live: &LiveLink,
-        marks: &Marks,
+        look: &Look,
         lists: &mut [OfferList; 4],
         schedule: &mut Schedule,
         first: bool,
     ) -> Result<(), LinkError> {
         let before = lists.clone();
-        let occasion = self.examine(gateway, live, marks, lists, schedule).await?;
+        let occasion = self.examine(gateway, live, look, lists, schedule).await?;
         gateway.set_failed_lists(self, schedule.failures());
         if first || before.iter().zip(&*lists).any(|(old, new)| !old.says_the_same(new)) {
             gateway.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
@@ -40,10 +40,11 @@ impl Server {
         &self,
         gateway: &Arc<Inner>,
         live: &LiveLink,
-        marks: &Marks,
+        look: &Look,
         lists: &mut [OfferList; 4],
         schedule: &mut Schedule,
     ) -> Result<Occasion, LinkError> {
+        let marks = &look.marks;
         // Templates are announced with the resources.
         for (kind, mark) in marks.iter().filter(|(kind, mark)| mark.signals > 1 && *kind != ListKind::Templates) {
             tracing::info!(server = %self.plan.name, list = kind.method(), signals = mark.signals, "asked once for all");
@@ -57,9 +58,10 @@ impl Server {
                 return Err(error);
             }
         };
-        let (now, jitter) = (tokio::time::Instant::now(), Jitter::any());
+        let (now, jitter) = (Instant::now(), any_jitter());
         let changes = self.changes(&before, lists);
-        let mut occasion = Occasion { at: now.into_std(), touched: Topics::default(), signalled: Default::default() };
+        let held_by = look.held.then_some(self.id);
+        let mut occasion = Occasion { at: now, touched: Topics::default(), signalled: Default::default(), held_by };
         for (kind, mark) in marks.iter() {
             let topic = Topic::of(kind);
             let outcome = if let Some((_, error)) = failed.iter().find(|(failed, _)| *failed == kind) {
@@ -173,4 +175,9 @@ impl Server {
             lists,
         }
     }
+}
+
+/// Spreads polls, so that many servers are not asked at once.
+fn any_jitter() -> Jitter {
+    Jitter::of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos()))
 }

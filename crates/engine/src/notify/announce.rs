@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::ClientKey;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
+use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, meta};
 use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
@@ -101,7 +101,7 @@ impl Inner {
             let done = announcements.ledger.commit(occasion, |view_key| view_key.digests(&snapshot));
             self.meters.committed(&done);
             let Announcements { ledger, told, .. } = &mut *announcements;
-            told.commit(old, |follower| !ledger.owed(follower).is_empty());
+            told.commit(old, |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
             let bells = |ids: &[FollowerId]| ids.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect();
             (bells(&done.owed), bells(&done.own))
         };
@@ -112,6 +112,18 @@ impl Inner {
             if let Bell::Session(session) = bell {
                 self.look_again_for(&session);
             }
+        }
+    }
+
+    /// The signals of a server are quiet: what was held for them is told now.
+    pub(crate) fn release_notices(&self, server: ServerId) {
+        let bells: Vec<Bell> = {
+            let mut announcements = self.announcements();
+            let owed = announcements.ledger.release(server);
+            owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
+        };
+        for bell in bells {
+            bell.ring();
         }
     }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::{Committed, Delivery, Topic};
+use tidings_hub::refresh::Reason;
 use tidings_proto::{Era, ListKind};
 
-use crate::discovery::dirty::Reason;
 use crate::gateway::Gateway;
 use crate::observe::status::ServerState;
 
@@ -44,7 +44,7 @@ impl Outcome {
 pub(crate) struct ServerMeters {
     signals: [AtomicU64; 3],
     updates: AtomicU64,
-    discoveries: [[[AtomicU64; 3]; 5]; 4],
+    discoveries: [[[AtomicU64; 3]; Reason::ALL.len()]; 4],
 }
 
 impl ServerMeters {

@@ -1,11 +1,12 @@
 //! What can be seen of the engine from outside.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
-use tidings_proto::{Era, ListKind, Revision};
+pub use tidings_hub::refresh::FailedList;
+use tidings_proto::{Era, Revision};
 use tidings_upstream::Hello;
 
 use crate::gateway::Inner;
@@ -31,17 +32,6 @@ impl ServerState {
             Self::Failing => "failing",
         }
     }
-}
-
-/// A list that could not be had. The last one that could is served on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedList {
-    /// Which.
-    pub kind: ListKind,
-    /// Why.
-    pub error: String,
-    /// When it is tried again.
-    pub retry_at: Instant,
 }
 
 /// One server at one moment.

@@ -11,7 +11,6 @@ use tidings_wire::{Frame, Kind};
 use tokio::sync::oneshot;
 
 use crate::client::session::Session;
-use crate::discovery::dirty::Reason;
 use crate::gateway::Inner;
 use crate::servers::server::Server;
 
@@ -128,7 +127,7 @@ impl Sink for LinkSink {
                 gateway.heard_again(self.key);
             }
             if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
-                server.mark_dirty(&ListKind::ALL, Reason::Reconnect);
+                server.unheard_lists(&ListKind::ALL);
             }
         }
     }

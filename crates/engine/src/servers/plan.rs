@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::calls::Limits;
+use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
 use tidings_proto::{Revision, View};
@@ -31,9 +32,9 @@ pub struct Settings {
     pub view: View,
     /// How names are made.
     pub names: Names,
-    /// How long signals of one server are gathered before it is listed again.
+    /// How long signals of one server are gathered before what changed is announced.
     pub list_quiet: Duration,
-    /// And how long at most.
+    /// And how long at most; also how long whoever asks for a list waits for a look at a server that may have changed it.
     pub list_max_wait: Duration,
     /// How changes of one resource are gathered.
     pub resource_pace: Pace,
@@ -58,6 +59,13 @@ pub(crate) enum CallChannel {
     OwnStreamAndPush,
     /// On one pipe with everything else.
     SharedPipe,
+}
+
+impl Settings {
+    /// How long changes of a server's lists are gathered.
+    pub(crate) fn refresh_pace(&self) -> RefreshPace {
+        RefreshPace { quiet: self.list_quiet, max_wait: self.list_max_wait }
+    }
 }
 
 /// How public names are made.

@@ -1,10 +1,11 @@
 //! One server: connected, listed, listened to, and connected again when it breaks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::{Topic, Topics};
+use tidings_hub::refresh::{Due, Next, Refresh, RefreshPace, Schedule};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink, Transport};
@@ -12,8 +13,6 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::session::Session;
-use crate::discovery::dirty::{Dirty, Reason};
-use crate::discovery::schedule::{Due, Schedule};
 use crate::discovery::signals::{Signals, promised};
 use crate::gateway::Inner;
 use crate::observe::meters::ServerMeters;
@@ -63,12 +62,15 @@ pub(crate) struct Server {
     pub(crate) meters: ServerMeters,
     /// What it does wrong while it is connected, or on the way.
     pub(crate) remarks: Remarks,
-    dirty: Mutex<Dirty>,
+    /// When its lists are looked at again. Locked for moments only, and never on the path of a call.
+    pub(crate) refresh: Mutex<Refresh>,
+    /// How many calls it has answered that may have changed something.
+    pub(crate) answered: AtomicU64,
     covered: Mutex<Topics>,
     /// What it announced on this link without having said that it would.
     pub(crate) unexpected: Mutex<Topics>,
     /// Until when its lists are fresh, by its own word.
-    fresh_until: Mutex<[Option<tokio::time::Instant>; 4]>,
+    fresh_until: Mutex<[Option<Instant>; 4]>,
     /// The link on which the server can not speak by itself, if it is so.
     deaf: Mutex<Option<LinkKey>>,
     /// The request by which it was asked to announce changes of its lists.
@@ -82,7 +84,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool) -> Self {
+    pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool, pace: RefreshPace) -> Self {
         let uris = if bare || plan.transparent_uris {
             UriMap::Transparent
         } else {
@@ -97,7 +99,8 @@ impl Server {
             companion: tokio::sync::Mutex::default(),
             meters: ServerMeters::default(),
             remarks: Remarks::default(),
-            dirty: Mutex::default(),
+            refresh: Mutex::new(Refresh::new(pace)),
+            answered: AtomicU64::new(0),
             covered: Mutex::default(),
             unexpected: Mutex::default(),
             fresh_until: Mutex::default(),
@@ -119,33 +122,8 @@ impl Server {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
-    pub(crate) fn dirty(&self) -> MutexGuard<'_, Dirty> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somebody suspects that lists have changed. Tells which listing will see it.
-    pub(crate) fn mark_dirty(&self, kinds: &[ListKind], reason: Reason) -> u64 {
-        let next = self.dirty().mark(kinds, reason);
-        self.wake();
-        next
-    }
-
-    /// The server says that lists have changed. However many such words there are, one line per listing says so.
-    pub(crate) fn signalled(&self, kinds: &[ListKind]) {
-        let Some(topic) = kinds.first().map(|kind| Topic::of(*kind)) else { return };
-        self.meters.signal(topic);
-        if self.dirty().signal(kinds, Instant::now()) {
-            tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
-        }
-        if !self.announces(topic) && self.is_news(topic) {
-            let notification = topic.notification();
-            tracing::warn!(server = %self.plan.name, notification, "received, though not declared; it is heeded");
-        }
-        self.wake();
-    }
-
     /// Whether this is the first unexpected announcement of its kind on this link.
-    fn is_news(&self, topic: Topic) -> bool {
+    pub(crate) fn is_news(&self, topic: Topic) -> bool {
         let mut unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let news = !unexpected.contains(topic);
         unexpected.insert(topic);
@@ -157,19 +135,14 @@ impl Server {
         self.signal.notify_one();
     }
 
-    pub(crate) fn set_fresh_until(&self, until: [Option<tokio::time::Instant>; 4]) {
+    pub(crate) fn set_fresh_until(&self, until: [Option<Instant>; 4]) {
         *self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
     /// How long a list is still fresh, by the server's own word and the age of what is known.
-    pub(crate) fn fresh_for(&self, kind: ListKind, now: tokio::time::Instant) -> Duration {
+    pub(crate) fn fresh_for(&self, kind: ListKind, now: Instant) -> Duration {
         let until = self.fresh_until.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize];
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
-    }
-
-    /// Waits until a listing is done, and what it found can be read.
-    pub(crate) async fn listed(&self, listing: u64) {
-        let _ = self.listed.subscribe().wait_for(|done| *done >= listing).await;
     }
 
     /// Makes a link; `own` is the session that alone uses it, `deadline` when the introduction must be over at the latest.
@@ -296,6 +269,7 @@ impl Server {
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+        self.release_notices(&gateway);
         self.end_links(&gateway).await;
     }
 
@@ -332,12 +306,13 @@ impl Server {
         };
         self.set_live(None);
         gateway.retire(live);
+        // The window of its signals will not end any more.
+        self.release_notices(gateway);
         outcome
     }
 
     async fn serve(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink, opened: Option<Opened>) -> LinkError {
-        let mut is_listed = opened.is_some();
-        let mut first = !is_listed;
+        let mut first = opened.is_none();
         let Opened { mut signals, mut lists, mut schedule } = match opened {
             Some(opened) => opened,
             None => {
@@ -350,28 +325,26 @@ impl Server {
             }
         };
         loop {
-            if !std::mem::take(&mut is_listed) {
-                let (listing, mut marks) = self.dirty().take();
-                if first {
-                    ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
+            let next = if first { Next::Look } else { self.refresh().next(Instant::now()) };
+            match next {
+                Next::Look => {
+                    let look = self.begin_look(first);
+                    if let Err(error) = self.look(gateway, live, &look, &mut lists, &mut schedule, first).await {
+                        return error;
+                    }
+                    first = false;
+                    self.looked(gateway, &look);
                 }
-                if let Err(error) = self.look(gateway, live, &marks, &mut lists, &mut schedule, first).await {
-                    return error;
-                }
-                first = false;
-                self.listed.send_replace(listing);
-            }
-            self.settle_restart(Ok(()));
-            let unheard = self.unheard(live);
-            tokio::select! {
-                () = gather(gateway, &self.signal) => {}
-                () = signals.run(gateway, self, live) => {}
-                due = schedule.next(&unheard) => {
-                    let (kinds, reason) = match due {
-                        Due::Poll(kinds) => (kinds, Reason::Poll),
-                        Due::Retry(kinds) => (kinds, Reason::Retry),
-                    };
-                    self.dirty().mark(&kinds, reason);
+                Next::Release => self.release_notices(gateway),
+                Next::Sleep(when) => {
+                    self.settle_restart(Ok(()));
+                    let unheard = self.unheard(live);
+                    tokio::select! {
+                        () = self.signal.notified() => {}
+                        () = until(when) => {}
+                        () = signals.run(gateway, self, live) => {}
+                        due = due(&schedule, &unheard) => self.mark_due(due),
+                    }
                 }
             }
         }
@@ -388,7 +361,7 @@ impl Server {
 
     pub(crate) fn new_schedule(&self, gateway: &Inner) -> Schedule {
         let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
-        Schedule::new(poll, tokio::time::Instant::now())
+        Schedule::new(poll, Instant::now())
     }
 
     /// Waits until a listen is acknowledged, or refused.
@@ -457,20 +430,16 @@ impl Server {
     }
 }
 
-/// Waits for a signal, and then until signals have been quiet for a while, but not for ever.
-async fn gather(gateway: &Inner, signal: &Notify) {
-    signal.notified().await;
-    // Not even the shortest sleep: a timer can not be more exact than a millisecond.
-    if gateway.settings.list_quiet.is_zero() {
-        return;
-    }
-    let latest = tokio::time::Instant::now() + gateway.settings.list_max_wait;
-    loop {
-        let quiet = (tokio::time::Instant::now() + gateway.settings.list_quiet).min(latest);
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep_until(quiet) => return,
-            () = signal.notified() => {}
-        }
+/// Waits for the next thing that is due without a signal; for ever if there is none.
+async fn due(schedule: &Schedule, unheard: &[ListKind]) -> Due {
+    let Some((when, due)) = schedule.next(unheard) else { return std::future::pending().await };
+    tokio::time::sleep_until(when.into()).await;
+    due
+}
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use tidings_hub::catalogue::{OfferList, ServerOffer};
 use tidings_hub::ledger::{Occasion, Topics};
-use tidings_proto::ListKind;
+use tidings_hub::refresh::Schedule;
 use tidings_upstream::{Hello, LinkError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::discovery::dirty::Reason;
-use crate::discovery::schedule::Schedule;
 use crate::discovery::signals::Signals;
 use crate::gateway::Inner;
 use crate::observe::status::FailedList;
@@ -102,10 +100,9 @@ impl Server {
         let signals = self.open_signals(gateway, live).await;
         let mut schedule = self.new_schedule(gateway);
         let mut lists = Default::default();
-        let (listing, mut marks) = self.dirty().take();
-        ListKind::ALL.into_iter().for_each(|kind| marks.mark(kind, Reason::Reconnect));
-        self.examine(gateway, live, &marks, &mut lists, &mut schedule).await?;
-        self.listed.send_replace(listing);
+        let look = self.begin_look(true);
+        self.examine(gateway, live, &look, &mut lists, &mut schedule).await?;
+        self.looked(gateway, &look);
         Ok(Opened { signals, lists, schedule })
     }
 
@@ -116,7 +113,8 @@ impl Server {
         gateway.set_failed_lists(self, startup.opened.schedule.failures());
         let offer = self.offer(&startup.live, startup.opened.lists.clone());
         let touched = crate::servers::change::touched(None, Some(&offer));
-        let occasion = Occasion { at: std::time::Instant::now(), touched, signalled: Default::default() };
+        let occasion =
+            Occasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
         gateway.publish(self, offer, Arc::clone(&startup.live.hello), &occasion);
     }
 

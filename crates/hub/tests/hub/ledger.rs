@@ -141,7 +141,7 @@ proptest! {
                 Step::Commit { signalled } => {
                     let touched = |topic: usize| (0..3).any(|v| written[v][topic] != committed[v][topic]);
                     let signalled = signalled.map(|yes| yes.then(|| now - Duration::from_secs(1)));
-                    let occasion = Occasion { at: now, touched: set((0..3).map(touched)), signalled };
+                    let occasion = Occasion { at: now, touched: set((0..3).map(touched)), signalled, held_by: None };
                     let asked = RefCell::new(BTreeSet::new());
                     let look = |view: &Revision| {
                         asked.borrow_mut().insert(*view);
@@ -288,4 +288,35 @@ fn templates_are_announced_as_resources() {
     assert_eq!(Topic::of(ListKind::Templates), Topic::Resources);
     let mut topics = Topics::ALL;
     assert_eq!(std::iter::from_fn(|| topics.pop()).collect::<Vec<_>>(), Topic::ALL);
+}
+
+// edges C6
+#[test]
+fn what_is_held_is_owed_when_its_server_is_quiet_unless_the_follower_was_told_meanwhile() {
+    let (id, other) = (FollowerId(1), FollowerId(2));
+    let (one, two) = (ServerId(1), ServerId(2));
+    let mut ledger: Ledger = Ledger::default();
+    let state = |content: u8| [digest_of(content), digest_of(0), digest_of(0)];
+    for follower in [id, other] {
+        ledger.follow(follower, Revision::MODERN, Topics::ALL, Baseline::Current, state(0));
+    }
+    let occasion =
+        |held_by| Occasion { at: Instant::now(), touched: set([true, false, false]), signalled: [None; 3], held_by };
+    let done = ledger.commit(&occasion(Some(one)), |_| state(1));
+    assert_eq!((done.owed, done.coalesced), (vec![], [0; 3]), "it can be read, and nobody is told yet");
+    assert!(ledger.owed(id).is_empty() && ledger.holds(id));
+    assert_eq!(ledger.commit(&occasion(Some(one)), |_| state(2)).coalesced, [2, 0, 0]);
+    let mut released = ledger.release(one);
+    released.sort();
+    assert_eq!(released, [id, other]);
+    assert_eq!(ledger.deliver(id).topics, set([true, false, false]));
+    assert_eq!(ledger.deliver(id).topics, Topics::default(), "one notice for both");
+    // The other one is slow; what comes meanwhile needs no second notice.
+    ledger.commit(&occasion(Some(two)), |_| state(3));
+    ledger.commit(&occasion(None), |_| state(4));
+    assert_eq!(ledger.deliver(id).topics, set([true, false, false]), "of a server that is quiet");
+    assert!(!ledger.holds(id), "whoever lists now sees the rest too");
+    ledger.unfollow(other);
+    assert_eq!(ledger.release(two), []);
+    assert!(ledger.release(one).is_empty());
 }

@@ -9,6 +9,7 @@ mod ledger;
 mod names;
 mod own_views;
 mod pages;
+mod refresh;
 mod scopes;
 mod server_requests;
 mod subscriptions;

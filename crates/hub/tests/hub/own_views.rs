@@ -22,7 +22,7 @@ fn ledger() -> Ledger {
 }
 
 fn occasion() -> Occasion {
-    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3] }
+    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
 }
 
 fn owed(ledger: &Ledger, id: FollowerId) -> Vec<Topic> {

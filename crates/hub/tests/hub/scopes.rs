@@ -35,7 +35,7 @@ fn listed(snapshot: &Snapshot, kind: ListKind) -> String {
 }
 
 fn occasion() -> Occasion {
-    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3] }
+    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
 }
 
 proptest! {

@@ -10,6 +10,7 @@ mod freshness;
 mod isolated;
 mod listens;
 mod observed;
+mod own_writes;
 mod restarts;
 mod unheard;
 

@@ -84,7 +84,12 @@ impl<'g> Transaction<'g> {
                 }
                 Operation::Put { plan, start } => {
                     let id = ids.of(&plan);
-                    let server = Arc::new(Server::new(id, *plan, gateway.is_bare(id, built_in)));
+                    let server = Arc::new(Server::new(
+                        id,
+                        *plan,
+                        gateway.is_bare(id, built_in),
+                        gateway.settings.refresh_pace(),
+                    ));
                     let (first, task) = (First::UnderWay, None);
                     transaction.arrivals.push(Arrival { server, before, start, first, task });
                 }
@@ -172,7 +177,7 @@ impl<'g> Transaction<'g> {
             all
         });
         let at = std::time::Instant::now();
-        let occasion = Occasion { at, touched, signalled: Default::default() };
+        let occasion = Occasion { at, touched, signalled: Default::default(), held_by: None };
         gateway.commit(&occasion, |catalogue| self.show(catalogue));
         gateway.set_servers(before.with(&put, &without));
         if let Some(journal) = &gateway.journal {

@@ -1,4 +1,4 @@
-//! What is to be listed again, and why.
+//! Which lists are to be listed again, and why.
 
 use std::time::Instant;
 
@@ -17,11 +17,14 @@ pub enum Reason {
     Reconnect,
     /// A server rejected a call unread, because what is known of its tools is old.
     Rejection,
+    /// A client asks for a list after a call was answered, and the server's word about what the call changed may be late, or
+    /// never come.
+    Call,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Signal, Self::Poll, Self::Retry, Self::Reconnect, Self::Rejection];
+    pub const ALL: [Self; 6] = [Self::Signal, Self::Poll, Self::Retry, Self::Reconnect, Self::Rejection, Self::Call];
 
     /// The word in output.
     pub const fn as_str(self) -> &'static str {
@@ -31,47 +34,56 @@ impl Reason {
             Self::Retry => "retry",
             Self::Reconnect => "reconnect",
             Self::Rejection => "rejection",
+            Self::Call => "call",
         }
     }
 }
 
 /// Why one list is to be asked for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) reason: Reason,
+pub struct Mark {
+    /// Why.
+    pub reason: Reason,
     /// How many signals this listing stands for.
-    pub(crate) signals: u64,
+    pub signals: u64,
     /// When the first of them came.
-    pub(crate) first: Option<Instant>,
+    pub first: Option<Instant>,
 }
 
 impl Mark {
-    pub(crate) fn new(reason: Reason) -> Self {
+    /// A mark without a signal.
+    pub fn new(reason: Reason) -> Self {
         Self { reason, signals: 0, first: None }
     }
 }
 
 /// One mark per list; a list without one is left alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks([Option<Mark>; 4]);
+pub struct Marks([Option<Mark>; 4]);
 
 impl Marks {
-    pub(crate) fn get(&self, kind: ListKind) -> Option<Mark> {
+    /// The mark of a list.
+    pub fn get(&self, kind: ListKind) -> Option<Mark> {
         self.0[kind as usize]
     }
 
+    /// Whether no list is marked.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// The lists that are to be asked for.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ListKind, Mark)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (ListKind, Mark)> + '_ {
         ListKind::ALL.into_iter().filter_map(|kind| Some((kind, self.get(kind)?)))
     }
 
     /// Marks a list, unless it is marked.
-    pub(crate) fn mark(&mut self, kind: ListKind, reason: Reason) {
+    pub fn mark(&mut self, kind: ListKind, reason: Reason) {
         self.0[kind as usize].get_or_insert(Mark::new(reason));
     }
 
     /// A signal names these lists. Tells whether it is the first for them.
-    fn signal(&mut self, kinds: &[ListKind], now: Instant) -> bool {
+    pub(super) fn signal(&mut self, kinds: &[ListKind], now: Instant) -> bool {
         let mut first = false;
         for kind in kinds {
             let mark = self.0[*kind as usize].get_or_insert(Mark::new(Reason::Signal));
@@ -85,32 +97,6 @@ impl Marks {
     }
 }
 
-/// What is to be listed again, and how many listings have begun.
-#[derive(Debug, Default)]
-pub(crate) struct Dirty {
-    marks: Marks,
-    listings: u64,
-}
-
-impl Dirty {
-    /// Marks lists. Tells the number of the listing that will see to it.
-    pub(crate) fn mark(&mut self, kinds: &[ListKind], reason: Reason) -> u64 {
-        kinds.iter().for_each(|kind| self.marks.mark(*kind, reason));
-        self.listings + 1
-    }
-
-    /// A signal has come. Tells whether it is the first since these lists were last asked for.
-    pub(crate) fn signal(&mut self, kinds: &[ListKind], now: Instant) -> bool {
-        self.marks.signal(kinds, now)
-    }
-
-    /// Begins a listing: its number, and what is to be listed.
-    pub(crate) fn take(&mut self) -> (u64, Marks) {
-        self.listings += 1;
-        (self.listings, std::mem::take(&mut self.marks))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -119,31 +105,26 @@ mod tests {
 
     // S3.2
     #[test]
-    fn signals_are_counted_from_the_first_until_the_listing_begins() {
-        let mut dirty = Dirty::default();
+    fn signals_are_counted_from_the_first() {
+        let mut marks = Marks::default();
         let now = Instant::now();
-        assert!(dirty.signal(&[ListKind::Tools], now));
+        assert!(marks.signal(&[ListKind::Tools], now));
         for later in 1..5 {
-            assert!(!dirty.signal(&[ListKind::Tools], now + Duration::from_secs(later)));
+            assert!(!marks.signal(&[ListKind::Tools], now + Duration::from_secs(later)));
         }
-        assert!(dirty.signal(&[ListKind::Prompts], now));
-        let (number, marks) = dirty.take();
-        assert_eq!(number, 1);
+        assert!(marks.signal(&[ListKind::Prompts], now));
         assert_eq!(marks.get(ListKind::Tools), Some(Mark { reason: Reason::Signal, signals: 5, first: Some(now) }));
         assert_eq!(marks.iter().map(|(kind, _)| kind).collect::<Vec<_>>(), [ListKind::Tools, ListKind::Prompts]);
-        assert!(dirty.signal(&[ListKind::Tools], now), "what comes during a listing is for the next one");
-        assert_eq!(dirty.take().0, 2);
-        assert_eq!(dirty.take(), (3, Marks::default()));
     }
 
     #[test]
     fn a_signal_is_reason_enough_whatever_else_there_is() {
-        let mut dirty = Dirty::default();
-        assert_eq!(dirty.mark(&[ListKind::Tools, ListKind::Prompts], Reason::Poll), 1);
-        dirty.mark(&[ListKind::Prompts], Reason::Retry);
-        assert!(dirty.signal(&[ListKind::Tools], Instant::now()));
-        dirty.mark(&[ListKind::Tools], Reason::Reconnect);
-        let (_, marks) = dirty.take();
+        let mut marks = Marks::default();
+        marks.mark(ListKind::Tools, Reason::Poll);
+        marks.mark(ListKind::Prompts, Reason::Poll);
+        marks.mark(ListKind::Prompts, Reason::Retry);
+        assert!(marks.signal(&[ListKind::Tools], Instant::now()));
+        marks.mark(ListKind::Tools, Reason::Reconnect);
         let reason = |kind| marks.get(kind).map(|mark| mark.reason);
         assert_eq!(reason(ListKind::Tools), Some(Reason::Signal));
         assert_eq!(reason(ListKind::Prompts), Some(Reason::Poll), "the first that came");

@@ -1,0 +1,127 @@
+//! What makes a server's lists be looked at again, and waiting for that. The hub's [`Refresh`] decides; the server's task
+//! looks.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidings_hub::ledger::Topic;
+use tidings_hub::refresh::{Due, ListWait, Look, Reason, Refresh};
+use tidings_proto::{Era, ListKind};
+
+use crate::client::principal::Viewer;
+use crate::discovery::signals::promised;
+use crate::gateway::Inner;
+use crate::servers::plan::{Isolation, Source};
+use crate::servers::server::Server;
+
+impl Server {
+    pub(crate) fn refresh(&self) -> MutexGuard<'_, Refresh> {
+        self.refresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody heard whether these lists have changed.
+    pub(crate) fn unheard_lists(&self, kinds: &[ListKind]) {
+        self.refresh().unheard(kinds, Instant::now());
+        self.wake();
+    }
+
+    /// These lists are needed as they are now. Tells which look will know them.
+    pub(crate) fn require_lists(&self, kinds: &[ListKind], reason: Reason) -> u64 {
+        let look = self.refresh().require(kinds, reason);
+        self.wake();
+        look
+    }
+
+    /// The server says that lists have changed. However many such words there are, one line per look says so.
+    pub(crate) fn signalled(&self, kinds: &[ListKind]) {
+        let Some(topic) = kinds.first().map(|kind| Topic::of(*kind)) else { return };
+        self.meters.signal(topic);
+        if self.refresh().signal(kinds, Instant::now()) {
+            tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
+        }
+        if !self.announces(topic) && self.is_news(topic) {
+            let notification = topic.notification();
+            tracing::warn!(server = %self.plan.name, notification, "received, though not declared; it is heeded");
+        }
+        self.wake();
+    }
+
+    /// A call was answered that may have changed something. On the path of every call, so it only counts.
+    pub(crate) fn call_answered(&self) {
+        self.answered.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn mark_due(&self, due: Due) {
+        match due {
+            Due::Poll(kinds) => self.refresh().mark(&kinds, Reason::Poll),
+            Due::Retry(kinds) => self.refresh().mark(&kinds, Reason::Retry),
+        }
+    }
+
+    /// Begins a look at what is marked, or over a new link at everything.
+    pub(crate) fn begin_look(&self, anew: bool) -> Look {
+        // Counted before the look: what is answered during it is for the next one.
+        let (answered, now) = (self.answered.load(Ordering::Acquire), Instant::now());
+        let mut refresh = self.refresh();
+        if anew { refresh.begin_anew(answered, now) } else { refresh.begin(answered, now) }
+    }
+
+    /// A look is over and committed: whoever waited for it goes on, and what was held is told if its window is over.
+    pub(crate) fn looked(&self, gateway: &Inner, look: &Look) {
+        self.refresh().looked();
+        self.listed.send_replace(look.number);
+        if !look.held {
+            gateway.release_notices(self.id);
+        }
+    }
+
+    pub(crate) fn release_notices(&self, gateway: &Inner) {
+        self.refresh().released();
+        gateway.release_notices(self.id);
+    }
+
+    /// A client asks for a list: what it has to wait for, if that is not known to be current.
+    fn ask(&self, kind: ListKind) -> Option<ListWait> {
+        // Without a link there is nothing to wait for; what was known last is served.
+        let live = self.live()?;
+        let topic = Topic::of(kind);
+        // On a pipe of the old era the signal comes before the answer. Over HTTP it has a stream of its own; and in the new
+        // era a server may agree to announce what it then announces only to clients of the old one.
+        let in_order = match &self.plan.source {
+            Source::Local(_) => true,
+            Source::Remote(_) => {
+                self.plan.source.transport() != "http"
+                    && live.hello.revision.era() == Era::Legacy
+                    && promised(&live.hello).contains(topic)
+            }
+        };
+        let answered = (!in_order).then(|| self.answered.load(Ordering::Acquire));
+        let wait = self.refresh().ask(kind, answered, Instant::now());
+        if wait.is_some() {
+            self.wake();
+        }
+        wait
+    }
+
+    /// Waits until a look is over, and what it found can be read.
+    pub(crate) async fn listed(&self, look: u64) {
+        let _ = self.listed.subscribe().wait_for(|done| *done >= look).await;
+    }
+}
+
+impl Inner {
+    /// Makes a list current for whoever asks for it: the servers whose list is marked are looked at now, all at once, and
+    /// waited for, but not for ever. Tells whether there was any to wait for.
+    pub(crate) async fn refresh_list(&self, viewer: Viewer<'_>, kind: ListKind) -> bool {
+        let servers = self.servers();
+        let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
+        let asked = servers.iter().filter(|server| viewer.principal.may_use(server)).filter(shared);
+        let waits: Vec<(&Arc<Server>, ListWait)> =
+            asked.filter_map(|server| Some((server, server.ask(kind)?))).collect();
+        for (server, wait) in &waits {
+            let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
+        }
+        !waits.is_empty()
+    }
+}
