@@ -10,6 +10,7 @@ use crate::container::{ContainerLink, Containers, PullProgress};
 use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
 use crate::http::{HttpClient, HttpLink};
 use crate::link::{SharedLink, Sink};
+use crate::remedy;
 use crate::spec::{ServerSpec, Transport};
 use crate::stdio::StdioLink;
 use crate::stdio::process::Launcher;
@@ -74,6 +75,16 @@ impl Connector {
         introduction: &Introduction,
         sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
     ) -> Result<Connected, LinkError> {
+        self.try_connect(spec, known, introduction, sink).await.map_err(|error| remedy::explain(spec, error))
+    }
+
+    async fn try_connect(
+        &self,
+        spec: &ServerSpec,
+        known: Option<Era>,
+        introduction: &Introduction,
+        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
+    ) -> Result<Connected, LinkError> {
         let first = first_try(spec.era, known);
         let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
         // Whoever asked may lose patience: then nothing must be left.
@@ -115,7 +126,7 @@ impl Connector {
         introduction: &Introduction,
         sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
     ) -> Result<Connected, LinkError> {
-        self.connect(spec, Some(Era::Legacy), introduction, sink).await
+        self.try_connect(spec, Some(Era::Legacy), introduction, sink).await
     }
 
     async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn Sink>) -> Result<Open, LinkError> {

@@ -62,13 +62,21 @@ pub enum LinkError {
         /// The end of its standard error.
         last_words: String,
     },
+    /// Something failed, and what whoever described the server can do about it.
+    #[error("{error}. {remedy}")]
+    Explained {
+        /// What failed.
+        error: Box<LinkError>,
+        /// What to do.
+        remedy: String,
+    },
 }
 
 impl LinkError {
     /// The error itself, without the words around it.
     pub fn cause(&self) -> &Self {
         match self {
-            Self::WithWords { error, .. } => error.cause(),
+            Self::WithWords { error, .. } | Self::Explained { error, .. } => error.cause(),
             other => other,
         }
     }
@@ -78,6 +86,7 @@ impl LinkError {
         match self {
             Self::WithWords { last_words, .. } => Some(last_words),
             Self::Exited { last_words, .. } => last_words.as_deref(),
+            Self::Explained { error, .. } => error.last_words(),
             _ => None,
         }
     }

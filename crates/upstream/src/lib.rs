@@ -14,6 +14,7 @@ mod error;
 mod handshake;
 mod http;
 mod link;
+mod remedy;
 mod spec;
 mod stdio;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Method as Verb, Response};
 use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
@@ -16,7 +16,7 @@ use tidings_wire::{Frame, FrameError, Kind, Message, RawId, unreadable_answer_id
 use super::client::{chunk, read_all};
 use super::{HttpBody, LAST_EVENT, SESSION, Shared};
 use crate::link::Outgoing;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, remedy};
 
 /// How long to wait before a stream is picked up again when the server does not say.
 const RETRY: Duration = Duration::from_millis(500);
@@ -90,6 +90,12 @@ impl Call {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Err(LinkError::Unauthorized(status.as_u16()));
         }
+        if status.is_redirection() {
+            // Followed nowhere: credentials of this server would go to another. Whoever wrote the URL has to.
+            let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let body = location.map(|to| format!("{}{to}", remedy::REDIRECTS));
+            return Err(LinkError::Status { status: status.as_u16(), body });
+        }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/event-stream") {
             self.stage = Stage::Stream(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE))));
@@ -112,7 +118,13 @@ impl Call {
                 self.shared.report(LinkError::SessionExpired);
                 Err(LinkError::SessionExpired)
             }
+            Err(_) if status.is_success() && remedy::is_web_page(&body) => {
+                Err(LinkError::Protocol(remedy::WEB_PAGE.into()))
+            }
             Err(error) if status.is_success() => Err(LinkError::Protocol(error.to_string())),
+            _ if remedy::is_web_page(&body) => {
+                Err(LinkError::Status { status: status.as_u16(), body: Some("a web page (HTML)".into()) })
+            }
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT)]).trim().to_owned();
                 Err(LinkError::Status { status: status.as_u16(), body: (!text.is_empty()).then_some(text) })

@@ -98,8 +98,12 @@ impl Launcher {
 
     pub(crate) async fn spawn(self: &Arc<Self>, name: &str, spec: &StdioSpec) -> Result<Process, LinkError> {
         let fail = |reason: String| LinkError::Spawn { program: spec.program.clone(), reason };
+        // Told apart here: the system has the same words for a missing folder and a missing program.
+        if let Some(cwd) = spec.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+            return Err(fail(format!("there is no folder {}; make it, or correct `cwd`", cwd.display())));
+        }
         if which(&spec.program, spec.cwd.as_deref()).is_none() {
-            return Err(fail("command not found".into()));
+            return Err(fail(crate::remedy::NOT_FOUND.into()));
         }
         let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0);
         if depth >= DEEPEST {

@@ -1,0 +1,171 @@
+//! What to do about a server that can not be connected: from its description and the error to a sentence for whoever wrote
+//! the description. Only wording; nothing here decides what the gateway does.
+
+use crate::error::LinkError;
+use crate::spec::{ServerSpec, StdioSpec, Transport};
+
+/// The words of [`LinkError::Spawn`] for a program that is nowhere.
+pub(crate) const NOT_FOUND: &str = "command not found";
+/// The words of [`LinkError::Protocol`] for HTML in the place of a message.
+pub(crate) const WEB_PAGE: &str = "it answered with a web page (HTML)";
+/// What stands in [`LinkError::Status`] before the address that a server redirects to.
+pub(crate) const REDIRECTS: &str = "it redirects to ";
+
+/// Programs that are often missing, and where they come from.
+const SOURCES: [(&[&str], &str); 4] = [
+    (&["npx", "npm", "node"], "it is part of Node.js (https://nodejs.org)"),
+    (&["uvx", "uv"], "it is part of uv (https://docs.astral.sh/uv)"),
+    (&["python", "python3", "pipx"], "it is part of Python (https://www.python.org)"),
+    (&["deno", "bun", "bunx"], "install it, or use npx"),
+];
+
+/// The same error with a remedy, where there is one.
+pub(crate) fn explain(spec: &ServerSpec, error: LinkError) -> LinkError {
+    let remedy = match &spec.transport {
+        Transport::Stdio(stdio) => of_command(stdio, error.cause()),
+        Transport::Http(http) => of_url(&http.url, error.cause()),
+        Transport::Container(_) => None,
+    };
+    match remedy {
+        Some(remedy) => LinkError::Explained { error: Box::new(error), remedy },
+        None => error,
+    }
+}
+
+fn of_command(spec: &StdioSpec, error: &LinkError) -> Option<String> {
+    let LinkError::Spawn { reason, .. } = error else { return None };
+    if reason != NOT_FOUND {
+        return None;
+    }
+    let program = &spec.program;
+    let mut words = program.split_whitespace();
+    if let (Some(first), true) = (words.next(), program.trim().contains(char::is_whitespace)) {
+        let args: Vec<String> =
+            words.map(str::to_owned).chain(spec.args.iter().cloned()).map(|arg| format!("{arg:?}")).collect();
+        return Some(format!("`command` is the program alone: command = {first:?}, args = [{}]", args.join(", ")));
+    }
+    if program.contains('/') {
+        return Some("There is no such file; correct the path in `command`".to_owned());
+    }
+    let source = SOURCES.iter().find(|(names, _)| names.contains(&program.as_str())).map(|(_, source)| *source);
+    let source = source.unwrap_or("install it, or write its whole path as `command`");
+    Some(format!("{program} is not in the PATH of the gateway: {source}"))
+}
+
+fn of_url(url: &str, error: &LinkError) -> Option<String> {
+    let is_old = url.split(['?', '#']).next().is_some_and(|path| path.trim_end_matches('/').ends_with("/sse"));
+    let other_path = if is_old { url.replacen("/sse", "/mcp", 1) } else { String::new() };
+    match error {
+        LinkError::Status { body: Some(body), .. } if body.starts_with(REDIRECTS) => {
+            Some(format!("Write that address as `url`: url = {:?}", body.trim_start_matches(REDIRECTS)))
+        }
+        LinkError::Status { .. } | LinkError::Protocol(_) | LinkError::HandshakeTimeout(_) if is_old => Some(format!(
+            "The URL ends in /sse, as those of the old HTTP+SSE transport do; Tidings needs Streamable HTTP, which many \
+             servers have beside it: url = {other_path:?}"
+        )),
+        LinkError::Status { status: 400, body: Some(body) } if body.contains("HTTPS") => Some(secure(url)),
+        LinkError::Status { status: 404 | 405, .. } => {
+            Some("Is the path of `url` right? Most servers have theirs at /mcp".to_owned())
+        }
+        LinkError::Protocol(reason) if reason.contains(WEB_PAGE) => {
+            Some("`url` is the address of the MCP endpoint, often the page's with /mcp at its end".to_owned())
+        }
+        LinkError::Unreachable(reason) => unreachable(url, reason),
+        _ => None,
+    }
+}
+
+/// What the words of the system and of TLS mean.
+fn unreachable(url: &str, reason: &str) -> Option<String> {
+    let reason = reason.to_ascii_lowercase();
+    let says = |words: &str| reason.contains(words);
+    if says("invalidcontenttype") || says("corrupt message") {
+        return Some(format!("It does not speak TLS there: url = {:?}", url.replacen("https://", "http://", 1)));
+    }
+    if says("invalid http") || says("http version") {
+        return Some(secure(url));
+    }
+    if says("certificate") {
+        return Some("Have the authority that signed its certificate trusted by this machine".to_owned());
+    }
+    if says("refused") {
+        return Some("Nothing listens there: start the server, or correct the port in `url`".to_owned());
+    }
+    let unknown = says("lookup") || says("name or service") || says("nodename") || says("dns");
+    unknown.then(|| "Nobody knows that host: correct the name in `url`".to_owned())
+}
+
+fn secure(url: &str) -> String {
+    format!("It speaks TLS there: url = {:?}", url.replacen("http://", "https://", 1))
+}
+
+/// Whether a body is a page for people.
+pub(crate) fn is_web_page(body: &[u8]) -> bool {
+    let start: Vec<u8> = body.trim_ascii_start().iter().take(14).map(u8::to_ascii_lowercase).collect();
+    start.starts_with(b"<!doctype html") || start.starts_with(b"<html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{EraChoice, HttpSpec};
+
+    fn said(transport: Transport, error: LinkError) -> String {
+        explain(&ServerSpec { name: "x".into(), transport, era: EraChoice::Auto }, error).to_string()
+    }
+
+    fn command(program: &str, args: &[&str]) -> String {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None };
+        said(Transport::Stdio(spec), LinkError::Spawn { program: program.into(), reason: NOT_FOUND.into() })
+    }
+
+    fn url(url: &str, error: LinkError) -> String {
+        said(Transport::Http(HttpSpec { url: url.into(), headers: Vec::new() }), error)
+    }
+
+    // edges F15
+    #[test]
+    fn every_mistake_has_a_sentence_that_names_it_and_what_to_write() {
+        let status = |status: u16, body: &str| LinkError::Status { status, body: Some(body.to_owned()) };
+        let cut = |reason: &str| LinkError::Unreachable(reason.to_owned());
+        for (said, words) in [
+            (command("npx -y pkg", &["more"]), r#"command = "npx", args = ["-y", "pkg", "more"]"#),
+            (command("uvx", &[]), "uvx is not in the PATH of the gateway: it is part of uv"),
+            (command("/no/such/server", &[]), "correct the path in `command`"),
+            (command("my-server", &[]), "write its whole path as `command`"),
+            (url("http://h/sse", status(405, "")), r#"url = "http://h/mcp""#),
+            (url("http://h/", status(404, "")), "/mcp"),
+            (url("http://h/", LinkError::Protocol(WEB_PAGE.into())), "MCP endpoint"),
+            (url("http://h/a", status(308, "it redirects to https://h/b")), r#"url = "https://h/b""#),
+            (
+                url("https://h:1/mcp", cut("received corrupt message of type InvalidContentType")),
+                r#"url = "http://h:1/mcp""#,
+            ),
+            (url("http://h/mcp", cut("invalid HTTP version parsed")), r#"url = "https://h/mcp""#),
+            (
+                url("http://h/mcp", status(400, "The plain HTTP request was sent to HTTPS port")),
+                r#"url = "https://h/mcp""#,
+            ),
+            (url("https://h/mcp", cut("invalid peer certificate: UnknownIssuer")), "authority"),
+            (url("http://h/mcp", cut("Connection refused (os error 111)")), "correct the port"),
+            (
+                url("http://h/mcp", cut("failed to lookup address information: Name or service not known")),
+                "correct the name",
+            ),
+        ] {
+            assert!(said.contains(words), "{words:?} is not in: {said}");
+        }
+        assert_eq!(
+            url("http://h/mcp", LinkError::Lost),
+            LinkError::Lost.to_string(),
+            "nothing is added where nothing is known"
+        );
+    }
+
+    #[test]
+    fn pages_are_recognised() {
+        assert!(is_web_page(b"\n <!DOCTYPE html><html>") && is_web_page(b"<HTML lang=x>"));
+        assert!(!is_web_page(b"{\"jsonrpc\"") && !is_web_page(b""));
+    }
+}
