@@ -159,10 +159,10 @@ mcp_args_int() {
 	case "${value}" in *.0) value="${value%.0}" ;; esac
 	_mcp_is_integer "${value}" || mcp_fail_invalid_args "${pointer} must be an integer"
 	if [ -n "${min}" ] && [ "${value}" -lt "${min}" ]; then
-		mcp_fail_invalid_args "${pointer} must be at least ${min}"
+		mcp_fail_invalid_args "${pointer} must be >= ${min}"
 	fi
 	if [ -n "${max}" ] && [ "${value}" -gt "${max}" ]; then
-		mcp_fail_invalid_args "${pointer} must be at most ${max}"
+		mcp_fail_invalid_args "${pointer} must be <= ${max}"
 	fi
 	printf '%s' "${value}"
 }

@@ -31,6 +31,8 @@ pub struct Folders {
     pub server: PathBuf,
     /// `providers/`
     pub providers: PathBuf,
+    /// `ui/`
+    pub ui: PathBuf,
 }
 
 /// Why a folder can not be a project.
@@ -70,6 +72,7 @@ impl Home {
             prompts: folder("MCPBASH_PROMPTS_DIR", "prompts"),
             server: folder("MCPBASH_SERVER_DIR", "server.d"),
             providers: folder("MCPBASH_PROVIDERS_DIR", "providers"),
+            ui: folder("MCPBASH_UI_DIR", "ui"),
         };
         let settings = Settings::read(&environment);
         Ok(Self { root, folders, environment: Arc::new(environment), settings })

@@ -51,6 +51,12 @@ impl Identity {
     }
 }
 
+/// What the server is called, in its metadata or by its folder.
+pub(crate) fn server_name(home: &Home) -> String {
+    let (identity, _) = Identity::read(home);
+    identity.info["name"].as_str().unwrap_or("project").to_owned()
+}
+
 /// `my-server` is called My Server.
 fn titled(name: &str) -> String {
     let words = name.split(['-', '_', ' ']).filter(|word| !word.is_empty());

@@ -25,6 +25,7 @@ mod server;
 mod settings;
 mod shell;
 mod survey;
+mod ui;
 mod validate;
 
 pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Template, Timeouts, Tool};

@@ -1,6 +1,7 @@
 //! One look at a project: everything it offers, and everything that is wrong with it. Nothing is started.
 
 mod found;
+mod pages;
 mod registered;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -48,7 +49,8 @@ impl Survey {
     pub(crate) fn after(previous: Option<&Self>, home: &Home, hook: Option<&Registration>) -> Self {
         let mut look = Look { home, previous, problems: Vec::new(), folders: BTreeSet::new(), made: BTreeMap::new() };
         let folders = &home.folders;
-        let parts = [&folders.tools, &folders.resources, &folders.prompts, &folders.server, &folders.providers];
+        let parts =
+            [&folders.tools, &folders.resources, &folders.prompts, &folders.server, &folders.providers, &folders.ui];
         // Also where nothing is yet: it can be made.
         look.folders.insert(home.root.clone());
         look.folders.extend(parts.into_iter().filter(|folder| folder.is_dir()).cloned());
@@ -100,7 +102,7 @@ impl Look<'_> {
         if let Some(entries) = registered {
             resources = self.registered_resources(registration, entries);
         }
-        let resources = self.distinct(resources, |resource: &Resource| &resource.name);
+        let mut resources = self.distinct(resources, |resource: &Resource| &resource.name);
         let templates = match templates {
             None => found_templates,
             Some([]) => Vec::new(),
@@ -112,6 +114,8 @@ impl Look<'_> {
             }
         };
         let templates = self.apart_from(templates, &resources);
+        // After the others, whatever is registered; a page may be called like a resource.
+        resources.extend(self.found_pages());
         let prompts = match registration.and_then(|r| r.list("prompts")) {
             Some(entries) => self.registered_prompts(registration, entries),
             None => self.found_prompts(),

@@ -9,12 +9,12 @@ _mcp_ask() {
 	_mcp_is_integer "$2" || set -- "$1" 30
 	tenths=$(($2 * 10))
 	if [ "${MCP_ELICIT_SUPPORTED:-0}" != 1 ]; then
-		_mcp_warn "this client can not be asked"
+		_mcp_warn "mcp_elicit: Client does not support elicitation"
 		printf '{"action":"decline","content":null}'
 		return 1
 	fi
 	if [ -z "${MCP_ELICIT_REQUEST_FILE:-}" ] || [ -z "${MCP_ELICIT_RESPONSE_FILE:-}" ]; then
-		_mcp_warn "questions can be asked in tool calls only"
+		_mcp_warn "mcp_elicit: Elicitation environment not configured (questions can be asked in tool calls only)"
 		printf '{"action":"error","content":null}'
 		return 1
 	fi
@@ -30,7 +30,7 @@ _mcp_ask() {
 		fi
 		if [ "${tenths}" -le 0 ]; then
 			rm -f "${MCP_ELICIT_REQUEST_FILE}"
-			_mcp_warn "nobody answered in time"
+			_mcp_warn "mcp_elicit: Timeout waiting for user response"
 			printf '{"action":"error","content":null}'
 			return 1
 		fi

@@ -34,7 +34,7 @@ _mcp_host_listed() {
 #   "error": {"type", "message"}}. Never fails.
 mcp_download_safe() {
 	local url='' out='' allow="${MCPBASH_HTTPS_ALLOW_HOSTS:-}" deny="${MCPBASH_HTTPS_DENY_HOSTS:-}" address='' host port=443
-	local timeout="${MCPBASH_HTTPS_TIMEOUT:-15}" max="${MCPBASH_HTTPS_MAX_BYTES:-10485760}" retry=3 delay=1 candidate answer code
+	local timeout="${MCPBASH_HTTPS_TIMEOUT:-15}" max="${MCPBASH_HTTPS_MAX_BYTES:-10485760}" retry=1 delay=1 candidate answer code
 	local agent="${MCPBASH_HTTPS_USER_AGENT:-tidings (tool-sdk)}"
 	while [ $# -gt 0 ]; do
 		case "$1" in
@@ -48,7 +48,10 @@ mcp_download_safe() {
 		--retry-delay) delay="${2:-}" ;;
 		--user-agent) agent="${2:-}" ;;
 		*)
-			_mcp_download_error invalid_params "what is $1?"
+			case "$1" in
+			-*) _mcp_download_error invalid_params "Unknown option: $1" ;;
+			*) _mcp_download_error invalid_params "Unexpected argument: $1" ;;
+			esac
 			return 0
 			;;
 		esac
@@ -57,13 +60,17 @@ mcp_download_safe() {
 	done
 	case "${url}" in
 	https://?*) ;;
+	'')
+		_mcp_download_error invalid_url "--url is required"
+		return 0
+		;;
 	*)
-		_mcp_download_error invalid_url "the URL must begin with https://"
+		_mcp_download_error invalid_url "URL must use https://"
 		return 0
 		;;
 	esac
 	if [ -z "${out}" ]; then
-		_mcp_download_error invalid_params "--out FILE is missing"
+		_mcp_download_error invalid_params "--out is required"
 		return 0
 	fi
 	case "${timeout}:${max}:${retry}:${delay}" in
@@ -80,7 +87,7 @@ mcp_download_safe() {
 	host="${host%%[/?#]*}"
 	case "${host}" in
 	*@* | '' | \[*)
-		_mcp_download_error host_blocked "the URL must name a plain host"
+		_mcp_download_error host_blocked "Host blocked by policy: the URL must name a plain host"
 		return 0
 		;;
 	*:*)
@@ -91,33 +98,33 @@ mcp_download_safe() {
 	host="$(printf '%s' "${host}" | tr '[:upper:]' '[:lower:]')"
 	case "${host}:${port}" in
 	localhost:* | *.localhost:* | *.local:* | *.internal:* | *:*[!0-9]* | *: | *[!a-z0-9.-]*:*)
-		_mcp_download_error host_blocked "${host} is not a public host"
+		_mcp_download_error host_blocked "Host blocked by policy: ${host} is not a public host"
 		return 0
 		;;
 	0x* | *[!0-9.]*:*) ;;
 	*.*.*.*:*)
 		if _mcp_private_address "${host}"; then
-			_mcp_download_error host_blocked "${host} is not a public address"
+			_mcp_download_error host_blocked "Host blocked by policy: ${host} is not a public address"
 			return 0
 		fi
 		;;
 	*)
-		_mcp_download_error host_blocked "${host} is not a host name"
+		_mcp_download_error host_blocked "Host blocked by policy: ${host} is not a host name"
 		return 0
 		;;
 	esac
 	case "${host}" in
 	0x*)
-		_mcp_download_error host_blocked "${host} is not a host name"
+		_mcp_download_error host_blocked "Host blocked by policy: ${host} is not a host name"
 		return 0
 		;;
 	esac
 	if _mcp_host_listed "${host}" "${deny}"; then
-		_mcp_download_error host_blocked "${host} is denied"
+		_mcp_download_error host_blocked "Host blocked by policy: ${host} is denied"
 		return 0
 	fi
 	if [ "${MCPBASH_HTTPS_ALLOW_ALL:-false}" != true ] && ! _mcp_host_listed "${host}" "${allow}"; then
-		_mcp_download_error host_blocked "${host} is not allowed; name it with --allow or in MCPBASH_HTTPS_ALLOW_HOSTS"
+		_mcp_download_error host_blocked "Host blocked by policy: ${host} is not allowed; name it with --allow or in MCPBASH_HTTPS_ALLOW_HOSTS"
 		return 0
 	fi
 	if ! command -v curl >/dev/null 2>&1 || ! command -v getent >/dev/null 2>&1; then
@@ -127,13 +134,13 @@ mcp_download_safe() {
 	# The address that was looked at is the one that is used.
 	for candidate in $(getent ahosts "${host}" 2>/dev/null | while read -r address _; do printf '%s\n' "${address}"; done | sort -u); do
 		if _mcp_private_address "${candidate}"; then
-			_mcp_download_error host_blocked "${host} leads to ${candidate}, which is not a public address"
+			_mcp_download_error host_blocked "Host blocked by policy: ${host} leads to ${candidate}, which is not a public address"
 			return 0
 		fi
 		address="${candidate}"
 	done
 	if [ -z "${address}" ]; then
-		_mcp_download_error network_error "${host} is not known"
+		_mcp_download_error network_error "Network request failed: ${host} is not known"
 		return 0
 	fi
 	case "${address}" in *:*) address="[${address}]" ;; esac
@@ -143,24 +150,24 @@ mcp_download_safe() {
 		-w '%{http_code} %{redirect_url}' "${url}" 2>/dev/null)" || code=$?
 	if [ "${code}" = 63 ]; then
 		rm -f "${out}"
-		_mcp_download_error size_exceeded "more than ${max} bytes"
+		_mcp_download_error size_exceeded "Response exceeds max-bytes limit (${max})"
 	elif [ "${code}" = 23 ]; then
-		_mcp_download_error write_error "can not write ${out}"
+		_mcp_download_error write_error "Could not write to output path: ${out}"
 	elif [ "${code}" != 0 ]; then
-		_mcp_download_error network_error "curl ended with ${code}"
+		_mcp_download_error network_error "Network request failed: curl ended with ${code}"
 	else
 		case "${answer}" in
-		3*) _mcp_download_error redirect "${url} has moved" "${answer#* }" ;;
+		3*) _mcp_download_error redirect "URL redirects - use canonical URL or add target to allowlist" "${answer#* }" ;;
 		2*)
 			code="$(wc -c <"${out}" 2>/dev/null | tr -d ' ')"
 			if [ "${code:-0}" -gt "${max}" ]; then
 				rm -f "${out}"
-				_mcp_download_error size_exceeded "more than ${max} bytes"
+				_mcp_download_error size_exceeded "Response exceeds max-bytes limit (${max})"
 			else
 				printf '{"success":true,"bytes":%s,"path":%s}\n' "${code:-0}" "$(_mcp_quote "${out}")"
 			fi
 			;;
-		*) _mcp_download_error network_error "the server answered ${answer%% *}" ;;
+		*) _mcp_download_error network_error "Network request failed: the server answered ${answer%% *}" ;;
 		esac
 	fi
 	return 0
@@ -173,6 +180,6 @@ mcp_download_safe_or_fail() {
 	if printf '%s' "${answer}" | _mcp_json -e '.success' >/dev/null 2>&1; then
 		printf '%s' "${answer}" | _mcp_json -r '.path'
 	else
-		mcp_fail_invalid_args "$(printf '%s' "${answer}" | _mcp_json -r '.error.message')"
+		mcp_fail_invalid_args "$(printf '%s' "${answer}" | _mcp_json -r '"Download failed (\(.error.type)): \(.error.message)"')"
 	fi
 }

@@ -76,7 +76,7 @@ mcp_require_path() {
 		mcp_fail_invalid_args "${pointer} is required"
 	fi
 	if [ "$(mcp_roots_count)" != 0 ] && ! mcp_roots_contains "${path}"; then
-		mcp_fail_invalid_args "${pointer} is outside the roots of this client: ${path}"
+		mcp_fail_invalid_args "${pointer} is outside configured MCP roots: ${path}"
 	fi
 	_mcp_canonical "${path}" || mcp_fail_invalid_args "${pointer} can not be resolved: ${path}"
 }

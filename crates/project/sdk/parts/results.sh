@@ -30,13 +30,13 @@ mcp_result_success() {
 		}' 2>/dev/null; then
 		return 0
 	fi
-	local message='the result is not valid JSON'
+	local message='Invalid JSON passed to mcp_result_success'
 	if [ -z "${1:-}" ]; then
-		message='the result is empty'
+		message='Empty data passed to mcp_result_success'
 	elif printf '%s' "$1" | _mcp_json -es 'length > 1' >/dev/null 2>&1; then
-		message='the result has multiple JSON values; it must be one'
+		message='Input contained multiple JSON values'
 	fi
-	mcp_error invalid_json "${message}"
+	mcp_error internal_error "${message}"
 }
 
 # mcp_result_error JSON: an error that a model can act on: isError, structuredContent {success: false, error}. Never fails.

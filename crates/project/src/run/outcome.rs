@@ -67,8 +67,8 @@ pub(crate) struct Finished<'a> {
 pub(crate) fn judge(finished: &Finished<'_>) -> Result<Value, Fault> {
     // What the tool says of itself comes before what we saw.
     if !finished.error.trim_ascii().is_empty() && finished.end != End::Cancelled {
-        return Err(authored(finished.error)
-            .unwrap_or_else(|| Fault { data: Some(lossy(finished.error).into()), ..Fault::internal("Tool failed") }));
+        // Words without a code are for whoever called, as every other failure of a script is.
+        return authored(finished.error).map_or_else(|| Ok(left_words(finished)), Err);
     }
     match finished.end {
         End::TooMuchOutput(limit) => Err(Fault::internal(format!(
@@ -127,18 +127,32 @@ fn failed(finished: &Finished<'_>, code: i32) -> Result<Value, Fault> {
         add_meta(&mut result, code, finished.stderr);
         return Ok(result.into());
     }
-    let mut data = json!({ "exitCode": code, "_meta": meta(code, finished.stderr) });
-    if !finished.stderr.is_empty() {
-        data["stderrTail"] = finished.stderr.into();
+    // A result and not an error of the protocol: most clients hide the data of an error from their model.
+    let mut result = Map::new();
+    let mut content = vec![text_block(&reason(code, finished.stderr))];
+    if !finished.stdout.trim_ascii().is_empty() {
+        content.push(text_block(&lossy(finished.stdout)));
     }
-    let said = lossy(finished.stdout);
-    if !said.trim().is_empty() {
-        data["stdout"] = said.into();
-        return Err(Fault { data: Some(data), ..Fault::internal("Tool failed") });
+    result.insert("content".into(), content.into());
+    result.insert("isError".into(), true.into());
+    add_meta(&mut result, code, finished.stderr);
+    Ok(result.into())
+}
+
+/// What a tool wrote as its error, where that is no error of the protocol.
+fn left_words(finished: &Finished<'_>) -> Value {
+    let mut result = text_result(finished.error, true);
+    let code = if let End::Exited(code) = finished.end { code } else { 1 };
+    add_meta(&mut result, code, finished.stderr);
+    result.into()
+}
+
+/// How a script failed: its exit code, and the end of what it wrote to standard error.
+fn reason(code: i32, stderr: &str) -> String {
+    match stderr.trim_end() {
+        "" => format!("Tool failed with exit code {code}"),
+        said => format!("Tool failed with exit code {code}:\n{said}"),
     }
-    let first = finished.stderr.lines().map(str::trim).find(|line| !line.is_empty());
-    let message = first.map_or_else(|| format!("Tool failed with exit code {code}"), str::to_owned);
-    Err(Fault { data: Some(data), ..Fault::internal(message) })
 }
 
 fn timed_out(finished: &Finished<'_>, reason: Reason) -> Value {
@@ -223,9 +237,13 @@ fn is_result(object: &Map<String, Value>) -> bool {
 
 fn text_result(text: &[u8], is_error: bool) -> Map<String, Value> {
     let mut result = Map::new();
-    result.insert("content".into(), json!([{ "type": "text", "text": lossy(text) }]));
+    result.insert("content".into(), json!([text_block(&lossy(text))]));
     result.insert("isError".into(), is_error.into());
     result
+}
+
+fn text_block(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
 }
 
 fn add_meta(result: &mut Map<String, Value>, code: i32, stderr: &str) {
@@ -299,25 +317,35 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_an_error_in_the_tools_own_words_if_it_has_any() {
+    fn an_error_of_the_protocol_is_what_the_tool_asked_for() {
         // S0.9
         let own = Finished {
             error: br#"{"code":-32602,"message":"name is required","data":null}"#,
             ..finished(End::Exited(1), b"noise")
         };
         assert_eq!(judge(&own), Err(Fault::new(-32602, "name is required")));
-        let odd = judge(&Finished { error: b"it broke", ..finished(End::Exited(0), b"") }).unwrap_err();
-        assert_eq!((odd.code, odd.data), (-32603, Some(json!("it broke"))));
         let printed = judge(&finished(End::Exited(1), br#"{"code":-5,"message":"m","data":{"x":1}}"#)).unwrap_err();
         assert_eq!((printed.code, printed.data), (-5, Some(json!({"x": 1}))));
-        let heard =
-            judge(&Finished { stderr: "no such file\nat line 3", ..finished(End::Exited(3), b"") }).unwrap_err();
-        assert_eq!((heard.code, heard.message.as_str()), (-32603, "no such file"));
-        assert_eq!(heard.data.unwrap()["exitCode"], 3);
-        let silent = judge(&finished(End::Exited(7), b"")).unwrap_err();
-        assert_eq!(silent.message, "Tool failed with exit code 7");
         let whole = judge(&finished(End::Exited(1), br#"{"content":[],"isError":false}"#)).unwrap();
         assert_eq!((&whole["isError"], &whole["_meta"]["exitCode"]), (&json!(true), &json!(1)));
+    }
+
+    // edges F10
+    #[test]
+    fn a_script_that_fails_gives_a_failed_result_with_exit_code_and_stderr() {
+        let texts = |result: &Value| -> Vec<String> {
+            let blocks = result["content"].as_array().unwrap();
+            blocks.iter().map(|block| block["text"].as_str().unwrap().to_owned()).collect()
+        };
+        let heard =
+            judge(&Finished { stderr: "no such file\nat line 3\n", ..finished(End::Exited(3), b"half") }).unwrap();
+        assert_eq!(texts(&heard), ["Tool failed with exit code 3:\nno such file\nat line 3", "half"]);
+        assert_eq!((&heard["isError"], &heard["_meta"]["exitCode"]), (&json!(true), &json!(3)));
+        assert_eq!(heard["_meta"]["stderr"], "no such file\nat line 3\n");
+        let silent = judge(&finished(End::Exited(7), b"")).unwrap();
+        assert_eq!(texts(&silent), ["Tool failed with exit code 7"]);
+        let odd = judge(&Finished { error: b"it broke", ..finished(End::Exited(1), b"noise") }).unwrap();
+        assert_eq!((texts(&odd), &odd["isError"]), (vec!["it broke".to_owned()], &json!(true)));
     }
 
     #[test]

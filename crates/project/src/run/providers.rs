@@ -12,8 +12,12 @@ use super::content::{Unread, read_inside};
 use super::outcome::Fault;
 use super::resource::{Found, Reading};
 use super::roots::local_path;
+use crate::ui;
 
 pub(super) use web::Web;
+
+/// The longest page, unless `MCPBASH_MAX_UI_RESOURCE_BYTES` says otherwise.
+const LONGEST_PAGE: u64 = 1 << 20;
 
 impl Runner {
     /// A file inside the folders of `MCP_RESOURCES_ROOTS`, or the project's `resources/`.
@@ -23,6 +27,23 @@ impl Runner {
         let bytes = read_inside(&path, &self.resource_roots(), self.home.settings.resource_limit);
         bytes.map(|bytes| Found { bytes, mime_type: None }).map_err(|unread| match unread {
             Unread::Missing => Fault::new(code::RESOURCE_NOT_FOUND, unread.to_string()),
+            Unread::Outside | Unread::TooLong(_) => Fault::internal(unread.to_string()),
+        })
+    }
+
+    /// A page of the project's own, as it lies there or as its template makes it.
+    pub(super) fn read_page(&self, reading: &Reading) -> Result<Found, Fault> {
+        let missing = || Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found");
+        let found = |bytes: Vec<u8>| Found { bytes, mime_type: None };
+        let Some(path) = &reading.path else {
+            let text = reading.page.as_ref().and_then(ui::generated).ok_or_else(missing)?;
+            return Ok(found(text.into_bytes()));
+        };
+        let limit = self.number("MCPBASH_MAX_UI_RESOURCE_BYTES", LONGEST_PAGE, LONGEST_PAGE << 4);
+        let folders = [self.home.folders.tools.clone(), self.home.folders.ui.clone()];
+        let bytes = read_inside(path, &folders, usize::try_from(limit).unwrap_or(usize::MAX));
+        bytes.map(found).map_err(|unread| match unread {
+            Unread::Missing => missing(),
             Unread::Outside | Unread::TooLong(_) => Fault::internal(unread.to_string()),
         })
     }

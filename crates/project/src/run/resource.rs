@@ -9,7 +9,7 @@ use super::content::contents;
 use super::outcome::Fault;
 use super::script::Ran;
 use super::{Call, Runner};
-use crate::{Resource, Template};
+use crate::{Resource, Template, ui};
 
 /// A resource to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Reading {
     pub path: Option<PathBuf>,
     /// What its content is, where that is known.
     pub mime_type: Option<String>,
+    /// What a page for clients is made of, and what they are told of it.
+    pub page: Option<Value>,
 }
 
 impl Reading {
@@ -32,6 +34,7 @@ impl Reading {
             provider: Some(resource.provider.clone()).filter(|provider| !provider.is_empty()),
             path: resource.path.clone(),
             mime_type: resource.definition["mimeType"].as_str().map(str::to_owned),
+            page: (resource.provider == ui::PROVIDER).then(|| resource.metadata.clone()),
         }
     }
 
@@ -42,6 +45,7 @@ impl Reading {
             provider: template.provider.clone(),
             path: None,
             mime_type: template.definition["mimeType"].as_str().map(str::to_owned),
+            page: None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Runner {
                 "echo" => self.read_echo(reading)?,
                 "https" => self.read_https(reading, call).await?,
                 "git" => self.read_git(reading, call).await?,
+                ui::PROVIDER => self.read_page(reading)?,
                 other => {
                     let path = self.home.folders.providers.display();
                     return Err(Fault::internal(format!(
@@ -95,7 +100,11 @@ impl Runner {
             )));
         }
         let mime_type = reading.mime_type.as_deref().or(found.mime_type.as_deref());
-        Ok(json!({ "contents": [contents(&reading.uri, &found.bytes, mime_type)] }))
+        let mut content = contents(&reading.uri, &found.bytes, mime_type);
+        if let Some(page) = &reading.page {
+            content["_meta"] = json!({ "ui": page["ui"] });
+        }
+        Ok(json!({ "contents": [content] }))
     }
 }
 

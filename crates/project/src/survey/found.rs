@@ -7,9 +7,11 @@ use super::{Look, Made};
 use crate::document::Document;
 use crate::entry::{Prompt, Resource, Template, Tool};
 use crate::folder::{Found, Walk, relative};
+use crate::identity::server_name;
 use crate::make::{Origin, Provided, body_of, prompt, resource, template, tool};
 use crate::metadata::{Header, SUFFIX, beside, document};
 use crate::problem::Problem;
+use crate::ui;
 
 /// Tests of a tool, which are not tools.
 const SMOKE: &str = "smoke.sh";
@@ -22,7 +24,7 @@ impl Look<'_> {
     }
 
     /// What was made of this file before, where it can not be told now.
-    fn keep(&mut self, path: &Path, problem: Problem) -> Option<Made> {
+    pub(super) fn keep(&mut self, path: &Path, problem: Problem) -> Option<Made> {
         self.problems.push(problem);
         let kept = self.previous?.made.get(path)?.clone();
         self.made.insert(path.to_owned(), kept.clone());
@@ -54,7 +56,8 @@ impl Look<'_> {
         let root = &self.home.root;
         let file_name = found.file_name();
         let extension = file_name.ends_with(".sh") || file_name.ends_with(".bash");
-        if file_name == SMOKE || (found.is_direct() && !found.executable) {
+        let is_of_page = found.relative.parent().is_some_and(|folder| folder.ends_with(ui::FOLDER));
+        if file_name == SMOKE || is_of_page || (found.is_direct() && !found.executable) {
             return Ok(None);
         }
         let mut header = None;
@@ -80,7 +83,13 @@ impl Look<'_> {
         let folder = found.path.parent().unwrap_or(root);
         let origin = Origin { facts: written.facts(), root, base: folder };
         let description = header.and_then(|header| header.description);
-        tool(&origin, found.path.clone(), &own_name(found), description, &mut self.problems).map(Some)
+        let mut made = tool(&origin, found.path.clone(), &own_name(found), description, &mut self.problems)?;
+        if !found.is_direct() && ui::is_page(&folder.join(ui::FOLDER)) {
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let meta = made.definition.get("_meta").cloned();
+            made.definition["_meta"] = ui::linked(meta, &server_name(self.home), &name);
+        }
+        Ok(Some(made))
     }
 
     /// Resources and templates. `wanted`: whether the resources count, which can be registered instead.

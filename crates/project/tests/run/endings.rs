@@ -18,17 +18,17 @@ async fn json_becomes_structured_and_stderr_is_kept_beside_it() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_and_the_tools_own_error_comes_first() {
-    // S0.9
+async fn a_failure_is_a_failed_result_and_the_tools_own_error_comes_first() {
+    // S0.9, edges F10
     let world = World::new();
     let plain = world.run("echo broken >&2; exit 3").await;
-    assert_eq!((&plain["error"]["code"], &plain["error"]["message"]), (&json!(-32603), &json!("broken")));
-    assert_eq!(plain["error"]["data"]["exitCode"], 3);
+    assert_eq!((&plain["result"]["isError"], &plain["result"]["_meta"]["exitCode"]), (&json!(true), &json!(3)));
+    assert_eq!(plain["result"]["content"][0]["text"], "Tool failed with exit code 3:\nbroken");
     let own =
         world.run(r#"echo '{"code":-32602,"message":"which?"}' > "$MCP_TOOL_ERROR_FILE"; echo noise; exit 1"#).await;
     assert_eq!(own["error"], json!({"code": -32602, "message": "which?"}));
     let killed = world.run("kill -KILL $$").await;
-    assert_eq!(killed["error"]["data"]["exitCode"], 137);
+    assert_eq!(killed["result"]["_meta"]["exitCode"], 137);
     world.assert_clean().await;
 }
 

@@ -119,9 +119,10 @@ async fn what_a_tool_prints_and_how_it_ends_is_its_result() {
         (&json!(0), Some("note"))
     );
     assert_eq!(client.call_tool("plain", json!({})).await.text(), "just text\n");
-    let bad = client.call_tool("bad", json!({})).await.error();
-    assert_eq!(bad["data"]["exitCode"], 7, "{bad}");
-    assert!(bad.to_string().contains("out of cheese"), "{bad}");
+    // edges F10
+    let bad = client.call_tool("bad", json!({})).await.result();
+    assert_eq!((&bad["isError"], &bad["_meta"]["exitCode"]), (&json!(true), &json!(7)), "{bad}");
+    assert_eq!(bad["content"][0]["text"], "Tool failed with exit code 7:\nout of cheese");
     let refused = client.call_tool("refuses", json!({})).await.error();
     assert_eq!(
         (&refused["code"], &refused["message"], &refused["data"]["luck"]),

@@ -149,7 +149,7 @@ async fn roots_are_the_clients_or_the_projects_own() {
     let own = example("roots").connect().await;
     assert_eq!(own.call_tool("read-file", json!({ "path": "./data/sample.txt" })).await.text(), "You may read this.\n");
     let denied = own.call_tool("read-file", json!({ "path": "/etc/hostname" })).await;
-    assert!(denied.error()["message"].to_string().contains("outside the roots"), "{}", denied.error());
+    assert!(denied.error()["message"].to_string().contains("outside configured MCP roots"), "{}", denied.error());
 
     let folder = TempDir::new();
     let file = folder.write("mine.txt", "mine");

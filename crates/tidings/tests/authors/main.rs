@@ -6,6 +6,7 @@ mod compat;
 mod demo;
 mod examples;
 mod hostile;
+mod pages;
 mod rust_sdk;
 mod scaffold;
 mod sdk;

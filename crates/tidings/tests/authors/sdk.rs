@@ -114,8 +114,8 @@ fn arguments_are_read() {
     bench.prints(&given, "mcp_args_int .n --min 1 --max 10", "5");
     bench.prints(&given, "mcp_args_int .missing --default 7", "7");
     bench.prints(&arguments(r#"{"n":-3}"#), "mcp_args_int .n --min -5 --max 0", "-3");
-    bench.fails(&given, "x=\"$(mcp_args_int .n --max 4)\"; echo \"$x\"", -32602, "at most 4");
-    bench.fails(&given, "x=\"$(mcp_args_int .n --min 6)\"; echo \"$x\"", -32602, "at least 6");
+    bench.fails(&given, "x=\"$(mcp_args_int .n --max 4)\"; echo \"$x\"", -32602, "must be <= 4");
+    bench.fails(&given, "x=\"$(mcp_args_int .n --min 6)\"; echo \"$x\"", -32602, "must be >= 6");
     bench.fails(&arguments(r#"{"n":1.5}"#), "x=\"$(mcp_args_int .n)\"; echo \"$x\"", -32602, "integer");
     bench.fails(&given, "x=\"$(mcp_args_int .name)\"; echo \"$x\"", -32602, "integer");
     let file = bench.path("arguments.json");
@@ -187,7 +187,7 @@ fn results_have_the_shape_that_clients_expect() {
             &format!(
                 "mcp_result_success {bad} | \"$MCPBASH_JSON_TOOL_BIN\" -c '[.isError, .structuredContent.error.type]'"
             ),
-            "[true,\"invalid_json\"]\n",
+            "[true,\"internal_error\"]\n",
         );
     }
     bench.gives(
@@ -357,7 +357,7 @@ fn paths_stay_inside_the_roots() {
         let given: Vec<(&str, &str)> = given.iter().map(|(name, value)| (*name, &**value)).collect();
         match expected {
             Some(expected) => bench.prints(&given, script, &expected),
-            None => bench.fails(&given, script, -32602, "outside the roots"),
+            None => bench.fails(&given, script, -32602, "outside configured MCP roots"),
         }
     }
     let two = format!("{root}\n/tmp");

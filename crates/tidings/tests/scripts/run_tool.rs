@@ -54,7 +54,9 @@ fn failures_are_told_by_exit_code_and_in_words() {
     let project = project();
     let failed = run(&project, &["fail"]);
     assert_eq!(failed.status.code(), Some(1));
-    assert!(stderr(&failed).contains("no (-32603)"), "{failed:?}");
+    // edges F10
+    assert_eq!(stdout(&failed), "Tool failed with exit code 3:\nno\n");
+    assert!(stderr(&failed).contains("the tool reports an error (exit code 3)"), "{failed:?}");
     let late = run(&project, &["slow", "--timeout", "0.2", "--json"]);
     assert_eq!(late.status.code(), Some(1));
     assert_eq!(serde_json::from_str::<Value>(&stdout(&late)).unwrap()["structuredContent"]["error"]["type"], "timeout");
