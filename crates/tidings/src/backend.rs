@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Gateway, Principal, Reply};
@@ -19,7 +19,7 @@ use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{ListKind, Method, Revision, headers};
 use tidings_search::ToolIndex;
 use tidings_store::{ServerTable, Store};
-use tidings_upstream::HttpClient;
+use tidings_upstream::{HttpClient, LinkError};
 use tidings_wire::{Frame, RawId, request};
 
 use crate::cli::Cli;
@@ -106,14 +106,31 @@ impl Backend {
     }
 
     /// One request, as a modern client makes it.
-    pub(crate) async fn request(&self, method: Method, mut params: Value) -> Result<Value, Failure> {
+    pub(crate) async fn request(&self, method: Method, params: Value) -> Result<Value, Failure> {
+        self.send(method, params, None).await
+    }
+
+    /// The same; `hear` gets every notification that comes before the answer, progress among them.
+    pub(crate) async fn request_heard(
+        &self,
+        method: Method,
+        params: Value,
+        hear: &mut (dyn FnMut(&Value) + Send),
+    ) -> Result<Value, Failure> {
+        self.send(method, params, Some(hear)).await
+    }
+
+    async fn send(&self, method: Method, mut params: Value, mut hear: Option<Hear<'_>>) -> Result<Value, Failure> {
         params["_meta"] = own_meta();
+        if hear.is_some() {
+            params["_meta"][meta::PROGRESS_TOKEN] = 1.into();
+        }
         let id = RawId::from(1);
         let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
         let answer = match self {
             Self::Running(running) => {
                 let name = method.name_param().and_then(|param| params[param].as_str()).unwrap_or_default();
-                self.post(running, method, name, body.to_vec()).await?
+                post(running, method, name, body, &mut hear).await?
             }
             Self::Own(Own { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
@@ -122,8 +139,9 @@ impl Backend {
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
-                        Reply::Answer(answer) => break answer.payload.to_bytes().to_vec(),
+                        Reply::Answer(answer) => break answer.payload.to_bytes(),
                         Reply::Cancelled => return Err(Failure::Failed("the request was cancelled".into())),
+                        Reply::Message(message) => told(&mut hear, &message),
                         _ => {}
                     }
                 }
@@ -134,35 +152,61 @@ impl Backend {
             Some(error) => Err(Failure::Refused {
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: error["message"].as_str().unwrap_or("error").to_owned(),
+                data: error.get("data").cloned(),
             }),
             None => Ok(answer["result"].clone()),
         }
     }
+}
 
-    async fn post(&self, running: &Running, method: Method, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        let mut post = Request::post(format!("{}/mcp", running.url))
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", Revision::MODERN.as_str())
-            .header("mcp-method", method.as_str())
-            .header("authorization", format!("Bearer {}", running.token));
-        if !name.is_empty() {
-            post = post.header("mcp-name", &*headers::encode(name));
-        }
-        let answer = fetch(running, post, body).await?;
-        let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
-        let bytes = answer.into_body();
-        if !streamed {
-            return Ok(bytes.to_vec());
-        }
-        let mut decoder = tidings_wire::sse::Decoder::new(LIMITS.max_bytes);
-        decoder.push(&bytes);
-        let mut last = Vec::new();
-        while let Some(event) = decoder.next_event().map_err(Failure::failed)? {
-            last = event.data.to_vec();
-        }
-        Ok(last)
+/// Whoever hears what comes before an answer.
+type Hear<'a> = &'a mut (dyn FnMut(&Value) + Send);
+
+fn told(hear: &mut Option<Hear<'_>>, message: &[u8]) {
+    if let (Some(hear), Ok(message)) = (hear, serde_json::from_slice(message)) {
+        hear(&message);
     }
+}
+
+/// Posts a request to a running gateway, and gives the answer.
+async fn post(
+    running: &Running,
+    method: Method,
+    name: &str,
+    body: Bytes,
+    hear: &mut Option<Hear<'_>>,
+) -> Result<Bytes, Failure> {
+    let mut post = Request::post(format!("{}/mcp", running.url))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", Revision::MODERN.as_str())
+        .header("mcp-method", method.as_str())
+        .header("authorization", format!("Bearer {}", running.token));
+    if !name.is_empty() {
+        post = post.header("mcp-name", &*headers::encode(name));
+    }
+    let post = post.body(Full::new(body)).map_err(Failure::failed)?;
+    let client = HttpClient::new().map_err(Failure::failed)?;
+    let unreachable = |error: LinkError| Failure::Failed(format!("the gateway at {} {error}", running.url));
+    let answer = tokio::time::timeout(PATIENCE, client.send(post)).await;
+    let answer = answer.map_err(|_| Failure::Failed(format!("the gateway at {} does not answer", running.url)))?;
+    let answer = answer.map_err(unreachable)?;
+    let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
+    if !streamed {
+        let body = Limited::new(answer.into_body(), LIMITS.max_bytes).collect();
+        let body = tokio::time::timeout(PATIENCE, body).await.map_err(Failure::failed)?;
+        return Ok(body.map_err(|_| unreachable(LinkError::Lost))?.to_bytes());
+    }
+    let mut events = Events::of(answer.into_body());
+    while let Some(data) = events.next().await? {
+        // An answer has no method; everything before it has one.
+        let is_answer = serde_json::from_slice::<Value>(&data).is_ok_and(|message| message.get("method").is_none());
+        if is_answer {
+            return Ok(data);
+        }
+        told(hear, &data);
+    }
+    Err(unreachable(LinkError::Lost))
 }
 
 /// The servers that were added at run time, unless another process has them.

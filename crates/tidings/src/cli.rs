@@ -1,8 +1,14 @@
 //! What users type.
 
+mod groups;
+#[cfg(test)]
+mod named;
+mod scripts;
+
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+pub(crate) use scripts::{ScaffoldKind, ScriptCommand};
 
 use crate::commands::token;
 
@@ -23,6 +29,12 @@ pub(crate) struct Cli {
     pub(crate) verbose: u8,
 }
 
+/// Reads the command line. A mistake in it, `--help` and `--version` end the process here.
+pub(crate) fn parse() -> Cli {
+    let matches = groups::with_grouped_help(Cli::command()).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics, webhooks at /hooks.
@@ -39,84 +51,49 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         project: Option<PathBuf>,
     },
-    /// Serve a folder of scripts, and nothing else, to one client on standard input and output.
+    /// Serve a folder of scripts, and nothing else: to one client on standard input and output. Or work on such a folder.
     ///
     /// The folder holds tools/, resources/, prompts/, completions/, providers/ and server.d/, as those of mcp-bash do. Nothing
-    /// may run unless it is allowed: by --allow, or by MCPBASH_TOOL_ALLOWLIST in the environment.
+    /// may run unless it is allowed: by --allow, or by MCPBASH_TOOL_ALLOWLIST in the environment. A folder that is called
+    /// like one of the commands is written with its path: ./validate.
     #[command(
-        after_help = "Examples:\n  tidings project ./my-scripts --allow '*'\n  MCPBASH_TOOL_ALLOWLIST='hello add' tidings project ./my-scripts"
+        args_conflicts_with_subcommands = true,
+        after_help = "Examples:\n  tidings project ./my-scripts --allow '*'\n  tidings project scaffold tool hello\n  \
+                      MCPBASH_TOOL_ALLOWLIST='hello add' tidings project ./my-scripts"
     )]
     Project {
+        /// What to do with a folder, other than to serve it.
+        #[command(subcommand)]
+        command: Option<ScriptCommand>,
         /// The folder [default: $MCPBASH_PROJECT_ROOT].
         dir: Option<PathBuf>,
         /// A tool that may run; repeat it, or say '*' for all.
         #[arg(long, value_name = "TOOL")]
         allow: Vec<String>,
     },
-    /// Begin a tool, a prompt, a resource or a completion in a folder of scripts. Nothing is overwritten.
-    #[command(
-        after_help = "Examples:\n  tidings scaffold tool hello\n  tidings scaffold prompt review --project ./my-scripts"
-    )]
-    Scaffold {
-        /// What to begin.
-        #[arg(value_enum)]
-        kind: ScaffoldKind,
-        /// Its name: letters, digits, _ and -.
-        name: String,
-        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
-        #[arg(long, value_name = "DIR")]
-        project: Option<PathBuf>,
-    },
-    /// Say what is wrong with a folder of scripts, where, and what to do. Nothing of it is run.
-    #[command(after_help = "Example:\n  tidings validate ./my-scripts --json")]
-    Validate {
-        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
-        dir: Option<PathBuf>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what a folder of scripts registers: how many of each kind, and the hash of what clients are shown.
+    /// The commands of `project`, without that word.
+    #[command(flatten)]
+    Scripts(ScriptCommand),
+    /// Make a first configuration from what is on this machine. Nothing is overwritten.
     ///
-    /// Nothing is cached: a running gateway sees a saved file at once, and `refresh` and `status` both look anew.
-    #[command(after_help = "Example:\n  tidings registry status ./my-scripts --json")]
-    Registry {
-        /// What is wanted.
-        #[arg(value_parser = ["status", "refresh"])]
-        _what: String,
-        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
-        #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
-        root: Option<PathBuf>,
-        /// The same, without a name.
-        dir: Option<PathBuf>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print what a client needs to start a folder of scripts as a server.
-    #[command(
-        name = "config",
-        after_help = "Examples:\n  tidings config ./my-scripts --client cursor\n  tidings config --json"
-    )]
-    ProjectConfig {
-        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
-        #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
-        root: Option<PathBuf>,
-        /// The same, without a name.
-        dir: Option<PathBuf>,
-        /// In the words of this client: claude-code, claude-desktop, cursor, vscode or windsurf.
-        #[arg(long, value_name = "CLIENT")]
-        client: Option<String>,
-        /// Print JSON: name, command and arguments.
-        #[arg(long)]
-        json: bool,
+    /// Looks for servers in the files of the MCP clients on this machine (.mcp.json here, Claude Desktop, Claude Code, Cursor,
+    /// VS Code, Windsurf), asks which of them to take over, and writes a tidings.toml with comments. Without a terminal, or
+    /// with --yes, all of them are taken.
+    #[command(after_help = "Examples:\n  tidings init\n  tidings init --yes --output ~/.config/tidings/tidings.toml")]
+    Init {
+        /// The file to write.
+        #[arg(long, short, value_name = "FILE", default_value = "tidings.toml")]
+        output: PathBuf,
+        /// Take over every server that is found, and ask nothing.
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
     ///
     /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not
     /// be started; then nothing has changed.
     #[command(
-        group = clap::ArgGroup::new("what").required(true).args(["command", "url", "container", "project"]),
+        group = clap::ArgGroup::new("what").required(true).args(["command", "loose", "url", "container", "project"]),
         after_help = "Examples:\n  tidings add memory -- npx -y @modelcontextprotocol/server-memory\n  \
                       tidings add search --url https://example.com/mcp --header 'Authorization=Bearer ${env:TOKEN}'\n  \
                       tidings add clock --container localhost/clock:1\n  \
@@ -154,32 +131,6 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run one tool of a folder of scripts, as a client would have it run.
-    #[command(
-        after_help = "Examples:\n  tidings run-tool hello --args '{\"name\": \"Ann\"}'\n  tidings run-tool hello --args @arguments.json --project ./my-scripts --json\n  tidings run-tool hello --dry-run --print-env"
-    )]
-    RunTool {
-        /// The tool's name.
-        name: String,
-        /// Its arguments: a JSON object, or @FILE.
-        #[arg(long, value_name = "JSON")]
-        args: Option<String>,
-        /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
-        #[arg(long, value_name = "DIR")]
-        project: Option<PathBuf>,
-        /// Say what would be run, and do not.
-        #[arg(long)]
-        dry_run: bool,
-        /// Print the environment it would have, and do not run it.
-        #[arg(long)]
-        print_env: bool,
-        /// How many seconds it may run [default: as the tool or the project say, else 30].
-        #[arg(long, value_name = "S")]
-        timeout: Option<f64>,
-        /// Print the whole result as JSON.
-        #[arg(long)]
-        json: bool,
-    },
     /// Show who is connected to the running gateway.
     #[command(after_help = "Example:\n  tidings sessions --json")]
     Sessions {
@@ -187,58 +138,97 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show the servers and how they are.
-    #[command(after_help = "Example:\n  tidings servers --json")]
+    /// Show the servers and how they are, one line each; or all that is known about one.
+    #[command(after_help = "Examples:\n  tidings servers\n  tidings servers memory\n  tidings servers --json")]
     Servers {
+        /// One server.
+        name: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// List the tools, or find those that fit QUERY, best first.
+    /// List the tools, find those that fit, or show all about one.
     ///
     /// A query says in a few words what the tool should do, or is a name. Word forms, small typos and everyday synonyms do
-    /// not matter. It is the search behind `retrieve_tools`, over all tools, listed to clients or not.
+    /// not matter. It is the search behind `retrieve_tools`, over all tools, listed to clients or not. The exact name of a
+    /// tool shows its arguments, their schema, and how to call it.
     #[command(
-        after_help = "Examples:\n  tidings tools\n  tidings tools send an email\n  tidings tools --json createIssue"
+        after_help = "Examples:\n  tidings tools\n  tidings tools send an email\n  tidings tools memory__read_graph\n  tidings tools --json createIssue"
     )]
     Tools {
         /// What the tool should do, or its name.
         query: Vec<String>,
+        /// At most this many.
+        #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
+        limit: Option<usize>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// List the resources and resource templates.
-    #[command(after_help = "Example:\n  tidings resources --json")]
+    #[command(after_help = "Examples:\n  tidings resources --limit 10\n  tidings resources --json")]
     Resources {
+        /// At most this many.
+        #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
+        limit: Option<usize>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// List the prompts.
-    #[command(after_help = "Example:\n  tidings prompts --json")]
+    #[command(after_help = "Examples:\n  tidings prompts --limit 10\n  tidings prompts --json")]
     Prompts {
+        /// At most this many.
+        #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
+        limit: Option<usize>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Call a tool.
-    #[command(after_help = "Example:\n  tidings call echo '{\"text\": \"hello\"}'")]
-    Call {
-        /// The tool's name.
-        tool: String,
-        /// Its arguments as a JSON object.
-        #[arg(value_name = "JSON")]
-        arguments: Option<String>,
+    /// Get a prompt, filled in with arguments.
+    #[command(after_help = "Example:\n  tidings prompt haiku topic=rain")]
+    Prompt {
+        /// The prompt's name.
+        name: String,
+        /// Its arguments: name=value, each by itself.
+        #[arg(value_name = "NAME=VALUE", value_parser = pair)]
+        arguments: Vec<(String, String)>,
         /// Print the whole result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Read a resource.
-    #[command(after_help = "Example:\n  tidings read watch://notes/todo.md")]
+    /// Call a tool.
+    ///
+    /// Arguments are a JSON object, @FILE, - for standard input, or pairs. A pair name=value is read as the tool's schema says,
+    /// as text or as a number; name:=JSON is JSON in any case; a name that comes twice makes a list. On a terminal the
+    /// progress of the call is shown while it runs.
+    #[command(
+        after_help = "Examples:\n  tidings call echo '{\"text\": \"hello\"}'\n  tidings call echo text=hello\n  \
+                      tidings call echo @arguments.json\n  echo '{\"text\": \"hello\"}' | tidings call echo -"
+    )]
+    Call {
+        /// The tool's name.
+        tool: String,
+        /// Its arguments.
+        #[arg(value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+        /// Save images, audio and other binary content into this folder.
+        #[arg(long, value_name = "DIR")]
+        save: Option<PathBuf>,
+        /// Print the whole result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a resource. Without a terminal binary content is written as it is.
+    #[command(
+        after_help = "Examples:\n  tidings read watch://notes/todo.md\n  tidings read logo+file:///logo.png > logo.png"
+    )]
     Read {
         /// The resource's URI.
         uri: String,
+        /// Save binary content into this folder.
+        #[arg(long, value_name = "DIR")]
+        save: Option<PathBuf>,
         /// Print the whole result as JSON.
         #[arg(long)]
         json: bool,
@@ -252,14 +242,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show which resources are followed, how they stand with their servers, and who follows them.
+    /// Show which resources are followed: how they stand with their servers, and who follows them.
     #[command(after_help = "Example:\n  tidings subscriptions --json")]
     Subscriptions {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show what the servers added, removed and changed, when, and how it differs.
+    /// Show what the servers added, removed and changed: when, and how it differs.
     #[command(
         after_help = "Examples:\n  tidings changes\n  tidings changes --follow\n  tidings changes --since 2h --json\n\n\
                             T is the number of a change, a time (2026-11-15T12:00:00Z, or local: 2026-11-15) or how long \
@@ -279,7 +269,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Validate the configuration and say what is wrong, where, and what to do.
+    /// Validate the configuration: say what is wrong, where, and what to do.
     #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
     Check {
         /// For use with `tidings stdio`, where nobody can post to webhooks.
@@ -355,6 +345,9 @@ pub(crate) struct AddServer {
     /// A header to send with each request; may be repeated.
     #[arg(long, value_name = "K=V", value_parser = pair)]
     pub(crate) header: Vec<(String, String)>,
+    /// A command without `--` before it: refused, with the line that was meant.
+    #[arg(hide = true, allow_hyphen_values = true)]
+    pub(crate) loose: Vec<String>,
     /// A command that speaks MCP on its standard input and output.
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
@@ -368,15 +361,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// What can be begun.
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-pub(crate) enum ScaffoldKind {
-    /// A program that clients call.
-    Tool,
-    /// A text with gaps that clients fill in.
-    Prompt,
-    /// Something to read.
-    Resource,
-    /// Suggestions for the arguments of a prompt or a resource.
-    Completion,
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number from 1".to_owned())
 }

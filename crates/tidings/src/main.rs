@@ -22,10 +22,6 @@ mod wiring;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::cli::Cli;
-
 /// Every call makes and drops a few dozen small buffers, often on another thread than the one that made them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -47,7 +43,7 @@ fn main() -> ExitCode {
         Some("json") => return tidings_json::main(args),
         _ => {}
     }
-    let cli = Cli::parse();
+    let cli = cli::parse();
     logging::start(&cli);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -1,4 +1,4 @@
-//! `tidings registry` and `tidings config`: what authors of script projects are used to ask for.
+//! `tidings project registry` and `tidings project config`: what authors of script projects are used to ask for.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), Failure>
             println!("{:20}{count:>6}  {hash}", kind);
         }
         if !problems.is_empty() {
-            println!("\nproblems: {}; tidings validate {}", problems.len(), dir.display());
+            println!("\nproblems: {}; tidings project validate {}", problems.len(), dir.display());
         }
     }
     if errors == 0 { Ok(()) } else { Err(Failure::Failed(format!("{errors} of them are errors"))) }

@@ -1,7 +1,6 @@
 //! `tidings changes`: the change feed, from the running gateway or from its store.
 
 pub(super) mod diff;
-pub(super) mod paint;
 mod render;
 mod source;
 mod structure;
@@ -12,10 +11,10 @@ use std::time::Duration;
 use jiff::Zoned;
 use tidings_store::{From, Record, Row, Since};
 
+use super::terminal::Paint;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use paint::Paint;
 use render::Page;
 use source::{Ended, Source};
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::terminal::plural;
 use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::{access, settings, wiring};
@@ -42,15 +43,16 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
         for line in warnings.iter().chain(&unsupported) {
             println!("{line}");
         }
-        let enabled = loaded.config.enabled_servers().count();
+        let config = &loaded.config;
+        let enabled = config.enabled_servers().count();
         match &file {
             Some(file) if unsupported.is_empty() => {
-                let watches = match loaded.config.watches.len() {
+                let watches = match config.watches.len() as u64 {
                     0 => String::new(),
-                    1 => ", 1 watch".to_owned(),
-                    several => format!(", {several} watches"),
+                    some => format!(", {}", plural(some, "watch")),
                 };
-                println!("{file}: fine, {enabled} of {} servers enabled{watches}", loaded.config.servers.len())
+                let servers = plural(config.servers.len() as u64, "server");
+                println!("{file}: fine, {enabled} of {servers} enabled{watches}")
             }
             Some(_) => {}
             None => println!("no configuration found; `tidings serve` would show the built-in demo"),

@@ -8,7 +8,7 @@ mod watches;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::commands::show::{BAD, BOLD, DIM, GOOD, styled};
+use crate::commands::terminal::{BOLD, CAME, DIM, WENT, plural, styled};
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::{settings, wiring};
@@ -54,7 +54,15 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
     findings.extend(environment::open_files());
     let running = data.ok().and_then(|data| data.running());
     let config = loaded.map(|loaded| loaded.config);
-    let (reachable, found) = environment::gateway(running.as_ref(), config.as_ref()).await;
+    // A file that is named is examined, whatever a gateway beside it serves.
+    let other = match (&running, &cli.config) {
+        (Some(running), Some(file)) => environment::other_configuration(running, file).await,
+        _ => None,
+    };
+    let (reachable, found) = match (&running, other) {
+        (Some(running), Some(other)) => (false, environment::beside(running, &other, config.as_ref()).await),
+        _ => environment::gateway(running.as_ref(), config.as_ref()).await,
+    };
     findings.extend(found);
     let running = running.filter(|_| reachable);
     findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);
@@ -72,15 +80,13 @@ fn configuration(loaded: &settings::Loaded) -> Vec<Finding> {
         None => vec![Finding::note(
             ABOUT,
             "none was found, so `tidings serve` shows the built-in demo",
-            "write tidings.toml with [servers.NAME], or name a file with --config FILE",
+            "make one with `tidings init`, or name a file with --config FILE",
         )],
         Some(found) => {
-            let (all, enabled) = (config.servers.len(), config.enabled_servers().count());
-            let what = format!(
-                "{}: {enabled} of {all} servers enabled, {} watches",
-                found.path.display(),
-                config.watches.len()
-            );
+            let enabled = config.enabled_servers().count();
+            let servers = plural(config.servers.len() as u64, "server");
+            let watches = plural(config.watches.len() as u64, "watch");
+            let what = format!("{}: {enabled} of {servers} enabled, {watches}", found.path.display());
             vec![Finding::fine(ABOUT, what)]
         }
     };
@@ -101,9 +107,9 @@ fn print(findings: &[Finding]) {
     let beside = " ".repeat(9 + width + 2);
     for finding in findings {
         let style = match finding.level {
-            Level::Fine => GOOD,
+            Level::Fine => CAME,
             Level::Note => DIM,
-            Level::Problem => BAD,
+            Level::Problem => WENT,
         };
         let level = styled(style, &format!("{:7}", finding.level.word()));
         let about = styled(BOLD, &format!("{:width$}", finding.about));

@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tidings_config::{Edit, Surroundings};
 
+use super::terminal::plural;
 use crate::backend::{Said, api, ask, encode};
 use crate::cli::{AddServer, Cli};
 use crate::data::{DataDir, Running};
@@ -19,6 +20,7 @@ use crate::settings;
 
 pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
     let cwd = std::env::current_dir().map_err(Failure::failed)?;
+    refuse_loose(wish)?;
     let server = described(wish, &cwd)?;
     let name = &wish.name;
     let Some(running) = running(cli)? else {
@@ -41,10 +43,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
     };
     match said? {
         Said::Done(server) => {
-            println!(
-                "Added {name}: {} tools, {} resources, {} prompts.",
-                server["tools"], server["resources"], server["prompts"]
-            );
+            println!("Added {name}: {}.", counts(&server));
             Ok(())
         }
         Said::Refused { detail, .. } => Err(Failure::Failed(detail)),
@@ -88,10 +87,33 @@ pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<
 pub(super) async fn restart(cli: &Cli, name: &str) -> Result<(), Failure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;
     match ask(&running, Method::POST, &path(name, "restart"), None).await? {
-        Said::Done(server) => println!("{name} runs again: {} tools.", server["tools"]),
+        Said::Done(server) => println!("{name} runs again: {}.", plural(server["tools"].as_u64().unwrap_or(0), "tool")),
         Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
     }
     Ok(())
+}
+
+/// What a server offers: `1 tool, 0 resources, 2 prompts`.
+fn counts(server: &Value) -> String {
+    let count = |key: &str, word: &str| plural(server[key].as_u64().unwrap_or(0), word);
+    [count("tools", "tool"), count("resources", "resource"), count("prompts", "prompt")].join(", ")
+}
+
+/// A command or a URL that was typed without the word before it: the line that was meant.
+fn refuse_loose(wish: &AddServer) -> Result<(), Failure> {
+    let Some(first) = wish.loose.first() else { return Ok(()) };
+    let name = &wish.name;
+    if first.starts_with('-') {
+        return Err(Failure::Usage(format!(
+            "there is no option {first}; `tidings add --help` lists those that there are"
+        )));
+    }
+    let (what, line) = if first.contains("://") {
+        ("a URL needs --url before it", format!("tidings add {name} --url {}", wish.loose.join(" ")))
+    } else {
+        ("a command needs -- before it", format!("tidings add {name} -- {}", wish.loose.join(" ")))
+    };
+    Err(Failure::Usage(format!("{what}, so that its own options are not taken for ours:\n  {line}")))
 }
 
 /// `--config` always means that file.

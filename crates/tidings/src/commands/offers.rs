@@ -3,16 +3,21 @@
 use serde_json::Value;
 use tidings_proto::ListKind;
 
-use super::show::{BOLD, DIM, styled};
+use super::terminal::{BOLD, DIM, Paint, cut, harmless};
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
-pub(super) async fn run(cli: &Cli, kind: ListKind, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json: bool) -> Result<(), Failure> {
     let backend = Backend::open(cli)?;
     let found = backend.offers(kind).await;
     backend.close().await;
-    let found = found?;
+    let mut found = found?;
+    let mut left = 0;
+    for list in found.as_object_mut().into_iter().flat_map(|lists| lists.values_mut()).filter_map(Value::as_array_mut) {
+        left += list.len().saturating_sub(limit.unwrap_or(usize::MAX));
+        list.truncate(limit.unwrap_or(usize::MAX));
+    }
     if as_json {
         println!("{found:#}");
         return Ok(());
@@ -22,25 +27,34 @@ pub(super) async fn run(cli: &Cli, kind: ListKind, as_json: bool) -> Result<(), 
     if items.is_empty() && templates.is_empty() {
         eprintln!("There are no {}. `tidings servers` shows whether the servers are up.", kind.member());
     }
+    let paint = Paint::for_stdout();
     for item in &items {
-        println!("{}", line(item, kind.key()));
+        println!("{}", line(item, kind.key(), paint));
     }
     for template in &templates {
-        println!("{}", line(template, ListKind::Templates.key()));
+        println!("{}", line(template, ListKind::Templates.key(), paint));
+    }
+    if left > 0 {
+        eprintln!("… and {left} more");
     }
     Ok(())
 }
 
-fn line(item: &Value, key: &str) -> String {
+/// One item on one line; on a terminal what does not fit is cut off its description.
+fn line(item: &Value, key: &str, paint: Paint) -> String {
     let text = |member: &str| item[member].as_str().unwrap_or_default();
     let about = [text("description"), text("title"), text("name")];
     let about = about.into_iter().find(|about| !about.is_empty()).unwrap_or_default();
-    let about = about.lines().next().unwrap_or_default();
     let mut arguments: Vec<String> = Vec::new();
     for argument in item["arguments"].as_array().into_iter().flatten() {
         let name = argument["name"].as_str().unwrap_or_default();
         arguments.push(if argument["required"] == true { name.to_owned() } else { format!("{name}?") });
     }
     let arguments = if arguments.is_empty() { String::new() } else { format!(" ({})", arguments.join(", ")) };
-    format!("{}{arguments}  {}", styled(BOLD, text(key)), styled(DIM, about)).trim_end().to_owned()
+    let name = harmless(text(key));
+    let room = paint
+        .width
+        .map_or(usize::MAX, |width| width.saturating_sub(name.chars().count() + arguments.chars().count() + 2).max(8));
+    let about = cut(&harmless(about.trim().lines().next().unwrap_or_default()), room);
+    format!("{}{arguments}  {}", paint.styled(BOLD, &name), paint.styled(DIM, &about)).trim_end().to_owned()
 }

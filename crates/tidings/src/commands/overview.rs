@@ -1,5 +1,6 @@
 //! `tidings` alone: what is running, and the next useful command.
 
+use super::terminal::plural;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
@@ -17,11 +18,13 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
         None => {
             match settings::load(cli.config.as_deref()) {
                 Ok(settings::Loaded { config, found: Some(found), .. }) => {
-                    println!("No gateway is running. {} has {} servers.\n", found.path.display(), config.servers.len());
+                    let servers = plural(config.servers.len() as u64, "server");
+                    println!("No gateway is running. {} has {servers}.\n", found.path.display());
                 }
                 Ok(_) => println!("No gateway is running, and there is no configuration yet.\n"),
                 Err(_) => println!("No gateway is running, and the configuration has errors: tidings check\n"),
             }
+            println!("  tidings init         make a configuration from what your MCP clients use");
             println!("  tidings serve        serve over HTTP (without a configuration: a demo)");
             println!("  tidings stdio        serve one client on standard input and output");
         }

@@ -8,6 +8,8 @@ use tidings_project::run::{Caller, Runner};
 use tidings_project::{Home, Survey, Tool};
 use tidings_upstream::{CallEvent, CallStream, Launcher};
 
+use super::call::exit_code;
+use super::content::Printer;
 use super::project::named;
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -128,22 +130,26 @@ fn show(answer: &Value, as_json: bool) -> Result<(), Failure> {
         if as_json {
             println!("{:#}", json!({ "error": error }));
         }
-        let message = error["message"].as_str().unwrap_or_default();
-        return Err(Failure::Failed(format!("the tool failed: {message} ({})", error["code"])));
+        return Err(Failure::Refused {
+            code: error["code"].as_i64().unwrap_or_default(),
+            message: format!("the tool failed: {}", error["message"].as_str().unwrap_or_default()),
+            data: error.get("data").cloned(),
+        });
     }
     let result = &answer["result"];
+    let failed = result["isError"] == true;
     if as_json {
         println!("{result:#}");
     } else {
+        let mut printer = Printer::new(None);
         for block in result["content"].as_array().into_iter().flatten() {
-            match block["text"].as_str().or_else(|| block["resource"]["text"].as_str()) {
-                Some(text) => println!("{}", text.strip_suffix('\n').unwrap_or(text)),
-                None => println!("{block}"),
-            }
+            let text = printer.block(block)?;
+            println!("{}", text.strip_suffix('\n').unwrap_or(&text));
         }
-        if let Some(errors) = result["_meta"]["stderr"].as_str() {
+        // A result that failed has it among its words.
+        if let Some(errors) = result["_meta"]["stderr"].as_str().filter(|_| !failed) {
             eprint!("{errors}");
         }
     }
-    if result["isError"] == true { Err(Failure::Failed("the tool reports an error".into())) } else { Ok(()) }
+    if failed { Err(Failure::Failed(format!("the tool reports an error{}", exit_code(result)))) } else { Ok(()) }
 }

@@ -28,16 +28,16 @@ pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Res
 /// The commands that help from here.
 fn next(kind: ScaffoldKind, name: &str, project: &str) -> Vec<String> {
     let connect = format!("claude mcp add {name} -- tidings project {project} --allow '*'");
-    let validate = format!("tidings validate {project}");
+    let validate = format!("tidings project validate {project}");
     match kind {
         ScaffoldKind::Tool => {
-            let call = format!("tidings run-tool {name} --project {project} --args '{{\"name\": \"Ada\"}}'");
+            let call = format!("tidings project run-tool {name} --project {project} --args '{{\"name\": \"Ada\"}}'");
             vec![call, validate, connect]
         }
         ScaffoldKind::Prompt | ScaffoldKind::Resource => vec![validate, connect],
         ScaffoldKind::Completion => {
             vec![
-                format!("tidings scaffold prompt {name} --project {project}    # what it completes"),
+                format!("tidings project scaffold prompt {name} --project {project}    # what it completes"),
                 validate,
                 connect,
             ]

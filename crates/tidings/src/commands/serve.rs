@@ -1,5 +1,8 @@
 //! `tidings serve`: the gateway over HTTP.
 
+mod banner;
+
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use tidings_admin::Parts;
@@ -11,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::demo::Demo;
 use crate::failure::Failure;
 use crate::{access, ending, feed, limits, reload, settings, wiring};
 
@@ -29,11 +31,12 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
              one), or listen on 127.0.0.1"
         )));
     }
+    let has_tokens = config.auth.is_some();
     let data = DataDir::find(cli.data.as_deref())?;
     let access = access::of(config, &data.admin_token()?)?;
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
-        .map_err(|e| Failure::Failed(format!("can not listen on {listen}: {e}; choose another with --listen ADDR")))?;
+        .map_err(|error| unheard(&listen, &error, &data))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
     let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
@@ -41,9 +44,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
-    let url = format!("http://{address}");
+    let url = format!("http://{}", banner::reachable(address));
     let announcement = data.announce(&url)?;
-    greet(&url, demo.as_ref());
+    eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
@@ -59,27 +62,27 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     Ok(())
 }
 
-/// What to do next, on standard error like everything that is not asked for.
-fn greet(url: &str, demo: Option<&Demo>) {
-    let what = if demo.is_some() { "a demo (no server is configured yet)" } else { "your servers" };
-    eprintln!("Tidings serves {what} at {url}/mcp\n");
-    eprintln!("Connect a client:");
-    eprintln!("  Claude Code     claude mcp add --transport http tidings {url}/mcp");
-    eprintln!("  Codex           codex mcp add tidings --url {url}/mcp");
-    eprintln!("  Cursor, others  {{\"mcpServers\": {{\"tidings\": {{\"url\": \"{url}/mcp\"}}}}}}");
-    eprintln!("Look behind it:");
-    eprintln!("  tidings servers");
-    eprintln!("  tidings tools");
-    eprintln!("  tidings changes --follow");
-    if let Some(demo) = demo {
-        let (project, notes) = (demo.project.display(), demo.notes.display());
-        eprintln!("  tidings call echo '{{\"text\": \"hello\"}}'");
-        eprintln!("See a change arrive, in another terminal:");
-        eprintln!("  a new tool      cp {project}/tools/clock.sh {project}/tools/mine.sh");
-        eprintln!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md");
-        eprintln!("Add your own:");
-        eprintln!("  scripts         tidings scaffold tool hello --project {project}");
-        eprintln!("  servers         tidings add NAME -- COMMAND, or tidings add NAME --url URL");
-    }
-    eprintln!();
+/// Why nobody can listen there, and what to do.
+fn unheard(listen: &Listen, error: &std::io::Error, data: &DataDir) -> Failure {
+    let next = Listen { host: listen.host.clone(), port: listen.port.checked_add(1).unwrap_or(7338) };
+    Failure::Failed(match error.kind() {
+        ErrorKind::AddrInUse
+            if data.running().is_some_and(|running| running.url.ends_with(&format!(":{}", listen.port))) =>
+        {
+            format!(
+                "a gateway serves on {listen} already: tidings status\nTo serve another beside it: tidings serve --listen \
+                 {next} --data DIR"
+            )
+        }
+        ErrorKind::AddrInUse => {
+            format!("another program listens on {listen}. End it, or serve elsewhere: tidings serve --listen {next}")
+        }
+        ErrorKind::PermissionDenied => format!(
+            "this user may not listen on {listen}: {error}. Ports below 1024 are the system's: tidings serve --listen {}:7337",
+            listen.host
+        ),
+        _ => {
+            format!("can not listen on {listen}: {error}. Name an address of this machine: tidings serve --listen ADDR")
+        }
+    })
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::show::{BOLD, DIM, styled};
 use super::status::ago;
+use super::terminal::{BOLD, DIM, styled};
 use crate::backend::api;
 use crate::cli::Cli;
 use crate::data::DataDir;

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::show::{BOLD, styled};
+use super::terminal::{BOLD, styled};
 use crate::backend::api;
 use crate::cli::Cli;
 use crate::data::DataDir;

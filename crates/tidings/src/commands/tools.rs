@@ -1,29 +1,42 @@
-//! `tidings tools`: what there is, or what fits a query.
+//! `tidings tools`: what there is, what fits a query, or all about one tool.
+
+mod details;
 
 use serde_json::Value;
 
-use super::show::{BOLD, DIM, styled};
+use super::terminal::{BOLD, DIM, Paint, WIDEST_NAME, cut, harmless};
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::Failure;
 
-/// Names longer than this do not push the descriptions of all others to the right.
-const WIDEST: usize = 36;
-/// How much of a description is shown on its line.
+/// How much of a description is shown on its line where there is no terminal to say.
 const SHOWN: usize = 100;
 
-pub(super) async fn run(cli: &Cli, query: &[String], as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, query: &[String], limit: Option<usize>, as_json: bool) -> Result<(), Failure> {
     let query = query.join(" ").trim().to_owned();
     let query = (!query.is_empty()).then_some(query);
     let backend = Backend::open(cli)?;
-    let found = backend.tools(query.clone()).await;
+    let found = look(&backend, query.as_deref()).await;
     backend.close().await;
-    let found = found?;
+    let (named, mut found) = found?;
+    let mut tools = found["tools"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let left = tools.len().saturating_sub(limit.unwrap_or(usize::MAX));
+    tools.truncate(limit.unwrap_or(usize::MAX));
     if as_json {
+        found["tools"] = tools.into();
         println!("{found:#}");
         return Ok(());
     }
-    let tools = found["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let paint = Paint::for_stdout();
+    if let Some(tool) = named {
+        print!("{}", details::of(&tool, paint));
+        let others: Vec<&str> =
+            tools.iter().map(|tool| text(tool, "name")).filter(|name| *name != text(&tool, "name")).collect();
+        if !others.is_empty() {
+            println!("\n{}", paint.styled(DIM, &format!("These fit, too: {}", harmless(&others.join(", ")))));
+        }
+        return Ok(());
+    }
     match (&query, tools.is_empty()) {
         (Some(query), true) => {
             return Err(Failure::Failed(format!("no tool fits \"{query}\"; `tidings tools` lists all")));
@@ -31,30 +44,62 @@ pub(super) async fn run(cli: &Cli, query: &[String], as_json: bool) -> Result<()
         (None, true) => eprintln!("There are no tools. `tidings servers` shows whether the servers are up."),
         _ => {}
     }
-    let width = tools.iter().map(|tool| text(tool, "name").chars().count()).max().unwrap_or(0).min(WIDEST);
-    for tool in tools {
-        let name = text(tool, "name");
-        println!("{}  {}", styled(BOLD, &format!("{name:width$}")), summary(text(tool, "description")));
-        if query.is_some() {
-            println!("{:width$}  {}", "", styled(DIM, &how_to_call(tool)));
-        }
+    for line in lines(&tools, query.is_some(), paint) {
+        println!("{line}");
+    }
+    if left > 0 {
+        eprintln!("… and {left} more");
     }
     Ok(())
 }
 
-fn text<'a>(tool: &'a Value, member: &str) -> &'a str {
-    tool[member].as_str().unwrap_or_default()
+/// The tool of exactly that name, if there is one, and what fits the query.
+async fn look(backend: &Backend, query: Option<&str>) -> Result<(Option<Value>, Value), Failure> {
+    let found = backend.tools(query.map(str::to_owned)).await?;
+    let Some(query) = query else { return Ok((None, found)) };
+    let named =
+        |tools: &Value| tools["tools"].as_array().into_iter().flatten().find(|tool| tool["name"] == query).cloned();
+    match named(&found) {
+        // The search is asked for the best few; the name may stand behind them.
+        None if !query.contains(' ') => Ok((named(&backend.tools(None).await?), found)),
+        tool => Ok((tool, found)),
+    }
 }
 
-/// The first line of a description, cut where it gets long.
-fn summary(description: &str) -> String {
-    let line = description.trim().lines().next().unwrap_or_default().trim_end();
-    if line.chars().count() <= SHOWN {
-        return line.to_owned();
+/// Every tool, as the API describes it.
+pub(super) async fn all(backend: &Backend) -> Result<Vec<Value>, Failure> {
+    let mut found = backend.tools(None).await?;
+    Ok(found["tools"].as_array_mut().map(std::mem::take).unwrap_or_default())
+}
+
+/// The names of the tools of one server.
+pub(super) async fn tools_of(backend: &Backend, server: &str) -> Result<Vec<String>, Failure> {
+    let tools = all(backend).await?;
+    Ok(tools.iter().filter(|tool| tool["server"] == server).map(|tool| text(tool, "name").to_owned()).collect())
+}
+
+fn lines(tools: &[Value], with_arguments: bool, paint: Paint) -> Vec<String> {
+    let most = paint.width.map_or(WIDEST_NAME, |width| WIDEST_NAME.min(width / 2));
+    let width = tools.iter().map(|tool| text(tool, "name").chars().count()).max().unwrap_or(0).min(most);
+    let room = |name: &str| match paint.width {
+        Some(columns) => columns.saturating_sub(name.chars().count().max(width) + 2).max(8),
+        None => SHOWN,
+    };
+    let mut lines = Vec::new();
+    for tool in tools {
+        let name = harmless(text(tool, "name"));
+        let about = cut(&harmless(text(tool, "description").trim().lines().next().unwrap_or_default()), room(&name));
+        lines.push(format!("{}  {about}", paint.styled(BOLD, &format!("{name:width$}"))).trim_end().to_owned());
+        if with_arguments {
+            let how = cut(&harmless(&how_to_call(tool)), paint.width.map_or(usize::MAX, |_| room("")));
+            lines.push(format!("{:width$}  {}", "", paint.styled(DIM, &how)));
+        }
     }
-    let cut: String = line.chars().take(SHOWN).collect();
-    let whole_words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
-    format!("{}…", whole_words.trim_end_matches([',', '.', ';', ':']))
+    lines
+}
+
+fn text<'a>(tool: &'a Value, member: &str) -> &'a str {
+    tool[member].as_str().unwrap_or_default()
 }
 
 /// Where a tool comes from and what it wants; what may be left out has a question mark.
@@ -79,13 +124,19 @@ mod tests {
 
     use super::*;
 
+    // edges F14
     #[test]
-    fn a_summary_is_one_line_and_ends_between_words() {
-        assert_eq!(summary("\n Sends a letter. \nAnd more."), "Sends a letter.");
-        let long = summary(&"wordy ".repeat(50));
-        assert!(long.ends_with("wordy…") && long.chars().count() <= SHOWN + 1, "{long}");
-        assert_eq!(summary(&"x".repeat(200)).chars().count(), SHOWN + 1);
-        assert_eq!(summary(""), "");
+    fn a_tool_has_one_line_that_fits_the_terminal_and_one_long_name_pads_nobody() {
+        let tools = [
+            json!({"name": "short", "description": format!("{}\nmore", "wordy ".repeat(50))}),
+            json!({"name": "n".repeat(70), "description": "d"}),
+        ];
+        let lines = lines(&tools, false, Paint { colours: false, width: Some(80) });
+        assert_eq!(lines[0].chars().count(), 80, "{lines:#?}");
+        assert!(
+            lines[0].starts_with(&format!("short{}wordy", " ".repeat(33))) && lines[0].ends_with('…'),
+            "{lines:#?}"
+        );
     }
 
     #[test]

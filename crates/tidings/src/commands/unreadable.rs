@@ -15,7 +15,7 @@ const PAGES: usize = 10;
 
 /// The failure in words that name the URI and a remedy.
 pub(super) async fn explain(backend: &Backend, uri: &str, failure: Failure) -> Failure {
-    let Failure::Refused { message, code } = failure else { return failure };
+    let Failure::Refused { message, code, .. } = failure else { return failure };
     let mut text = format!("{uri}: {message} ({code})");
     // Servers have several codes for it, and one word.
     if !message.to_lowercase().contains("not found") {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidings_project::{Problem, Severity};
 
 use super::project::named;
+use super::terminal::plural;
 use crate::failure::Failure;
 use crate::wiring;
 
@@ -35,13 +36,9 @@ pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
             println!("{word}: {problem}");
         }
         let offers: Vec<String> =
-            counts.iter().filter(|(_, count)| *count > 0).map(|(kind, n)| plural(kind, *n)).collect();
+            counts.iter().filter(|(_, count)| *count > 0).map(|(kind, n)| plural(*n as u64, kind)).collect();
         let offers = if offers.is_empty() { "nothing to offer yet".to_owned() } else { offers.join(", ") };
         println!("{}: {offers}", home.root.display());
     }
-    if errors == 0 { Ok(()) } else { Err(Failure::Failed(plural("error", errors))) }
-}
-
-fn plural(word: &str, count: usize) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    if errors == 0 { Ok(()) } else { Err(Failure::Failed(plural(errors as u64, "error"))) }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidings_proto::Method;
 
 use super::changes::diff::{self, Line};
-use super::changes::paint::{BOLD, CAME, DIM, Paint, WENT, harmless};
+use super::terminal::{BOLD, CAME, DIM, Paint, WENT, harmless};
 use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;

@@ -17,13 +17,13 @@ async fn a_server_is_added_and_removed_by_typing() {
     let mut listener = listener(&gateway).await;
     let (program, args) = two.command();
     let said = text(&gateway.command(&["add", "two", "--", &program, &args[0]]).await);
-    assert_eq!(said, "Added two: 1 tools, 0 resources, 0 prompts.\n");
+    assert_eq!(said, "Added two: 1 tool, 0 resources, 0 prompts.\n");
     listener.expect(&["tools"]).await;
     assert!(text(&gateway.command(&["tools"]).await).contains("two__two"));
     let again = gateway.command(&["add", "two", "--", &program, &args[0]]).await;
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("tidings remove two"), "{again:?}");
-    assert_eq!(text(&gateway.command(&["restart", "two"]).await), "two runs again: 1 tools.\n");
+    assert_eq!(text(&gateway.command(&["restart", "two"]).await), "two runs again: 1 tool.\n");
     assert_eq!(text(&gateway.command(&["disable", "two"]).await), "two is off.\n");
     listener.expect(&["tools"]).await;
     assert!(text(&gateway.command(&["servers"]).await).contains("disabled"));

@@ -126,7 +126,7 @@ async fn each_server_and_watch_is_looked_at_by_itself() {
     diagnosis.says("configuration", "ok", "2 of 2 servers enabled, 4 watches");
     diagnosis.says("data", "ok", "is made when it is needed");
     diagnosis.says("gateway", "ok", "none is running");
-    diagnosis.says("server one", "ok", "ready, 1 tools");
+    diagnosis.says("server one", "ok", "ready, 1 tool,");
     diagnosis.says("server gone", "problem", "/nowhere/server");
     assert!(
         diagnosis.about("server gone")["remedy"].as_str().is_some_and(|remedy| remedy.ends_with("/nowhere/server -x"))
@@ -149,7 +149,8 @@ async fn a_running_gateway_is_asked_instead_of_starting_its_servers_again() {
     let elsewhere = TempDir::new();
     let other = elsewhere.write("tidings.toml", "[servers.two]\ncommand = \"two\"\n");
     let diagnosis = see(&other, gateway.data()).await;
-    diagnosis.says("server two", "note", "does not know it");
+    // edges F9
+    diagnosis.says("server two", "problem", "command not found");
 }
 
 #[tokio::test]

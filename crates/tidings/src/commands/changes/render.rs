@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use tidings_store::{ChangedItem, FieldChange, Record};
 
 use super::diff::{self, Line};
-use super::paint::{BOLD, CAME, DIM, KIND, OTHER, Paint, WENT, harmless};
 use super::structure::{self, Part};
+use crate::commands::terminal::{BOLD, CAME, DIM, KIND, OTHER, Paint, WENT, harmless};
 
 /// How many names are shown of one list.
 const NAMES: usize = 30;

@@ -15,6 +15,7 @@ use tidings_upstream::HttpClient;
 use tokio::net::TcpListener;
 
 use super::finding::Finding;
+use crate::backend;
 use crate::data::{DataDir, Running};
 use crate::failure::Failure;
 
@@ -61,6 +62,38 @@ pub(super) fn open_files() -> Option<Finding> {
     let what = format!("at most {most} files may be open, and every client, server and watch is one or more");
     let remedy = "raise the hard limit: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit nofile of Docker";
     (most < FEW_FILES).then(|| Finding::note("limits", what, remedy))
+}
+
+/// The configuration that a running gateway serves, if it is another than this file.
+pub(super) async fn other_configuration(running: &Running, file: &Path) -> Option<String> {
+    let asked = tokio::time::timeout(HEALTHY_WITHIN, backend::api(running, "status")).await;
+    let Ok(Ok(status)) = asked else { return Some("a configuration that it does not tell".to_owned()) };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match status["config"].as_str() {
+        Some(served) if real(Path::new(served)) == real(file) => None,
+        Some(served) => Some(served.to_owned()),
+        None => Some("no configuration file".to_owned()),
+    }
+}
+
+/// A gateway that serves something else, and whether one could listen beside it.
+pub(super) async fn beside(running: &Running, other: &str, config: Option<&Config>) -> Vec<Finding> {
+    const ABOUT: &str = "gateway";
+    let what = format!("the one at {} serves {other}; this file is examined by itself", running.url);
+    let mut findings = vec![Finding::fine(ABOUT, what)];
+    let Some(config) = config else { return findings };
+    let listen = &config.gateway.listen;
+    if running.url.ends_with(&format!(":{}", listen.port)) {
+        let remedy = format!(
+            "to serve both, choose another address: tidings serve --listen {}:{} --data DIR",
+            listen.host,
+            listen.port.checked_add(1).unwrap_or(7338)
+        );
+        findings.push(Finding::note(ABOUT, format!("that gateway listens on {listen}"), remedy));
+    } else {
+        findings.push(port(listen).await);
+    }
+    findings
 }
 
 /// The gateway that runs and whether it answers; else whether one could listen.

@@ -8,6 +8,7 @@ use tidings_config::{Config, ServerConfig, Transport};
 use super::finding::Finding;
 use crate::backend::{self, Backend};
 use crate::cli::Cli;
+use crate::commands::terminal::plural;
 use crate::data::Running;
 use crate::failure::Failure;
 
@@ -76,8 +77,8 @@ fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
     }
     let failed = state["failed_lists"].as_array().cloned().unwrap_or_default();
     if failed.is_empty() {
-        let counts =
-            format!("{} tools, {} resources, {} prompts", state["tools"], state["resources"], state["prompts"]);
+        let count = |key: &str, word: &str| plural(state[key].as_u64().unwrap_or(0), word);
+        let counts = [count("tools", "tool"), count("resources", "resource"), count("prompts", "prompt")].join(", ");
         let revision = state["revision"].as_str().unwrap_or_default();
         return vec![Finding::fine(about, format!("ready, {counts}; speaks {revision}"))];
     }

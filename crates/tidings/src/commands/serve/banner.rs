@@ -1,0 +1,103 @@
+//! What `tidings serve` prints when it is ready: where it is, how each client is connected, and the next commands.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::demo::Demo;
+
+/// The address under which this machine reaches the listener. Nobody can connect to "any address".
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// The words. `url` is how this machine reaches the gateway, `address` where it listens.
+pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option<&Demo>) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| _ = writeln!(out, "{text}");
+    let what = if demo.is_some() { "a demo (no server is configured yet)" } else { "your servers" };
+    line(format!("Tidings serves {what} at {url}/mcp\n"));
+    let mut client = url.to_owned();
+    if address.ip().is_unspecified() {
+        client = format!("http://THIS-MACHINE:{}", address.port());
+        line(format!(
+            "From other machines it is {client}/mcp, where THIS-MACHINE is the name or address of this one.\n"
+        ));
+    }
+    line("Connect a client:".to_owned());
+    let (claude, codex, json) = match has_tokens {
+        false => ("", "", String::new()),
+        true => (
+            " --header \"Authorization: Bearer TOKEN\"",
+            " --bearer-token-env-var TIDINGS_TOKEN",
+            ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}".to_owned(),
+        ),
+    };
+    line(format!("  Claude Code     claude mcp add --transport http tidings {client}/mcp{claude}"));
+    line(format!("  Codex           codex mcp add tidings --url {client}/mcp{codex}"));
+    line(format!("  Cursor, others  {{\"mcpServers\": {{\"tidings\": {{\"url\": \"{client}/mcp\"{json}}}}}}}"));
+    if has_tokens {
+        line("TOKEN is the secret of an entry in [auth] tokens; this makes one more: tidings token NAME".to_owned());
+    }
+    line("Look behind it:".to_owned());
+    for command in ["tidings servers", "tidings tools", "tidings changes --follow"] {
+        line(format!("  {command}"));
+    }
+    if let Some(demo) = demo {
+        let (project, notes) = (demo.project.display(), demo.notes.display());
+        line("  tidings call echo text=hello".to_owned());
+        line("See a change arrive, in another terminal:".to_owned());
+        line(format!("  a new tool      cp {project}/tools/clock.sh {project}/tools/mine.sh"));
+        line(format!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md"));
+        line("Add your own:".to_owned());
+        line(format!("  scripts         tidings project scaffold tool hello --project {project}"));
+        line("  servers         tidings add NAME -- COMMAND, or tidings add NAME --url URL".to_owned());
+        line("  a configuration tidings init".to_owned());
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn banner(listen: &str, has_tokens: bool) -> String {
+        let address: SocketAddr = listen.parse().expect("an address");
+        of(&format!("http://{}", reachable(address)), &address, has_tokens, None)
+    }
+
+    // edges F12
+    #[test]
+    fn a_command_that_connects_a_client_has_an_address_that_can_be_reached() {
+        let everywhere = banner("0.0.0.0:7337", true);
+        assert!(!everywhere.contains("0.0.0.0"), "{everywhere}");
+        assert!(everywhere.contains("serves your servers at http://127.0.0.1:7337/mcp"), "{everywhere}");
+        assert!(everywhere.contains("tidings http://THIS-MACHINE:7337/mcp --header"), "{everywhere}");
+        assert!(banner("[::]:7337", true).contains("at http://[::1]:7337/mcp"));
+        let one = banner("192.0.2.7:80", true);
+        assert!(
+            one.contains("--transport http tidings http://192.0.2.7:80/mcp") && !one.contains("THIS-MACHINE"),
+            "{one}"
+        );
+    }
+
+    // edges F12
+    #[test]
+    fn where_tokens_are_wanted_every_command_sends_one() {
+        let with = banner("127.0.0.1:7337", true);
+        for words in [
+            "--header \"Authorization: Bearer TOKEN\"",
+            "--bearer-token-env-var TIDINGS_TOKEN",
+            "\"Bearer TOKEN\"}",
+            "tidings token NAME",
+        ] {
+            assert!(with.contains(words), "{words}: {with}");
+        }
+        assert!(!banner("127.0.0.1:7337", false).contains("TOKEN"));
+    }
+}
