@@ -29,6 +29,11 @@ fn render(measures: &Measures) -> String {
         ("tidings_sessions", "Legacy sessions.", measures.sessions),
         ("tidings_followed_resources", "Resources that are followed, or were a moment ago.", measures.followed),
         ("tidings_resource_followers", "Followers of resources, once for each resource.", measures.followers),
+        (
+            "tidings_unheard_resources",
+            "Followed resources whose servers could not tell of changes for three seconds and more.",
+            measures.unheard,
+        ),
         ("tidings_listeners", "Open subscriptions/listen requests of modern clients.", measures.listeners),
         ("tidings_calls_in_flight", "Requests that wait for a server.", measures.calls),
     ] {

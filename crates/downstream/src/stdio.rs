@@ -123,9 +123,13 @@ impl ClientSink for Unasked {
         if let Some(session) = self.session.get().and_then(Weak::upgrade) {
             // While the client does not read it is owed what it is owed; the box says when there is room.
             while self.outbox.has_room_for_news()
-                && self.gateway.pass_owed(&session, |message| self.outbox.push(&message))
+                && self.gateway.pass_owed(&session, |notice| self.outbox.push(&notice.message))
             {}
         }
+    }
+
+    fn forget_resource(&self, _uri: &str) {
+        // What waits in the box is written before any later answer, as it should be.
     }
 }
 

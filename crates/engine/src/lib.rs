@@ -19,6 +19,7 @@ pub use call::exchange::{Exchange, Reply};
 pub use client::principal::Principal;
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};
 pub use gateway::Gateway;
+pub use notify::announce::OwedNotice;
 pub use notify::listeners::Connected;
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, Journal};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};

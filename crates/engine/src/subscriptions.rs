@@ -10,6 +10,7 @@
 mod clients;
 mod listens;
 mod show;
+mod spellings;
 mod subscription_links;
 mod upstream_requests;
 
@@ -135,7 +136,7 @@ impl Inner {
         match command {
             Command::Subscribe { ticket, address } => self.send_subscribe(table, ticket, &address),
             Command::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
-            Command::Read { ticket, address } => self.send_read(table, ticket, &address),
+            Command::Read { ticket, address, is_baseline } => self.send_read(table, ticket, &address, is_baseline),
             Command::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
             Command::Close { ticket, .. } => self.close_listen(table, ticket),
             Command::Poll(address) => self.begin_poll(table, address),

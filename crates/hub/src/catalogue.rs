@@ -175,18 +175,29 @@ impl Snapshot {
         offer.list(ListKind::Tools).items.iter().filter(|_| offer.yields).filter(hidden)
     }
 
-    /// Whose resource a URI is, and what that server calls it: by its prefix, else by the lists of transparent servers,
-    /// else by their templates.
+    /// The server with transparent URIs that lists this one, unless a server that is configured before it shows one of its own
+    /// resources by the same URI. A list says more than what a URI begins with: a scheme like `git+https` is no prefix.
+    pub fn listed_owner(&self, uri: &str) -> Option<ServerId> {
+        let owner = self.owners.of(uri, |server| self.has(server))?;
+        let is_before = |offer: &&Arc<ServerOffer>| offer.server < owner && !offer.uris.is_transparent();
+        let lists_it = |offer: &Arc<ServerOffer>| {
+            offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).get(local).is_some())
+        };
+        (!self.offers.iter().filter(is_before).any(lists_it)).then_some(owner)
+    }
+
+    /// Whose resource a URI is, and what that server calls it: by the lists of transparent servers, else by its prefix, else by
+    /// the templates of transparent servers.
     pub fn resource(&self, uri: &str) -> Option<(ServerId, String)> {
+        if let Some(server) = self.listed_owner(uri) {
+            return Some((server, uri.to_owned()));
+        }
         for offer in &self.offers {
             if !offer.uris.is_transparent()
                 && let Some(local) = offer.uris.inward(uri)
             {
                 return Some((offer.server, local.to_owned()));
             }
-        }
-        if let Some(server) = self.owners.of(uri, |server| self.has(server)) {
-            return Some((server, uri.to_owned()));
         }
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
         open()

@@ -73,6 +73,7 @@ mod command;
 mod contents;
 mod followers;
 mod inspect;
+mod learning;
 mod listens;
 mod requests;
 mod resets;
@@ -154,9 +155,11 @@ impl Subscriptions {
         }
         for timer in due {
             match timer {
-                Timer::Announce(id) => self.announce(id),
+                Timer::Announce(id) => self.announce(id, now),
                 Timer::Release(id) => self.release(id, now),
-                Timer::Retry(id) => self.retry(id),
+                Timer::Retry(id) => self.retry(id, now),
+                Timer::Reread(id) => self.reread(id),
+                Timer::Learn(id) => self.learn(id),
                 Timer::Overdue(ticket) => self.overdue(ticket, now),
                 Timer::Decide(request) => self.decide(request, now),
                 Timer::Reopen(server) => _ = self.busy.insert(server),
@@ -192,7 +195,8 @@ impl Subscriptions {
     /// Takes a resource out of the table.
     fn forget(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.remove(&id) else { return };
-        for timer in [Timer::Announce(id), Timer::Release(id), Timer::Retry(id)] {
+        let timers = [Timer::Announce, Timer::Release, Timer::Retry, Timer::Reread, Timer::Learn];
+        for timer in timers.map(|timer| timer(id)) {
             self.timers.disarm(timer);
         }
         if resource.state == State::Polled {
@@ -204,6 +208,7 @@ impl Subscriptions {
             server.wanting.remove(&id);
             server.reads.remove(&id);
             server.releases.remove(&id);
+            server.learns.remove(&id);
             self.busy.insert(address.server);
         }
         if let Some(known) = resource.known {

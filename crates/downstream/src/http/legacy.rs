@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
-use tidings_engine::{Caller, ClientSink, Exchange, Reply, Session};
+use tidings_engine::{Caller, ClientSink, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind, assert_outgoing, assert_outgoing_payload};
@@ -109,10 +109,11 @@ impl Endpoint {
         let in_use = InUse::new(http);
         let owed = http.session().filter(|_| stream.number == 0).map(|session| {
             let (gateway, session) = (self.gateway.clone(), Arc::clone(session));
-            Box::new(move || {
-                let owed = gateway.take_owed(&session);
-                owed.iter().for_each(assert_outgoing);
-                owed
+            Box::new(move |give: &mut dyn FnMut(OwedNotice)| {
+                gateway.pass_owed(&session, |notice| {
+                    assert_outgoing(&notice.message);
+                    give(notice);
+                });
             }) as Owed
         });
         let chunks = stream.read(after, prime, owed, self.gateway.draining());

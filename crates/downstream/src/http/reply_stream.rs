@@ -2,12 +2,13 @@
 
 mod kept;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use tidings_engine::OwedNotice;
 use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -27,12 +28,16 @@ pub(super) struct ReplyStream {
     pub(super) number: u64,
     state: Mutex<State>,
     changed: Notify,
-    readers: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     kept: Kept,
+    /// The connections that read it, oldest first, and the number of the last one.
+    readers: BTreeSet<u64>,
+    last_reader: u64,
+    /// The reader that is served.
+    served: u64,
     /// The server closed its stream for a while; the client is let go and comes back.
     interrupted: Option<Duration>,
     over: bool,
@@ -45,7 +50,7 @@ struct State {
 
 impl ReplyStream {
     pub(super) fn new(number: u64) -> Arc<Self> {
-        Arc::new(Self { number, state: Mutex::default(), changed: Notify::new(), readers: AtomicU64::new(0) })
+        Arc::new(Self { number, state: Mutex::default(), changed: Notify::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -80,9 +85,14 @@ impl ReplyStream {
     fn add(&self, message: Payload, last: bool) {
         let mut state = self.lock();
         state.over |= last;
-        state.kept.add(message, false);
+        state.kept.add(message);
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// The client no longer follows a resource: what is kept of it is not given to anybody who comes back.
+    pub(super) fn forget_resource(&self, uri: &str) {
+        self.lock().kept.forget_resource(uri);
     }
 
     /// There may be something for the newest reader to take.
@@ -124,7 +134,8 @@ impl ReplyStream {
     }
 
     /// The events after `after` (without it: those that nobody was given), as text. `prime`: begin with an event that
-    /// only carries an id. The newest reader gets what comes from now on; older ones stay open and quiet.
+    /// only carries an id. The newest reader gets what comes from now on; older ones stay open and quiet, and the newest of
+    /// them goes on when it leaves.
     pub(super) fn read(
         self: &Arc<Self>,
         after: Option<u64>,
@@ -133,9 +144,14 @@ impl ReplyStream {
         closing: CancellationToken,
     ) -> impl Stream<Item = Bytes> + Send + 'static {
         let mut state = self.lock();
-        let reader = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
+        state.last_reader += 1;
+        let reader = state.last_reader;
+        state.readers.insert(reader);
+        state.served = reader;
         state.interrupted = None;
-        let next = after.unwrap_or(state.kept.carried());
+        // An id that this stream has not come to says nothing about what the client has: it may be of another life of it.
+        let known = after.filter(|after| *after <= state.kept.end());
+        let next = known.unwrap_or(state.kept.carried());
         drop(state);
         self.changed.notify_waiters();
         let cursor = Cursor {
@@ -164,8 +180,17 @@ struct Cursor {
     closing: CancellationToken,
 }
 
-/// Takes what the client is owed; called only when there is a stream to carry it.
-pub(super) type Owed = Box<dyn Fn() -> Vec<Bytes> + Send + Sync>;
+/// Hands over what the client is owed, one by one; called only when there is a stream to carry it. Whoever ends a subscription
+/// waits for it, so what it hands over has to be kept before it returns.
+pub(super) type Owed = Box<dyn Fn(&mut dyn FnMut(OwedNotice)) + Send + Sync>;
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.stream.lock().readers.remove(&self.reader);
+        // An older reader may be the newest now.
+        self.stream.changed.notify_waiters();
+    }
+}
 
 impl Cursor {
     async fn step(&mut self) -> Option<Bytes> {
@@ -195,19 +220,30 @@ impl Cursor {
 
     /// The next event, if there is one for this reader.
     fn look(&mut self) -> Option<Bytes> {
-        let is_newest = || self.stream.readers.load(Ordering::SeqCst) == self.reader;
+        let is_newest = |state: &State| state.readers.last() == Some(&self.reader);
         // What is owed is taken when nothing else waits: what a slow reader is owed does not pile up here.
-        let is_idle = || self.stream.lock().kept.at(self.next).is_none();
-        let owed = self.owed.as_ref().filter(|_| is_newest() && is_idle()).map(|take| take()).unwrap_or_default();
+        let is_idle = {
+            let mut state = self.stream.lock();
+            if is_newest(&state) && state.served != self.reader {
+                // What newer readers were given before they left is theirs: each message goes to one stream.
+                state.served = self.reader;
+                self.next = self.next.max(state.kept.carried());
+            }
+            is_newest(&state) && state.kept.at(self.next).is_none()
+        };
+        let mut took = false;
+        if let Some(take) = self.owed.as_ref().filter(|_| is_idle) {
+            take(&mut |notice| {
+                took = true;
+                // Kept like every other event: a client that comes back finds it again.
+                self.stream.lock().kept.add_owed(notice.message.into(), notice.resource);
+            });
+        }
         let mut state = self.stream.lock();
-        let newest = is_newest();
-        if !newest && !owed.is_empty() {
+        let newest = is_newest(&state);
+        if !newest && took {
             // A newer reader came in between, and may have looked already.
             self.stream.changed.notify_waiters();
-        }
-        for message in owed {
-            // Kept like every other event: a client that comes back finds it again.
-            state.kept.add(message.into(), true);
         }
         let waiting = state.kept.at(self.next).map(|(number, data, last)| (number, data.clone(), last));
         if newest && let Some((number, data, last)) = waiting {
@@ -244,11 +280,92 @@ pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::StreamExt as _;
 
     use super::*;
+
+    fn notice(text: &str, resource: Option<&str>) -> OwedNotice {
+        OwedNotice { message: Bytes::copy_from_slice(text.as_bytes()), resource: resource.map(str::to_owned) }
+    }
+
+    /// What a client is owed, to be added to by the test.
+    #[derive(Clone, Default)]
+    struct Debts(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
+
+    impl Debts {
+        fn owe(&self, text: &'static str, resource: &'static str) {
+            self.0.lock().expect("not poisoned").push((text, resource));
+        }
+
+        fn read(&self, stream: &Arc<ReplyStream>, after: Option<u64>) -> impl Stream<Item = Bytes> + Unpin {
+            let debts = self.clone();
+            let owed: Owed = Box::new(move |give| {
+                for (text, resource) in debts.0.lock().expect("not poisoned").drain(..) {
+                    give(notice(text, Some(resource)));
+                }
+            });
+            Box::pin(stream.read(after, false, Some(owed), CancellationToken::new()))
+        }
+    }
+
+    fn shown(event: Option<Bytes>) -> String {
+        let text = String::from_utf8(event.unwrap_or_default().to_vec()).expect("text");
+        text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default().to_owned()
+    }
+
+    // edges C1, bridging 34
+    #[tokio::test]
+    async fn the_newest_reader_that_is_still_there_is_served() {
+        let (stream, debts) = (ReplyStream::new(0), Debts::default());
+        let mut oldest = debts.read(&stream, None);
+        let mut older = debts.read(&stream, None);
+        let mut newest = debts.read(&stream, None);
+        stream.push(Bytes::from_static(b"1"));
+        assert_eq!(shown(newest.next().await), "1");
+        drop(newest);
+        debts.owe("2", "a");
+        stream.wake();
+        assert_eq!(shown(older.next().await), "2", "and what was given is not given again");
+        // One that was not the newest leaves no gap either.
+        let newest = debts.read(&stream, None);
+        drop(older);
+        drop(newest);
+        stream.push(Bytes::from_static(b"3"));
+        assert_eq!(shown(oldest.next().await), "3");
+    }
+
+    // edges C2, S1.3, bridging 18: what a slow reader was not given yet, and what one that comes back would be given again.
+    #[tokio::test]
+    async fn what_is_kept_of_a_resource_goes_with_its_subscription() {
+        let (stream, debts) = (ReplyStream::new(0), Debts::default());
+        let mut slow = debts.read(&stream, None);
+        for (text, resource) in [("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b")] {
+            debts.owe(text, resource);
+        }
+        assert_eq!(shown(slow.next().await), "a1");
+        stream.forget_resource("a");
+        assert_eq!([shown(slow.next().await), shown(slow.next().await)], ["b1", "b2"]);
+        let mut again = debts.read(&stream, Some(0));
+        assert_eq!([shown(again.next().await), shown(again.next().await)], ["b1", "b2"]);
+        debts.owe("a3", "a");
+        stream.wake();
+        assert_eq!(shown(again.next().await), "a3", "it may follow it again");
+    }
+
+    // edges C3
+    #[tokio::test]
+    async fn an_event_id_ahead_of_the_stream_swallows_nothing() {
+        let (stream, debts) = (ReplyStream::new(0), Debts::default());
+        stream.push(Bytes::from_static(b"1"));
+        let mut reader = debts.read(&stream, Some(1_000));
+        assert_eq!(shown(reader.next().await), "1", "nobody was given it");
+        drop(reader);
+        let mut reader = debts.read(&stream, Some(u64::MAX));
+        stream.push(Bytes::from_static(b"2"));
+        assert_eq!(shown(reader.next().await), "2");
+    }
 
     // bridging 27
     #[tokio::test]
@@ -256,9 +373,11 @@ mod tests {
         let stream = ReplyStream::new(0);
         let taken = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&taken);
-        let owed: Owed = Box::new(move || match counter.fetch_add(1, Ordering::SeqCst) {
-            0 => vec![Bytes::from_static(b"1"), Bytes::from_static(b"2")],
-            _ => Vec::new(),
+        let owed: Owed = Box::new(move |give| {
+            if counter.fetch_add(1, Ordering::SeqCst) == 0 {
+                give(notice("1", None));
+                give(notice("2", None));
+            }
         });
         stream.push(Bytes::from_static(b"0"));
         let mut reader = Box::pin(stream.read(None, false, Some(owed), CancellationToken::new()));

@@ -139,6 +139,10 @@ impl ClientSink for HttpSession {
     fn wake(&self) {
         self.standalone.wake();
     }
+
+    fn forget_resource(&self, uri: &str) {
+        self.standalone.forget_resource(uri);
+    }
 }
 
 /// A request or stream that uses a session: as long as there is one, the session neither expires nor gives way to another.

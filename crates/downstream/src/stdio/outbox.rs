@@ -158,6 +158,8 @@ mod tests {
         fn wake(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
+
+        fn forget_resource(&self, _: &str) {}
     }
 
     // bridging 27

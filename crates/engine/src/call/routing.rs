@@ -152,8 +152,10 @@ impl Inner {
         let found = match wanted.what {
             What::Tool => snapshot.tool(&wanted.name).cloned(),
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
-            What::Resource => self
-                .by_prefix(principal, &wanted.name)
+            What::Resource => snapshot
+                .listed_owner(&wanted.name)
+                .map(|server| Route { server, local: wanted.name.as_str().into() })
+                .or_else(|| self.by_prefix(principal, &wanted.name))
                 .or_else(|| snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() })),
         };
         // Alone, a server answers for everything, listed or not.

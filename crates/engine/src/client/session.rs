@@ -20,8 +20,12 @@ pub trait ClientSink: Send + Sync + 'static {
     /// Delivers, or drops by the transport's own rule.
     fn push(&self, message: Bytes);
 
-    /// Something is owed to the client: it is taken with [`crate::Gateway::take_owed`] when the transport can.
+    /// Something is owed to the client: it is taken with [`crate::Gateway::pass_owed`] when the transport can.
     fn wake(&self);
+
+    /// The client no longer follows a resource, and is answered so after this: what the transport keeps of it for a client that
+    /// comes back is dropped.
+    fn forget_resource(&self, uri: &str);
 }
 
 /// A legacy client between `initialize` and its end.

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use tidings_hub::ledger::{Topic, Topics};
-use tidings_proto::{Era, Method};
+use tidings_proto::{Era, Method, code};
 use tidings_upstream::{CallEvent, CallStream, Hello};
 use tidings_wire::{Frame, Kind};
 
 use crate::gateway::Inner;
 use crate::servers::server::{LiveLink, Server};
 
-/// How long to wait before a stream that ended is opened again; twice as long each time that it ends at once.
+/// How long to wait before a stream that ended at once is opened again; twice as long each time.
 const REOPEN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
-/// A stream that ends before this has ended at once.
+/// A stream that ends before this has ended at once. One that lasted was cut by somebody on the way: it is opened at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// The longest wait where the server does not know the method, though it promises to announce: it is polled meanwhile.
+const LONGEST_REFUSED: Duration = Duration::from_secs(300);
 
 /// The listening side of one link.
 pub(crate) struct Signals {
@@ -26,8 +28,10 @@ pub(crate) struct Signals {
     short: u32,
     /// When a stream that ended is opened again.
     reopen: Option<tokio::time::Instant>,
-    /// Set when the server does not know the method: it is asked no more.
-    hopeless: bool,
+    /// The server said that it does not know the method.
+    is_unknown: bool,
+    /// The era has no such stream, or the server promises nothing.
+    is_needless: bool,
 }
 
 impl Signals {
@@ -36,7 +40,14 @@ impl Signals {
         let promised = promised(&live.hello);
         let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
         let stream = listens.then(|| listen(gateway, server, live, promised));
-        Self { stream, opened: tokio::time::Instant::now(), short: 0, reopen: None, hopeless: !listens }
+        Self {
+            stream,
+            opened: tokio::time::Instant::now(),
+            short: 0,
+            reopen: None,
+            is_unknown: false,
+            is_needless: !listens,
+        }
     }
 
     /// Whether there is a stream to hear from.
@@ -49,11 +60,11 @@ impl Signals {
     pub(crate) async fn run(&mut self, gateway: &Arc<Inner>, server: &Arc<Server>, live: &LiveLink) {
         loop {
             let Some(stream) = &mut self.stream else {
-                if self.hopeless {
+                if self.is_needless {
                     return std::future::pending().await;
                 }
                 // Kept: whoever waits here may be called away and come back.
-                let pause = REOPEN.saturating_mul(1 << self.short.saturating_sub(1).min(16)).min(LONGEST);
+                let pause = self.pause();
                 let reopen = *self.reopen.get_or_insert_with(|| tokio::time::Instant::now() + pause);
                 tokio::time::sleep_until(reopen).await;
                 self.reopen = None;
@@ -64,10 +75,12 @@ impl Signals {
             match stream.next().await {
                 CallEvent::Message(frame) => gateway.unowned(server, live.key, &live.link, None, frame),
                 CallEvent::Response(frame) => {
-                    self.hopeless = frame.kind() == Kind::Error;
-                    self.ended(server);
+                    // An error is an answer to this request and not to the next one: it is asked again, later and later.
+                    self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);
+                    let is_refused = frame.kind() == Kind::Error;
+                    self.ended(server, is_refused);
                 }
-                CallEvent::Failed(_) => self.ended(server),
+                CallEvent::Failed(_) => self.ended(server, false),
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)
@@ -79,8 +92,16 @@ impl Signals {
 }
 
 impl Signals {
-    fn ended(&mut self, server: &Server) {
-        self.short = if self.opened.elapsed() < AT_ONCE { self.short + 1 } else { 0 };
+    /// How long to wait before the stream is opened again.
+    fn pause(&self) -> Duration {
+        let Some(doublings) = self.short.checked_sub(1) else { return Duration::ZERO };
+        let longest = if self.is_unknown { LONGEST_REFUSED } else { LONGEST };
+        REOPEN.saturating_mul(1 << doublings.min(16)).min(longest)
+    }
+
+    fn ended(&mut self, server: &Server, is_refused: bool) {
+        let is_short = is_refused || self.opened.elapsed() < AT_ONCE;
+        self.short = if is_short { self.short + 1 } else { 0 };
         self.stream = None;
         server.cover(Topics::default());
         // Nobody needs to wait for an acknowledgement.
@@ -96,6 +117,12 @@ fn listen(gateway: &Inner, server: &Server, live: &LiveLink, topics: Topics) -> 
     let outgoing = gateway.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
     server.listens_by(outgoing.id);
     live.link.call(outgoing)
+}
+
+fn error_code(frame: &Frame) -> Option<i64> {
+    let error = frame.outcome().filter(|_| frame.kind() == Kind::Error)?;
+    let code = tidings_wire::get(frame.bytes(), error, "code")?;
+    std::str::from_utf8(frame.raw(code)).ok()?.parse().ok()
 }
 
 /// What a server says it announces.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
 use tidings_hub::{ClientKey, ServerId};
-use tidings_proto::{Era, meta};
+use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
@@ -30,6 +30,15 @@ pub(crate) struct Announcements {
     ledger: Ledger<ViewKey>,
     bells: HashMap<FollowerId, Bell>,
     told: SummaryCursors,
+}
+
+/// One announcement that a session is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwedNotice {
+    /// The whole message.
+    pub message: Bytes,
+    /// The resource that changed, as the client spells it; `None` for a list.
+    pub resource: Option<String>,
 }
 
 /// One announcement on its way.
@@ -76,6 +85,11 @@ pub(crate) struct Listening {
 }
 
 impl Inner {
+    /// What clients of a revision are told of these: `notifications.suppress` may silence it, and its capabilities say so.
+    pub(crate) fn announced_to(&self, revision: Revision, topics: Topics) -> Topics {
+        if self.settings.silent.contains(&revision) { Topics::default() } else { topics }
+    }
+
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
     pub(crate) fn listen(self: &Arc<Self>, view_key: ViewKey, topics: Topics, capabilities: &Value) -> Listening {
         let follower = FollowerId(self.new_client().0);
@@ -264,17 +278,10 @@ impl Gateway {
         });
     }
 
-    /// The announcements a session is owed, a limited number at a time. They count as delivered: the transport has them
-    /// now, and comes again until there is nothing more.
-    pub fn take_owed(&self, session: &Session) -> Vec<Bytes> {
-        let mut taken = Vec::new();
-        self.pass_owed(session, |notice| taken.push(notice));
-        taken
-    }
-
-    /// As [`Self::take_owed`], where the transport takes each at once: what it is answered later comes after them. Tells
-    /// whether there was any.
-    pub fn pass_owed(&self, session: &Session, mut pass: impl FnMut(Bytes)) -> bool {
+    /// Hands over the announcements a session is owed, a limited number at a time. They count as delivered: the transport has each
+    /// when `pass` returns, and whatever the client is answered later comes after them. Tells whether there was any: the
+    /// transport comes again until there is none.
+    pub fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
         let _delivering = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = self.0.deliver(FollowerId(session.key.0), Era::Legacy, true);
         let any = !notices.is_empty();
@@ -292,7 +299,7 @@ impl Gateway {
             self.initialized(session);
         }
         let mut owed = Vec::new();
-        while self.pass_owed(session, |notice| owed.push(notice)) {}
+        while self.pass_owed(session, |notice| owed.push(notice.message)) {}
         owed
     }
 }
@@ -373,14 +380,16 @@ pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
 }
 
 /// One announcement to a session.
-fn plain(notice: Notice) -> Bytes {
+fn plain(notice: Notice) -> OwedNotice {
     match notice {
         Notice::List(topic, summary) => {
             let params = summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
-            notification(topic.notification(), params.as_ref().map(String::as_bytes))
+            let message = notification(topic.notification(), params.as_ref().map(String::as_bytes));
+            OwedNotice { message, resource: None }
         }
         Notice::Resource(uri) => {
-            notification(UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()))
+            let message = notification(UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()));
+            OwedNotice { message, resource: Some(uri) }
         }
     }
 }

@@ -186,6 +186,8 @@ pub struct Measures {
     pub followed: usize,
     /// Followers, counted once for each resource.
     pub followers: usize,
+    /// Resources whose servers could not tell of changes for a while.
+    pub unheard: usize,
     /// Legacy sessions.
     pub sessions: usize,
     /// Open `subscriptions/listen` requests.
@@ -221,7 +223,7 @@ impl Gateway {
                 discoveries,
             })
         });
-        let (followed, followers) = self.count_followed();
+        let (followed, followers, unheard) = self.count_followed();
         // One after the other: the fields of a literal would hold one lock while they wait for the next.
         let sessions = self.0.sessions().len();
         let listeners = self.0.announcements().listeners();
@@ -238,6 +240,7 @@ impl Gateway {
             since_update: ERAS.map(|era| (era, meters.since_update[era as usize].read())).to_vec(),
             followed,
             followers,
+            unheard,
             sessions,
             listeners,
             calls,

@@ -1,14 +1,14 @@
 //! What clients want: to follow, to be told, to be told no more.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
-use tidings_hub::subscriptions::{Address, Commands, Pace, Refusal as HubRefusal, RequestId, Target, Uri};
+use tidings_hub::subscriptions::{Address, Commands, Pace, Refusal as HubRefusal, RequestId, Target};
 use tidings_proto::Era;
 use tokio::sync::oneshot;
 
+use super::spellings::Spellings;
 use super::{Inner, Table};
 use crate::client::session::Session;
 use crate::servers::plan::{Patience, Source};
@@ -30,8 +30,7 @@ pub(super) struct Who {
     pub(super) era: Era,
     /// What it calls itself.
     pub(super) name: Option<Arc<str>>,
-    /// URIs that it spells in its own way.
-    spelled: HashMap<Address, Uri>,
+    pub(super) spellings: Spellings,
 }
 
 /// A resource that a client names.
@@ -121,22 +120,37 @@ impl Table {
         Asked { gateway: Arc::clone(gateway), request, decision, answered: false }
     }
 
-    fn know(&mut self, gateway: &Inner, follower: FollowerId, era: Era, name: Option<&str>, named: &[Named]) {
+    /// Notes how a follower spells what it asks for. What it knew by one of these names before, and is another resource, it
+    /// follows no longer.
+    fn know(
+        &mut self,
+        gateway: &Inner,
+        follower: FollowerId,
+        (era, name): (Era, Option<&str>),
+        named: &[Named],
+        now: Instant,
+    ) -> Commands {
         let usual = |table: &Self, named: &Named| {
             let server = gateway.server_at(table, named.address.server);
             server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
         };
-        let strange = named.iter().filter(|named| !usual(self, named));
-        let strange: Vec<(Address, Uri)> =
-            strange.map(|named| (named.address.clone(), named.uri.as_str().into())).collect();
+        let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
         let who = self.who.entry(follower);
-        let who = who.or_insert_with(|| Who { era, name: name.map(Arc::from), spelled: HashMap::new() });
-        who.spelled.extend(strange);
+        let who = who.or_insert_with(|| Who { era, name: name.map(Arc::from), spellings: Spellings::default() });
+        let mut others = Vec::new();
+        for (named, is_usual) in named.iter().zip(is_usual) {
+            let means_another = who.spellings.meant_by(&named.uri).is_some_and(|known| *known != named.address);
+            // The usual spelling is kept only where another one is, too.
+            if !is_usual || means_another || who.spellings.of(&named.address).is_some() {
+                others.extend(who.spellings.add(&named.address, &named.uri.as_str().into()));
+            }
+        }
+        others.into_iter().flat_map(|other| self.machine.unsubscribe(follower, &other, now)).collect()
     }
 
     /// A URI as a client knows it.
     pub(super) fn shown(&self, gateway: &Inner, follower: FollowerId, address: &Address) -> Option<String> {
-        if let Some(uri) = self.who.get(&follower).and_then(|who| who.spelled.get(address)) {
+        if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
         Some(gateway.server_at(self, address.server)?.uris.outward(&address.uri))
@@ -152,20 +166,23 @@ impl Inner {
             if !self.sessions().contains_key(&session.key) {
                 return (Commands::new(), None);
             }
-            table.know(self, follower, Era::Legacy, session.name().as_deref(), std::slice::from_ref(named));
+            let who = (Era::Legacy, session.name());
+            let mut commands = table.know(self, follower, (who.0, who.1.as_deref()), std::slice::from_ref(named), now);
             let asked = table.new_request(self);
             let target = self.target(table, &named.address);
-            (table.machine.subscribe(follower, asked.request, &target, now), Some(asked))
+            commands.extend(table.machine.subscribe(follower, asked.request, &target, now));
+            (commands, Some(asked))
         })
     }
 
     /// A listen wants to follow resources.
     pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
         self.follow_with(|table, now| {
-            table.know(self, follower, Era::Modern, name, named);
+            let mut commands = table.know(self, follower, (Era::Modern, name), named, now);
             let targets: Vec<Target> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);
-            (table.machine.listen(follower, asked.request, &targets, now), asked)
+            commands.extend(table.machine.listen(follower, asked.request, &targets, now));
+            (commands, asked)
         })
     }
 
@@ -188,6 +205,10 @@ impl Inner {
     pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<Address> {
         let follower = FollowerId(session.key.0);
         let table = self.following.lock();
+        let meant = table.who.get(&follower).and_then(|who| who.spellings.meant_by(uri));
+        if let Some(address) = meant.filter(|address| table.machine.is_followed_by(address, follower)) {
+            return Some(address.clone());
+        }
         let servers = self.servers();
         let places = servers.iter().chain(table.departed.values()).map(|server| (server.id, Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
@@ -200,17 +221,20 @@ impl Inner {
     /// A session follows a resource no longer. When this returns, everything it was told of it is with its transport.
     pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &Address) {
         let follower = FollowerId(session.key.0);
-        self.follow(|table, now| {
-            if let Some(who) = table.who.get_mut(&follower) {
-                who.spelled.remove(address);
-            }
+        let names = self.follow_with(|table, now| {
+            let usual = table.shown(self, follower, address);
+            let spelled = table.who.get_mut(&follower).map(|who| who.spellings.remove(address));
             let commands = table.machine.unsubscribe(follower, address, now);
             table.forget_departed();
-            commands
+            let names = spelled.into_iter().flatten().map(|uri| uri.to_string()).chain(usual);
+            (commands, names.collect::<Vec<String>>())
         });
         let last = {
             // Whoever took something before is done when this is free.
             let _delivered = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+            for name in &names {
+                session.sink.forget_resource(name);
+            }
             *session.last_update.lock().unwrap_or_else(PoisonError::into_inner)
         };
         if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {

@@ -1,12 +1,16 @@
 //! Who follows what, for people to see.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidings_hub::subscriptions::Phase;
 use tidings_proto::Era;
 
 use super::FIRST_OWN;
 use crate::gateway::Gateway;
+
+/// A silence that is shorter is over before anybody can look at it.
+const UNHEARD: Duration = Duration::from_secs(3);
 
 /// A resource that is followed.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub struct FollowedResource {
     pub own: bool,
     /// How many follow it.
     pub followers: usize,
+    /// For how long its server could not tell of its changes, though somebody was promised to be told.
+    pub unheard_for: Option<Duration>,
 }
 
 /// A client that follows resources.
@@ -36,12 +42,14 @@ pub struct Follower {
     pub name: Option<Arc<str>>,
     /// What it follows, as it spells it.
     pub uris: Vec<String>,
+    /// The same, each as the name of its server and as that server spells it.
+    pub resources: Vec<(String, Arc<str>)>,
 }
 
 impl Gateway {
     /// Every resource that is followed, and every client that follows one.
     pub fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
-        let gateway = &self.0;
+        let (gateway, now) = (&self.0, Instant::now());
         let table = gateway.following.lock();
         let resources = table.machine.followed().filter_map(|followed| {
             let server = gateway.server_at(&table, followed.address.server)?;
@@ -52,23 +60,32 @@ impl Gateway {
                 phase: followed.phase,
                 own: followed.address.server.0 >= FIRST_OWN,
                 followers: followed.followers,
+                unheard_for: followed.unheard_since.map(|since| now.saturating_duration_since(since)),
             })
         });
         let mut resources: Vec<FollowedResource> = resources.collect();
         resources.sort_by(|a, b| (&a.server, &a.local).cmp(&(&b.server, &b.local)));
         let followers = table.who.iter().map(|(id, who)| {
-            let followed = table.machine.followed_by(*id);
-            let uris = followed.filter_map(|address| table.shown(gateway, *id, address)).collect();
-            Follower { id: id.0, era: who.era, name: who.name.clone(), uris }
+            let followed = || table.machine.followed_by(*id);
+            let uris = followed().filter_map(|address| table.shown(gateway, *id, address)).collect();
+            let resources = followed().filter_map(|address| {
+                let server = gateway.server_at(&table, address.server)?;
+                Some((server.plan.name.clone(), Arc::clone(&address.uri)))
+            });
+            Follower { id: id.0, era: who.era, name: who.name.clone(), uris, resources: resources.collect() }
         });
         let mut followers: Vec<Follower> = followers.filter(|follower| !follower.uris.is_empty()).collect();
         followers.sort_by_key(|follower| follower.id);
         (resources, followers)
     }
 
-    /// How many resources are followed, and how many pairs of client and resource there are.
-    pub(crate) fn count_followed(&self) -> (usize, usize) {
+    /// How many resources are followed, how many pairs of client and resource there are, and how many of the resources their
+    /// servers could not tell of for longer than it takes to connect again.
+    pub(crate) fn count_followed(&self) -> (usize, usize, usize) {
+        let now = Instant::now();
         let table = self.0.following.lock();
-        (table.machine.followed().count(), table.machine.len())
+        let is_unheard = |since: Instant| now.saturating_duration_since(since) >= UNHEARD;
+        let unheard = table.machine.followed().filter(|followed| followed.unheard_since.is_some_and(is_unheard));
+        (table.machine.followed().count(), table.machine.len(), unheard.count())
     }
 }

@@ -1,5 +1,6 @@
 //! The links over which resources are followed: those that everybody shares, and those of one session.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -159,6 +160,24 @@ impl Inner {
         }
         let (_, server) = table.own.iter().find(|(_, place)| **place == id)?.0;
         known(*server)
+    }
+
+    /// A server takes the place of one whose URIs were shown in another way: whoever follows its resources goes on to be told of
+    /// them by the names that were acknowledged. To be called before it is in the set of servers.
+    pub(crate) fn keep_spellings(&self, server: &Server) {
+        let mut table = self.following.lock();
+        let before = self.server(server.id).or_else(|| table.departed.get(&server.id).cloned());
+        let Some(before) = before.filter(|before| before.uris != server.uris) else { return };
+        let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
+        let places: HashSet<ServerId> = own.chain([server.id]).collect();
+        let Table { machine, who, .. } = &mut *table;
+        for (follower, who) in who.iter_mut() {
+            for address in machine.asked_by(*follower).filter(|address| places.contains(&address.server)) {
+                if who.spellings.of(address).is_none() {
+                    who.spellings.add(address, &before.uris.outward(&address.uri).into());
+                }
+            }
+        }
     }
 
     /// A server is removed. Nobody can be unsubscribed by us: whoever follows its resources is told once, and finds out by

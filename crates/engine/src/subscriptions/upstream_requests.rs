@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_hub::subscriptions::{Address, Answer, Commands, Refusal, Ticket};
-use tidings_proto::Method;
+use tidings_proto::{ListKind, Method};
 use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, Kind, digest, get};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,8 @@ use crate::servers::server::{LiveLink, Server};
 
 /// How long a server may take. The machine has the same patience.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Resources that are larger, in bytes, are not read just to know what they say.
+const LARGEST_BASELINE: usize = 1 << 20;
 
 impl Inner {
     pub(super) fn send_subscribe(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
@@ -27,8 +29,29 @@ impl Inner {
         self.send(table, Method::ResourcesUnsubscribe, ticket, address, done);
     }
 
-    pub(super) fn send_read(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
-        self.send(table, Method::ResourcesRead, ticket, address, content);
+    pub(super) fn send_read(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address, is_baseline: bool) {
+        if !is_baseline {
+            return self.send(table, Method::ResourcesRead, ticket, address, content);
+        }
+        if !self.is_listed_as_large(table, address) {
+            return self.send(table, Method::ResourcesRead, ticket, address, small_content);
+        }
+        // The machine is told when it is free again.
+        let gateway = Arc::clone(self);
+        self.spawn(async move {
+            let refused = Answer::Failed(Refusal::NotHonoured);
+            gateway.follow(|table, now| table.machine.answered(ticket, &refused, now));
+        });
+    }
+
+    /// Whether a server says in its list that a resource is too large to be read just to know it.
+    fn is_listed_as_large(&self, table: &Table, address: &Address) -> bool {
+        let Some(server) = self.server_at(table, address.server) else { return false };
+        let catalogue = self.current();
+        let item =
+            catalogue.snapshot.offer(server.id).and_then(|offer| offer.list(ListKind::Resources).get(&address.uri));
+        let listed = item.and_then(|item| serde_json::from_slice::<Value>(&item.raw).ok());
+        listed.and_then(|listed| listed["size"].as_u64()).is_some_and(|size| size > LARGEST_BASELINE as u64)
     }
 
     /// Sends now, and tells the machine when it is answered. So many at a time as the machine allows.
@@ -46,7 +69,7 @@ impl Inner {
         let gateway = Arc::clone(self);
         self.spawn(async move {
             let Some(answer) = gateway.answer_of(&place, sent).await else { return };
-            let answer = answer.map_or(Answer::Failed(Refusal::TimedOut), |frame| read(&frame));
+            let answer = answer.map_or(Answer::Failed(Refusal::Unreachable), |frame| read(&frame));
             gateway.follow(|table, now| table.machine.answered(ticket, &answer, now));
         });
     }
@@ -147,6 +170,14 @@ fn content(frame: &Frame) -> Answer {
     match content_digest(frame) {
         Some(found) => Answer::Content(found),
         None => Answer::Failed(refusal(frame).unwrap_or(Refusal::NotHonoured)),
+    }
+}
+
+/// As [`content`], unless it is so long that it is not to be read again for nobody.
+fn small_content(frame: &Frame) -> Answer {
+    match frame.bytes().len() > LARGEST_BASELINE {
+        true => Answer::Failed(Refusal::NotHonoured),
+        false => content(frame),
     }
 }
 

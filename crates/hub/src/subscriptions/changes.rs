@@ -34,6 +34,7 @@ impl Subscriptions {
                 Some((id, resource)) => {
                     // What was read before is not what is there now.
                     resource.known = None;
+                    resource.learning = None;
                     self.note(id, None, now);
                 }
                 None => _ = self.contents.take(&Address { server, uri: Uri::clone(uri) }),
@@ -43,6 +44,7 @@ impl Subscriptions {
                 // The server may mean only the one; but of a resource whose children it announced once, it may mean both.
                 if exact.is_none() || resource.has_children {
                     resource.has_children = true;
+                    resource.learning = None;
                     self.note(id, Some(uri), now);
                 }
             }
@@ -57,6 +59,8 @@ impl Subscriptions {
             None => self.contents.remember(address.clone(), content),
             Some((id, resource)) => {
                 let differs = resource.known.replace(content) != Some(content);
+                // What is being learnt may be older than what was read here.
+                resource.learning = None;
                 if let Some(gap) = &mut resource.gap
                     && gap.before != Some(content)
                 {
@@ -101,7 +105,7 @@ impl Subscriptions {
     }
 
     /// Marks the changes of a resource with all of its followers.
-    pub(super) fn announce(&mut self, id: ResourceId) {
+    pub(super) fn announce(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let Some(pending) = resource.pending.take() else { return };
         let mut open = Vec::new();
@@ -115,6 +119,9 @@ impl Subscriptions {
                     }
                 }
             }
+        }
+        if resource.known.is_none() && self.settings.baseline_reads > 0 {
+            self.timers.arm(Timer::Learn(id), now + self.settings.learn_after);
         }
         for follower in open {
             self.ready(follower, id);

@@ -65,6 +65,9 @@ pub enum Refusal {
     /// The server did not answer in time, or is away.
     #[error("the server did not answer in time")]
     TimedOut,
+    /// The request or its answer was lost on the way: whether the server took it is unknown.
+    #[error("the server could not be reached")]
+    Unreachable,
     /// The server is no longer configured.
     #[error("the server is gone")]
     Removed,
@@ -113,6 +116,9 @@ pub enum Command {
         ticket: Ticket,
         /// What.
         address: Address,
+        /// Nobody waits for it: it only saves a needless notice later. A resource that is known to be large is not read for
+        /// that, and fails.
+        is_baseline: bool,
     },
     /// Open a listen for exactly these; its acknowledgement is told to [`super::Subscriptions::listening`], its end to
     /// [`super::Subscriptions::listen_ended`]. A listen that is open stays open.

@@ -121,6 +121,7 @@ impl Subscriptions {
             }
         };
         let agreed = self.revive(id);
+        self.learn(id);
         let (Some(resource), Some(entry)) = (self.resources.get_mut(&id), self.requests.get_mut(&request)) else {
             return;
         };
@@ -230,6 +231,7 @@ impl Subscriptions {
         resource.gap = None;
         resource.reading = None;
         self.timers.disarm(Timer::Announce(id));
+        self.timers.disarm(Timer::Reread(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
         }

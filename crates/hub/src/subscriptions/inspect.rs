@@ -1,5 +1,7 @@
 //! What can be shown.
 
+use std::time::Instant;
+
 use super::command::Address;
 use super::resource::{Gate, State};
 use super::{ResourceId, Subscriptions};
@@ -48,6 +50,8 @@ pub struct Followed<'a> {
     pub followers: usize,
     /// How many requests wait for the server's answer.
     pub waiting: usize,
+    /// Since when its server can not tell of its changes, though somebody was promised to be told.
+    pub unheard_since: Option<Instant>,
 }
 
 impl Subscriptions {
@@ -65,6 +69,7 @@ impl Subscriptions {
             },
             followers: resource.seats.len(),
             waiting: resource.waiting.len(),
+            unheard_since: resource.unheard_since,
         })
     }
 
@@ -76,6 +81,12 @@ impl Subscriptions {
             let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting);
             seat.map(|_| &resource.address)
         })
+    }
+
+    /// What a client follows or has asked to.
+    pub fn asked_by(&self, follower: FollowerId) -> impl Iterator<Item = &Address> {
+        let ids = self.followers.get(&follower).map(|entry| &entry.resources);
+        ids.into_iter().flatten().filter_map(|id| self.resources.get(id)).map(|resource| &resource.address)
     }
 
     /// Whether a client follows a resource, or has asked to.

@@ -106,21 +106,22 @@ impl Subscriptions {
         self.check_surplus(server, now);
     }
 
-    /// The listen of a server that is still connected ended: it is opened again, not at once if it keeps ending.
+    /// The listen of a server that is still connected ended: it is opened again, at once unless it keeps ending early. The
+    /// server acknowledged it, so there is no reason to wait long.
     fn listen_lost(&mut self, server: ServerId, now: Instant) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let Some(open) = entry.open.take() else { return };
         let lasted = now.saturating_duration_since(open.since);
-        entry.tries = if lasted > self.settings.retry.most { 0 } else { entry.tries + 1 };
+        entry.tries = if lasted >= self.settings.steady { 0 } else { entry.tries + 1 };
         if entry.tries > 0 {
-            self.timers.arm(Timer::Reopen(server), now + self.settings.retry.pause(entry.tries - 1));
+            self.timers.arm(Timer::Reopen(server), now + self.settings.reopen.pause(entry.tries - 1));
         }
         self.timers.disarm(Timer::Shrink(server));
         self.busy.insert(server);
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         for id in ids {
             match self.state(id) {
-                Some(State::Active) => self.start_again(id),
+                Some(State::Active) => self.start_again(id, now),
                 Some(State::Lingering) => self.forget(id),
                 _ => {}
             }

@@ -10,11 +10,14 @@ use super::resource::{ResourceId, State};
 use super::timers::Timer;
 use crate::ServerId;
 
+/// So often a content is read again after a gap when its server is not reached. Then its followers are told: nobody knows.
+const MOST_REREADS: u32 = 5;
+
 impl Subscriptions {
     /// A server is connected: everything that is followed is subscribed. `poll` says whether what it refuses is read from
     /// time to time instead.
     pub fn connected(&mut self, server: ServerId, upstream: Upstream, poll: bool, now: Instant) -> Commands {
-        self.reset(server);
+        self.reset(server, now);
         let entry = self.servers.entry(server).or_default();
         entry.link = Some(upstream);
         entry.poll = poll;
@@ -24,7 +27,7 @@ impl Subscriptions {
 
     /// The link of a server is lost. Nobody is told yet: after the gap its content decides.
     pub fn lost(&mut self, server: ServerId, now: Instant) -> Commands {
-        self.reset(server);
+        self.reset(server, now);
         self.finish(now)
     }
 
@@ -44,7 +47,7 @@ impl Subscriptions {
     /// A server is no longer configured. Nobody can be unsubscribed by us, so its followers are told once that something
     /// changed, and find out by reading.
     pub fn removed(&mut self, server: ServerId, now: Instant) -> Commands {
-        self.reset(server);
+        self.reset(server, now);
         for id in self.resources_of(server) {
             self.reject(id, &Refusal::Removed);
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
@@ -59,7 +62,7 @@ impl Subscriptions {
         self.servers.get(&server).map(|entry| entry.by_uri.values().copied().collect()).unwrap_or_default()
     }
 
-    fn reset(&mut self, server: ServerId) {
+    fn reset(&mut self, server: ServerId, now: Instant) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         entry.link = None;
         entry.open = None;
@@ -68,6 +71,8 @@ impl Subscriptions {
         entry.tries = 0;
         entry.reads.clear();
         entry.releases.clear();
+        entry.learns.clear();
+        entry.learning = 0;
         self.busy.insert(server);
         self.timers.disarm(Timer::Reopen(server));
         self.timers.disarm(Timer::Shrink(server));
@@ -83,25 +88,30 @@ impl Subscriptions {
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
                 self.forget(id);
             } else {
-                self.start_again(id);
+                self.start_again(id, now);
             }
         }
     }
 
     /// A resource is to be subscribed anew, and what was promised of it may be missed until then.
-    pub(super) fn start_again(&mut self, id: ResourceId) {
+    pub(super) fn start_again(&mut self, id: ResourceId, now: Instant) {
         self.reconsider(id);
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.begin_gap();
+        resource.begin_silence(now);
         if resource.state == State::Polled {
             self.out.push(Command::StopPolling(resource.address.clone()));
         }
         resource.reading = None;
+        resource.learning = None;
+        resource.is_learnable = true;
         resource.tries = 0;
         resource.is_unsure = false;
         self.timers.disarm(Timer::Retry(id));
+        self.timers.disarm(Timer::Reread(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
+            server.learns.remove(&id);
         }
         self.want(id);
     }
@@ -110,7 +120,7 @@ impl Subscriptions {
     /// can slip in between.
     pub(super) fn after_gap(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
-        let Some(gap) = resource.gap else { return };
+        let Some(gap) = resource.gap else { return self.learn(id) };
         if gap.before.is_some() {
             if let Some(server) = self.servers.get_mut(&resource.address.server) {
                 server.reads.insert(id);
@@ -119,6 +129,31 @@ impl Subscriptions {
         } else {
             resource.gap = None;
             self.note(id, None, now);
+        }
+    }
+
+    /// The content after a gap could not be read because the server was not reached: that says nothing about the content. It is
+    /// read again, a few times; a link that is really lost ends this, and its successor begins anew.
+    pub(super) fn not_read(&mut self, id: ResourceId, ticket: Ticket, now: Instant) {
+        let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.reading == Some(ticket)) else {
+            return;
+        };
+        if resource.state == State::Baseline || resource.unread >= MOST_REREADS {
+            return self.compare(id, ticket, None, now);
+        }
+        resource.reading = None;
+        let pause = self.settings.reach.pause(resource.unread);
+        resource.unread += 1;
+        self.timers.arm(Timer::Reread(id), now + pause);
+    }
+
+    pub(super) fn reread(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get(&id).filter(|resource| resource.gap.is_some()) else { return };
+        if resource.state == State::Active
+            && let Some(server) = self.servers.get_mut(&resource.address.server)
+        {
+            server.reads.insert(id);
+            self.busy.insert(resource.address.server);
         }
     }
 
@@ -137,6 +172,7 @@ impl Subscriptions {
         }
         if is_baseline {
             resource.state = State::Polled;
+            resource.unheard_since = None;
             let address = resource.address.clone();
             self.admit(id);
             self.out.push(Command::Poll(address));

@@ -126,6 +126,13 @@ pub(super) struct Resource {
     pub(super) is_unsure: bool,
     /// Refusals since the server last agreed.
     pub(super) tries: u32,
+    /// Reads after the gap that did not reach the server.
+    pub(super) unread: u32,
+    /// The read that learns the content, and whether one is worth it: a server that refused one is not asked again.
+    pub(super) learning: Option<Ticket>,
+    pub(super) is_learnable: bool,
+    /// Since when its server can not tell, though its followers were promised.
+    pub(super) unheard_since: Option<Instant>,
 }
 
 impl Resource {
@@ -144,6 +151,10 @@ impl Resource {
             is_agreed: false,
             is_unsure: false,
             tries: 0,
+            unread: 0,
+            learning: None,
+            is_learnable: true,
+            unheard_since: None,
         }
     }
 
@@ -157,6 +168,14 @@ impl Resource {
         if self.gap.is_none() && self.is_promised() {
             let before = if self.has_children { None } else { self.known };
             self.gap = Some(Gap { before });
+            self.unread = 0;
+        }
+    }
+
+    /// From now on its server can not tell, and those who follow it can see that.
+    pub(super) fn begin_silence(&mut self, now: Instant) {
+        if self.is_promised() {
+            self.unheard_since.get_or_insert(now);
         }
     }
 
@@ -195,6 +214,9 @@ pub(super) struct Server {
     pub(super) reads: BTreeSet<ResourceId>,
     /// To be unsubscribed.
     pub(super) releases: BTreeSet<ResourceId>,
+    /// To be read only to know what they say, and how many of those reads are in flight.
+    pub(super) learns: BTreeSet<ResourceId>,
+    pub(super) learning: usize,
     /// Requests without an answer.
     pub(super) in_flight: usize,
     pub(super) open: Option<Open>,
@@ -223,5 +245,6 @@ pub(super) enum Errand {
     Subscribe(ResourceId),
     Unsubscribe(ResourceId),
     Read(ResourceId),
+    Learn(ResourceId),
     Listen,
 }

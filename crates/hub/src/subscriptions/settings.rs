@@ -62,6 +62,17 @@ pub struct Settings {
     pub shrink_after: Duration,
     /// When to try again what was acknowledged, and then refused after a reset.
     pub retry: Backoff,
+    /// When to try again what failed because the server could not be reached, though its link stands.
+    pub reach: Backoff,
+    /// When to open a listen again that was acknowledged and ended before [`Settings::steady`].
+    pub reopen: Backoff,
+    /// A listen that was open for so long was a good one: when it ends, it is opened again at once. Proxies cut streams.
+    pub steady: Duration,
+    /// Reads in flight to one server that only learn what a resource says, so that an unchanged resource is no news after a
+    /// reset. None: nothing is read for that.
+    pub baseline_reads: usize,
+    /// How long after an announced change the new content is learnt, unless a client read it first.
+    pub learn_after: Duration,
     /// Requests of ours in flight to one server. The others wait; what waits is bounded by the resources.
     pub in_flight: usize,
     /// Resources that one follower may follow.
@@ -83,6 +94,11 @@ impl Default for Settings {
             answer_within: Duration::from_secs(30),
             shrink_after: Duration::from_secs(10),
             retry: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
+            reach: Backoff { first: Duration::from_millis(250), most: Duration::from_secs(5) },
+            reopen: Backoff { first: Duration::from_millis(250), most: Duration::from_secs(2) },
+            steady: Duration::from_secs(1),
+            baseline_reads: 4,
+            learn_after: Duration::from_secs(5),
             in_flight: 64,
             per_follower: 16_384,
             total: 1 << 21,

@@ -16,6 +16,10 @@ pub(super) enum Timer {
     Release(ResourceId),
     /// A resource that its server refused after a reset is asked for again.
     Retry(ResourceId),
+    /// The content of a resource after a gap is read once more: the server could not be reached.
+    Reread(ResourceId),
+    /// The content of a resource that changed is learnt.
+    Learn(ResourceId),
     /// A server did not answer.
     Overdue(Ticket),
     /// A client has waited long enough.

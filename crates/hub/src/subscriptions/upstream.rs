@@ -8,6 +8,10 @@ use super::resource::{Errand, Flight, ResourceId, State};
 use super::timers::Timer;
 use crate::ServerId;
 
+/// So often a subscription is tried again when its server is not reached, before its followers are told that something may
+/// have changed.
+const TRIES_UNTOLD: u32 = 5;
+
 impl Subscriptions {
     /// How a [`Command::Subscribe`], [`Command::Unsubscribe`] or [`Command::Read`] ended. What was given up meanwhile, or
     /// asked on a link that was lost, changes nothing.
@@ -36,6 +40,9 @@ impl Subscriptions {
         self.timers.disarm(Timer::Overdue(ticket));
         if let Some(server) = self.servers.get_mut(&flight.server) {
             server.in_flight -= 1;
+            if matches!(flight.errand, Errand::Learn(_)) {
+                server.learning -= 1;
+            }
             self.busy.insert(flight.server);
         }
         match flight.errand {
@@ -51,6 +58,8 @@ impl Subscriptions {
             }
             // A server that does not let go has nobody left to tell.
             Errand::Unsubscribe(id) => self.released(id, ticket),
+            Errand::Learn(id) => self.learnt(id, ticket, answer, now),
+            Errand::Read(id) if *answer == Answer::Failed(Refusal::Unreachable) => self.not_read(id, ticket, now),
             Errand::Read(id) => {
                 let content = if let Answer::Content(digest) = answer { Some(*digest) } else { None };
                 self.compare(id, ticket, content, now);
@@ -65,6 +74,7 @@ impl Subscriptions {
         resource.is_agreed = true;
         resource.is_unsure = false;
         resource.tries = 0;
+        resource.unheard_since = None;
         if resource.seats.is_empty() {
             return self.emptied(id, now);
         }
@@ -76,10 +86,17 @@ impl Subscriptions {
     pub(super) fn refused(&mut self, id: ResourceId, refusal: &Refusal, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let Some(server) = self.servers.get_mut(&resource.address.server) else { return };
-        resource.is_unsure = *refusal == Refusal::TimedOut && server.link == Some(Upstream::PerUri);
-        if server.poll && !resource.seats.is_empty() {
+        let is_lost = *refusal == Refusal::Unreachable;
+        resource.is_unsure = (is_lost || *refusal == Refusal::TimedOut) && server.link == Some(Upstream::PerUri);
+        // A message that was lost on the way is no reason to read instead of being told for the rest of the link's life.
+        if server.poll && !resource.seats.is_empty() && !is_lost {
             resource.state = State::Baseline;
             resource.reading = None;
+            // An error may be over the next time; that it does not honour this, or offers nothing, is its last word.
+            if matches!(refusal, Refusal::ByServer(_) | Refusal::TimedOut) {
+                self.timers.arm(Timer::Retry(id), now + self.settings.retry.pause(resource.tries));
+                resource.tries += 1;
+            }
             server.reads.insert(id);
             self.busy.insert(resource.address.server);
             return;
@@ -101,24 +118,40 @@ impl Subscriptions {
         }
     }
 
-    /// What was promised is refused: its followers are told that something may have changed, and it is tried again.
+    /// What was promised is refused: its followers are told that something may have changed, and it is tried again. Where the
+    /// server was not reached, that may be so only for a moment, and the content decides afterwards.
     fn unheard(&mut self, id: ResourceId, refusal: &Refusal, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.begin_gap();
+        resource.begin_silence(now);
         resource.state = State::Unheard;
         let tries = resource.tries;
         resource.tries += 1;
         if *refusal != Refusal::NotOffered {
-            self.timers.arm(Timer::Retry(id), now + self.settings.retry.pause(tries));
+            let is_reached = !matches!(refusal, Refusal::Unreachable | Refusal::TimedOut);
+            let backoff = if is_reached { self.settings.retry } else { self.settings.reach };
+            self.timers.arm(Timer::Retry(id), now + backoff.pause(tries));
         }
-        if tries == 0 {
+        let patience = if *refusal == Refusal::Unreachable { TRIES_UNTOLD } else { 0 };
+        if tries == patience {
             self.note(id, None, now);
         }
     }
 
-    pub(super) fn retry(&mut self, id: ResourceId) {
-        if self.resources.get(&id).is_some_and(|resource| resource.state == State::Unheard) {
-            self.want(id);
+    pub(super) fn retry(&mut self, id: ResourceId, now: Instant) {
+        match self.resources.get(&id).map(|resource| resource.state) {
+            Some(State::Unheard) => self.want(id),
+            Some(State::Polled) => {
+                // Nobody is answered meanwhile that it is honoured.
+                self.reconsider(id);
+                let Some(resource) = self.resources.get_mut(&id) else { return };
+                // What changes until the server has answered is found by the content.
+                resource.begin_gap();
+                self.out.push(Command::StopPolling(resource.address.clone()));
+                self.want(id);
+            }
+            Some(State::Baseline) => self.timers.arm(Timer::Retry(id), now + self.settings.retry.first),
+            _ => {}
         }
     }
 
@@ -191,11 +224,12 @@ impl Subscriptions {
             let Some(resource) = self.resources.get_mut(&id) else { continue };
             resource.reading = Some(ticket);
             let address = resource.address.clone();
-            self.out.push(Command::Read { ticket, address });
+            self.out.push(Command::Read { ticket, address, is_baseline: false });
         }
+        self.send_learns(server, now);
     }
 
-    fn next_errand(
+    pub(super) fn next_errand(
         &mut self,
         server: ServerId,
         queue: impl Fn(&mut super::Server) -> &mut std::collections::BTreeSet<ResourceId>,
@@ -205,7 +239,7 @@ impl Subscriptions {
         queue(entry).pop_first()
     }
 
-    fn depart(&mut self, server: ServerId, errand: Errand, now: Instant) -> Ticket {
+    pub(super) fn depart(&mut self, server: ServerId, errand: Errand, now: Instant) -> Ticket {
         if let Some(entry) = self.servers.get_mut(&server) {
             entry.in_flight += 1;
         }

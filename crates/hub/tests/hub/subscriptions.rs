@@ -1,6 +1,7 @@
 //! The table of subscriptions: a rig that plays the engine, stories by requirement, and a model of the whole world.
 
 mod clients;
+mod learning;
 mod listens;
 mod model;
 mod pace;
@@ -43,6 +44,11 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+/// Nothing is read in the background.
+fn plain() -> Settings {
+    Settings { baseline_reads: 0, ..Settings::default() }
+}
+
 /// The table with a clock, and everything it said and nobody has looked at yet.
 struct Rig {
     table: Subscriptions,
@@ -58,7 +64,7 @@ impl Rig {
 
     /// A rig whose server is connected.
     fn connected(upstream: Upstream) -> Self {
-        let mut rig = Self::with(Settings::default());
+        let mut rig = Self::with(plain());
         rig.connect(upstream, false);
         rig
     }
@@ -156,7 +162,7 @@ impl Rig {
 
     fn expect_read(&mut self, uri: &str) -> Ticket {
         match self.only() {
-            Command::Read { ticket, address } if address == at(uri) => ticket,
+            Command::Read { ticket, address, .. } if address == at(uri) => ticket,
             other => panic!("{other:?}"),
         }
     }

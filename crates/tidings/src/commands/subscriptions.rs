@@ -24,7 +24,9 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
     for resource in rows("subscriptions") {
         println!("{}", resource_line(&resource));
         for client in rows("clients") {
-            let follows = client["uris"].as_array().is_some_and(|uris| uris.contains(&resource["uri"]));
+            // Not by URI: a client may spell it in another way.
+            let is_it = |of: &Value| ["server", "server_uri"].iter().all(|key| of[*key] == resource[*key]);
+            let follows = client["resources"].as_array().is_some_and(|all| all.iter().any(is_it));
             // Who has a connection of its own is alone there; which one it is, is not known here.
             if follows && resource["own_connection"] == false {
                 println!("    {}", client_line(&client));
@@ -43,10 +45,14 @@ fn resource_line(resource: &Value) -> String {
     let count = resource["followers"].as_u64().unwrap_or_default();
     let who = if count == 1 { "1 follower".to_owned() } else { format!("{count} followers") };
     let state = text(resource, "state");
+    let unheard = match resource["unheard_seconds"].as_u64() {
+        Some(seconds) => format!(", unheard for {seconds} s"),
+        None => String::new(),
+    };
     format!(
         "{}  {}",
         styled(BOLD, text(resource, "uri")),
-        styled(DIM, &format!("{state} on {}{own}, {who}", text(resource, "server")))
+        styled(DIM, &format!("{state} on {}{own}, {who}{unheard}", text(resource, "server")))
     )
 }
 

@@ -32,15 +32,17 @@ async fn after_a_gap_the_content_decides_whether_there_is_something_to_tell() {
             Follower::of(gateway.client(), &["one+file:///a", "one+file:///b"]).await,
             Follower::of(gateway.client().modern(), &["one+file:///a", "one+file:///b"]).await,
         ];
-        // Known from now on; /b is not, so that it is told of after every gap.
+        // Nobody reads /b, and still its content is known.
         read(&followers[0]).await;
+        server.wait_for(|r| r.method == "resources/read" && r.param(&["uri"]) == "file:///b").await;
         let asked = server.count(SUBSCRIBE) + listened(&server).len();
         server.kill().await;
         server.revive().await;
+        wait_subscribed(&gateway, &server, asked).await;
         for follower in &followers {
+            // What the server said when it was there again is all that is told.
             assert_eq!(follower.wait("one+file:///b").await, ["one+file:///b"], "the same content is no news");
         }
-        wait_subscribed(&gateway, &server, asked).await;
         let before: Vec<usize> = followers.iter().map(|follower| follower.told().len()).collect();
         server.kill().await;
         *content.lock().unwrap() = "after".to_owned();

@@ -7,11 +7,14 @@ mod capabilities;
 mod clean_up;
 mod gaps;
 mod isolated;
+mod listens;
 mod order;
 mod pace;
 mod refusals;
 mod sharing;
 mod shown;
+mod spelling;
+mod streams;
 mod watched;
 
 use std::sync::{Arc, Mutex};

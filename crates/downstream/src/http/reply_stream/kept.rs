@@ -22,13 +22,24 @@ pub(super) struct Kept {
 struct Event {
     number: u64,
     owed: bool,
+    /// The resource that it says has changed.
+    resource: Option<Box<str>>,
     data: Payload,
 }
 
 impl Kept {
-    pub(super) fn add(&mut self, data: Payload, owed: bool) {
-        self.bytes += data.len();
-        self.events.push_back(Event { number: self.next, owed, data });
+    pub(super) fn add(&mut self, data: Payload) {
+        self.push(Event { number: self.next, owed: false, resource: None, data });
+    }
+
+    /// Adds what the client is owed; if that is the change of a resource, of which.
+    pub(super) fn add_owed(&mut self, data: Payload, resource: Option<String>) {
+        self.push(Event { number: self.next, owed: true, resource: resource.map(Into::into), data });
+    }
+
+    fn push(&mut self, event: Event) {
+        self.bytes += event.data.len();
+        self.events.push_back(event);
         self.next += 1;
         while self.events.len() > EVENTS || self.bytes > BYTES {
             let carried = self.carried;
@@ -51,6 +62,17 @@ impl Kept {
         let place = self.events.partition_point(|event| event.number < number);
         let event = self.events.get(place)?;
         Some((event.number, &event.data, place + 1 == self.events.len()))
+    }
+
+    /// Drops the changes of a resource.
+    pub(super) fn forget_resource(&mut self, uri: &str) {
+        self.events.retain(|event| event.resource.as_deref() != Some(uri));
+        self.bytes = self.events.iter().map(|event| event.data.len()).sum();
+    }
+
+    /// The number that the next event will have.
+    pub(super) fn end(&self) -> u64 {
+        self.next
     }
 
     /// Everything before this number was given to a client.
@@ -87,24 +109,24 @@ mod tests {
     #[test]
     fn what_is_owed_outlives_any_number_of_log_messages_until_it_was_given() {
         let mut kept = Kept::default();
-        kept.add(text("owed 1"), true);
-        kept.add(text("owed 2"), true);
+        kept.add_owed(text("owed 1"), None);
+        kept.add_owed(text("owed 2"), None);
         for number in 0..5_000 {
-            kept.add(text(&format!("log {number}")), false);
+            kept.add(text(&format!("log {number}")));
         }
         let seen = all(&kept);
         assert_eq!((seen.len(), &*seen[0], &*seen[1], &*seen[2]), (EVENTS, "owed 1", "owed 2", "log 4002"));
         kept.carry(1);
-        kept.add(text("log 5000"), false);
+        kept.add(text("log 5000"));
         assert_eq!(all(&kept)[..2], ["owed 2", "log 4002"], "what was given goes like all others");
     }
 
     #[test]
     fn a_long_answer_is_kept_alone_with_what_is_owed() {
         let mut kept = Kept::default();
-        kept.add(text("log"), false);
-        kept.add(text("owed"), true);
-        kept.add(text(&"x".repeat(BYTES + 1)), false);
+        kept.add(text("log"));
+        kept.add_owed(text("owed"), None);
+        kept.add(text(&"x".repeat(BYTES + 1)));
         assert_eq!(all(&kept).len(), 2);
         assert!(kept.at(2).is_some_and(|(_, _, last)| last));
     }

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use tidings_hub::subscriptions::{Address, Refusal as HubRefusal};
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, meta};
+use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, Limits};
 
 use super::{Exchange, Reply, Stage};
@@ -32,7 +32,7 @@ impl Exchange {
         })?;
         // What comes before the servers have settled is no change.
         self.gateway.wait_settled().await;
-        let topics = announce::wanted(&self.frame);
+        let topics = self.gateway.announced_to(Revision::MODERN, announce::wanted(&self.frame));
         let mut listening = self.gateway.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
         listening.listed =

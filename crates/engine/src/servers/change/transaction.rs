@@ -8,6 +8,7 @@ use futures_util::future::{join_all, try_join_all};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::{Occasion, Topics};
+use tidings_proto::{ListKind, UriMap};
 use tidings_upstream::LinkError;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -98,7 +99,31 @@ impl<'g> Transaction<'g> {
         let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.clone(), server.is_built_in()));
         let staying: Vec<&Arc<Server>> = servers.iter().filter(stays).collect();
         transaction.check_prefixes(&staying)?;
+        transaction.check_listed_uris(&staying)?;
         Ok(transaction)
+    }
+
+    /// A server whose URIs would all begin as some that another server lists as its own is refused: those that the other has
+    /// and does not list would lead to it.
+    fn check_listed_uris(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
+        let catalogue = self.gateway.current();
+        for arrival in &self.arrivals {
+            let UriMap::Prefix(prefix) = &arrival.server.uris else { continue };
+            if arrival.before.as_ref().is_some_and(|before| before.uris == arrival.server.uris) {
+                continue;
+            }
+            for other in staying.iter().filter(|other| other.uris.is_transparent()) {
+                let offer = catalogue.snapshot.offer(other.id);
+                let listed = [ListKind::Resources, ListKind::Templates].into_iter();
+                let mut listed =
+                    offer.into_iter().flat_map(|offer| listed.clone().flat_map(|kind| &offer.list(kind).items));
+                if listed.any(|item| arrival.server.uris.inward(&item.key).is_some()) {
+                    let (name, other) = (arrival.server.plan.name.clone(), other.plan.name.clone());
+                    return Err(ChangeError::Clash { name, other, prefix: prefix.to_string(), kind: Prefix::Uri });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_prefixes(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
@@ -161,6 +186,7 @@ impl<'g> Transaction<'g> {
         let without: Vec<ServerId> = self.leaving.iter().map(|server| server.id).collect();
         for arrival in &self.arrivals {
             ids.keep(&arrival.server);
+            gateway.keep_spellings(&arrival.server);
             if let First::Ready(ready) = &arrival.first {
                 gateway.apply_level(&ready.live);
                 gateway.can_follow(&arrival.server, &ready.live);

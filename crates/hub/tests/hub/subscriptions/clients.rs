@@ -205,7 +205,7 @@ fn a_listen_is_acknowledged_without_a_server_that_hangs() {
 
 #[test]
 fn a_session_is_not_kept_waiting_for_a_server_that_is_away() {
-    let mut rig = Rig::with(Settings::default());
+    let mut rig = Rig::with(plain());
     let request = rig.subscribe(A, X);
     rig.pass(ms(29_999));
     assert_eq!(rig.said(), []);
@@ -246,7 +246,7 @@ fn a_listen_for_nothing_is_acknowledged_with_nothing() {
 
 #[test]
 fn bounds_are_refused_with_their_number() {
-    let mut rig = Rig::with(Settings { per_follower: 1, total: 2, ..Settings::default() });
+    let mut rig = Rig::with(Settings { per_follower: 1, total: 2, ..plain() });
     rig.connect(Upstream::PerUri, false);
     rig.follow(A, X);
     let request = rig.subscribe(A, Y);

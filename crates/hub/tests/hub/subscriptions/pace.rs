@@ -114,7 +114,7 @@ fn what_changes_all_the_time_does_not_hold_up_the_rest() {
 }
 
 fn sub_resources(switch: SubResources) -> Rig {
-    let mut rig = Rig::with(Settings { sub_resources: switch, ..Settings::default() });
+    let mut rig = Rig::with(Settings { sub_resources: switch, ..plain() });
     rig.connect(Upstream::PerUri, false);
     rig
 }

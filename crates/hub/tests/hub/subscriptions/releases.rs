@@ -105,7 +105,7 @@ fn what_may_have_been_agreed_to_after_a_reset_is_released_too() {
 
 #[test]
 fn no_more_than_so_many_requests_are_in_flight() {
-    let mut rig = Rig::with(Settings { in_flight: 2, ..Settings::default() });
+    let mut rig = Rig::with(Settings { in_flight: 2, ..plain() });
     rig.connect(Upstream::PerUri, false);
     let uris: Vec<String> = (0..5).map(|n| format!("file:///{n}")).collect();
     let request = rig.listen(A, &uris.iter().map(String::as_str).collect::<Vec<_>>());
@@ -131,7 +131,7 @@ fn no_more_than_so_many_requests_are_in_flight() {
 
 #[test]
 fn what_the_server_did_not_answer_is_asked_again() {
-    let mut rig = Rig::with(Settings { in_flight: 1, ..Settings::default() });
+    let mut rig = Rig::with(Settings { in_flight: 1, ..plain() });
     rig.connect(Upstream::PerUri, false);
     rig.listen(A, &[X]);
     rig.pass(ms(29_000));

@@ -186,7 +186,7 @@ fn what_is_refused_after_a_gap_is_announced_once_and_tried_again() {
 
 #[test]
 fn what_was_promised_is_polled_if_it_is_refused_after_a_gap() {
-    let mut rig = Rig::with(Settings::default());
+    let mut rig = Rig::with(plain());
     rig.connect(Upstream::PerUri, true);
     rig.follow(A, X);
     rig.seen(X, "one");
@@ -229,7 +229,7 @@ fn a_server_that_is_removed_is_announced_once() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut rig = Rig::with(Settings { remembered: 10, ..Settings::default() });
+    let mut rig = Rig::with(Settings { remembered: 10, ..plain() });
     rig.connect(Upstream::PerUri, false);
     for n in 0..1_000 {
         rig.seen(&format!("file:///{n}"), "text");

@@ -107,7 +107,7 @@ impl World {
                     assert!(!promised, "released under a follower: {address:?}");
                     self.depart(ticket, Asked::Unsubscribe(address));
                 }
-                Command::Read { ticket, address } => self.depart(ticket, Asked::Read(address)),
+                Command::Read { ticket, address, .. } => self.depart(ticket, Asked::Read(address)),
                 Command::Listen { ticket, server, uris } => {
                     let opening = |flight: &Flight| matches!(flight.asked, Asked::Listen(to, _) if to == server);
                     assert!(!self.flights.values().any(opening), "two listens are being opened");
