@@ -17,6 +17,8 @@ pub enum Kind {
     Resource,
     /// Suggestions for the arguments of a prompt or a resource.
     Completion,
+    /// A page for clients that show them: of the tool of that name if there is one, else of its own.
+    Page,
 }
 
 /// Why nothing was made.
@@ -49,7 +51,7 @@ pub enum ScaffoldFault {
 /// A file that is to be made: its path inside the project, its text, and whether it can be run.
 type Piece = (String, &'static str, bool);
 
-fn pieces(kind: Kind, name: &str) -> Vec<Piece> {
+fn pieces(kind: Kind, name: &str, root: &Path) -> Vec<Piece> {
     match kind {
         Kind::Tool => vec![
             (format!("tools/{name}/tool.sh"), include_str!("scaffold/templates/tool.sh"), true),
@@ -71,6 +73,14 @@ fn pieces(kind: Kind, name: &str) -> Vec<Piece> {
         Kind::Completion => {
             vec![(format!("completions/{name}.sh"), include_str!("scaffold/templates/completion.sh"), true)]
         }
+        Kind::Page => {
+            let of_tool = root.join("tools").join(name).is_dir();
+            let folder = if of_tool { format!("tools/{name}/ui") } else { format!("ui/{name}") };
+            vec![
+                (format!("{folder}/index.html"), include_str!("scaffold/templates/ui.html"), false),
+                (format!("{folder}/ui.meta.json"), include_str!("scaffold/templates/ui.meta.json"), false),
+            ]
+        }
     }
 }
 
@@ -81,7 +91,7 @@ pub fn scaffold(kind: Kind, name: &str, root: &Path) -> Result<Vec<PathBuf>, Sca
     if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
         return Err(ScaffoldFault::Name(name.to_owned()));
     }
-    let pieces = pieces(kind, name);
+    let pieces = pieces(kind, name, root);
     if let Some(there) = pieces.iter().map(|(path, ..)| root.join(path)).find(|path| path.symlink_metadata().is_ok()) {
         return Err(ScaffoldFault::Exists(there));
     }
@@ -176,6 +186,21 @@ mod tests {
         assert_eq!(found.resources.len(), 1);
         let completions: Vec<&str> = found.completions.iter().map(|completion| completion.name.as_str()).collect();
         assert_eq!(completions, ["first-one", "second"]);
+    }
+
+    // edges E
+    #[test]
+    fn a_page_is_begun_for_the_tool_of_its_name_or_for_itself() {
+        let project = TempDir::new();
+        scaffold(Kind::Tool, "weather", project.path()).unwrap();
+        let made = scaffold(Kind::Page, "weather", project.path()).unwrap();
+        assert_eq!(made[0], Path::new("tools/weather/ui/index.html"));
+        let made = scaffold(Kind::Page, "board", project.path()).unwrap();
+        assert_eq!(made[0], Path::new("ui/board/index.html"));
+        let survey = survey(project.path());
+        assert_eq!(survey.problems, []);
+        let names: Vec<String> = survey.contents.unwrap().resources.iter().map(|page| page.name.clone()).collect();
+        assert_eq!(names, ["board", "weather"]);
     }
 
     #[test]

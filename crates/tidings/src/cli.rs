@@ -35,6 +35,13 @@ pub(crate) fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
+/// Completions of the whole command line, for a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tidings", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics, webhooks at /hooks.
@@ -319,6 +326,15 @@ pub(crate) enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Print completions for a shell.
+    #[command(
+        after_help = "Examples:\n  tidings completions bash > ~/.local/share/bash-completion/completions/tidings\n  \
+                            tidings completions fish > ~/.config/fish/completions/tidings.fish"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
     },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]

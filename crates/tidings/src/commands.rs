@@ -73,6 +73,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Json { arguments }) => json(arguments),
         Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
         Some(Command::Doctor { json }) => doctor::run(&cli, *json).await,
+        Some(Command::Completions { shell }) => {
+            print!("{}", crate::cli::completions(*shell));
+            Ok(())
+        }
         Some(Command::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())

@@ -81,6 +81,15 @@ fn every_example_of_the_help_is_understood() {
     }
 }
 
+#[test]
+fn every_shell_has_completions_of_every_command() {
+    use clap::ValueEnum as _;
+    for shell in clap_complete::Shell::value_variants() {
+        let text = super::completions(*shell);
+        assert!(["serve", "run-tool", "data"].iter().all(|word| text.contains(word)), "{shell}");
+    }
+}
+
 /// Words as a shell makes them of a line with simple quotes.
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ScriptCommand {
-    /// Begin a tool, a prompt, a resource or a completion in a folder of scripts. Nothing is overwritten.
+    /// Begin a tool, a prompt, a resource, a completion or a page in a folder of scripts. Nothing is overwritten.
     #[command(
         after_help = "Examples:\n  tidings project scaffold tool hello\n  tidings project scaffold prompt review --project ./my-scripts"
     )]
@@ -104,4 +104,6 @@ pub(crate) enum ScaffoldKind {
     Resource,
     /// Suggestions for the arguments of a prompt or a resource.
     Completion,
+    /// A page for clients that show them: of the tool of that name if there is one.
+    Ui,
 }

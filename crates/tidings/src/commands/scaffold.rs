@@ -34,7 +34,7 @@ fn next(kind: ScaffoldKind, name: &str, project: &str) -> Vec<String> {
             let call = format!("tidings project run-tool {name} --project {project} --args '{{\"name\": \"Ada\"}}'");
             vec![call, validate, connect]
         }
-        ScaffoldKind::Prompt | ScaffoldKind::Resource => vec![validate, connect],
+        ScaffoldKind::Prompt | ScaffoldKind::Resource | ScaffoldKind::Ui => vec![validate, connect],
         ScaffoldKind::Completion => {
             vec![
                 format!("tidings project scaffold prompt {name} --project {project}    # what it completes"),
@@ -59,6 +59,7 @@ impl From<ScaffoldKind> for Kind {
             ScaffoldKind::Prompt => Self::Prompt,
             ScaffoldKind::Resource => Self::Resource,
             ScaffoldKind::Completion => Self::Completion,
+            ScaffoldKind::Ui => Self::Page,
         }
     }
 }

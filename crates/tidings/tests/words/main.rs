@@ -6,6 +6,8 @@ mod documented;
 mod init;
 mod mistakes;
 mod offers;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::process::Output;
 
