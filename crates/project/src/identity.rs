@@ -98,5 +98,7 @@ pub(crate) fn capabilities() -> Value {
         "prompts": { "listChanged": true },
         "completions": {},
         "logging": {},
+        // Pages may come, too; who has not declared that it shows them is not told.
+        "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": [crate::ui::MIME_TYPE] } },
     })
 }

@@ -36,6 +36,17 @@ pub(crate) fn uri(server: &str, name: &str) -> String {
     format!("ui://{server}/{name}")
 }
 
+/// The name of the page that a URI means. Whatever server it names, a project has its own pages only.
+pub(crate) fn named(uri: &str) -> Option<&str> {
+    let rest = uri.strip_prefix("ui://")?;
+    Some(rest.split_once('/').map_or(rest, |(_, name)| name)).filter(|name| !name.is_empty())
+}
+
+/// Whether a resource is the page of this name.
+pub(crate) fn is(resource: &Resource, name: &str) -> bool {
+    resource.provider == PROVIDER && resource.name == name
+}
+
 /// What a tool's `_meta` says of its page: as its author wrote it, and what follows from its folder.
 pub(crate) fn linked(meta: Option<Value>, server: &str, name: &str) -> Value {
     let mut meta = match meta {
@@ -52,6 +63,16 @@ pub(crate) fn linked(meta: Option<Value>, server: &str, name: &str) -> Value {
     }
     meta.insert("ui".into(), ui.into());
     meta.into()
+}
+
+/// Before there was `_meta.ui`, a page was named by `_meta["ui/resourceUri"]`: clients look for the new one.
+pub(crate) fn respell(result: &mut Map<String, Value>) {
+    let Some(meta) = result.get_mut("_meta").and_then(Value::as_object_mut) else { return };
+    let Some(named) = meta.remove("ui/resourceUri") else { return };
+    let ui = meta.entry("ui").or_insert_with(|| json!({}));
+    if let Some(ui) = ui.as_object_mut() {
+        ui.insert("resourceUri".into(), named);
+    }
 }
 
 /// The page in a folder, as a resource. What is wrong with it is reported; `Err` where there is nothing to show.

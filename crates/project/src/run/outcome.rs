@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tidings_proto::code;
 
 use super::clock::{Bounds, Reason};
+use crate::ui;
 
 /// The code of a call that was cancelled.
 pub const CANCELLED: i64 = -32001;
@@ -99,20 +100,46 @@ fn authored(text: &[u8]) -> Option<Fault> {
 }
 
 fn succeeded(finished: &Finished<'_>) -> Result<Value, Fault> {
-    let parsed = serde_json::from_slice::<Value>(finished.stdout).ok();
-    check_schema(finished, parsed.as_ref())?;
-    let mut result = match parsed {
-        Some(Value::Object(result)) if is_result(&result) => result,
-        // Only an object may stand there; the text says the rest.
-        Some(Value::Object(object)) => {
+    let Printed { first, rest } = Printed::read(finished.stdout);
+    check_schema(finished, first.as_ref())?;
+    let mut result = match first {
+        Some(Value::Object(mut result)) if is_result(&result) => {
+            // The helpers that print a result do not end a script. What it printed first is its answer, the rest goes along.
+            if let (Some(rest), Some(content)) = (rest, result.get_mut("content").and_then(Value::as_array_mut)) {
+                content.push(text_block(&lossy(rest)));
+            }
+            result
+        }
+        // Only an object may stand there; the text says the rest. Lines of JSON have one only where it was declared.
+        Some(Value::Object(object)) if rest.is_none() || finished.output_schema.is_some() => {
             let mut result = text_result(finished.stdout, false);
             result.insert("structuredContent".into(), object.into());
             result
         }
         _ => text_result(finished.stdout, false),
     };
+    ui::respell(&mut result);
     add_meta(&mut result, 0, finished.stderr);
     Ok(result.into())
+}
+
+/// What a script printed, as JSON.
+struct Printed<'a> {
+    /// The first value, if there are only values.
+    first: Option<Value>,
+    /// What follows it, if anything does.
+    rest: Option<&'a [u8]>,
+}
+
+impl<'a> Printed<'a> {
+    fn read(stdout: &'a [u8]) -> Self {
+        let mut values = serde_json::Deserializer::from_slice(stdout).into_iter::<Value>();
+        let Some(Ok(first)) = values.next() else { return Self { first: None, rest: None } };
+        let rest = stdout[values.byte_offset()..].trim_ascii();
+        // "42 is the answer" is a text, not a number.
+        let all = values.all(|value| value.is_ok());
+        Self { first: all.then_some(first), rest: (!rest.is_empty()).then_some(rest) }
+    }
 }
 
 fn failed(finished: &Finished<'_>, code: i32) -> Result<Value, Fault> {
@@ -299,6 +326,40 @@ mod tests {
         let passed = judge(&Finished { stderr: "warned", ..finished(End::Exited(0), whole) }).unwrap();
         assert_eq!(passed["_meta"], json!({"ui": 1, "exitCode": 0, "stderr": "warned"}));
         assert_eq!((&passed["isError"], &passed["structuredContent"]), (&json!(true), &Value::Null));
+    }
+
+    // edges E
+    #[test]
+    fn the_old_spelling_of_a_page_is_the_new_one_for_clients() {
+        let whole = br#"{"content":[],"isError":false,"_meta":{"ui/resourceUri":"ui://s/a","mine":1}}"#;
+        let result = judge(&finished(End::Exited(0), whole)).unwrap();
+        assert_eq!(result["_meta"], json!({"ui": {"resourceUri": "ui://s/a"}, "mine": 1, "exitCode": 0}));
+    }
+
+    // edges E
+    #[test]
+    fn a_script_that_goes_on_after_its_result_is_answered_with_that() {
+        let schema = json!({"type": "object", "required": ["success"]});
+        let refused =
+            r#"{"content":[{"type":"text","text":"no"}],"structuredContent":{"success":false},"isError":true}"#;
+        let again =
+            r#"{"content":[{"type":"text","text":"never"}],"structuredContent":{"success":true},"isError":false}"#;
+        let stdout = format!("{refused}\n{again}\n");
+        for output_schema in [None, Some(&schema)] {
+            let result = judge(&Finished { output_schema, ..finished(End::Exited(0), stdout.as_bytes()) }).unwrap();
+            assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(true), &json!({"success": false})));
+            assert_eq!(result["content"], json!([{"type": "text", "text": "no"}, {"type": "text", "text": again}]));
+        }
+        let lines = judge(&finished(End::Exited(0), b"{\"success\":1}\n{\"b\":2}\n")).unwrap();
+        assert_eq!(
+            (lines["content"][0]["text"].as_str(), lines.get("structuredContent")),
+            (Some("{\"success\":1}\n{\"b\":2}\n"), None)
+        );
+        let declared =
+            Finished { output_schema: Some(&schema), ..finished(End::Exited(0), b"{\"success\":1} {\"b\":2}") };
+        assert_eq!(judge(&declared).unwrap()["structuredContent"], json!({"success": 1}));
+        let text = judge(&finished(End::Exited(0), b"42 is the answer")).unwrap();
+        assert_eq!(text["content"][0]["text"], "42 is the answer");
     }
 
     #[test]

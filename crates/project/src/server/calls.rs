@@ -13,6 +13,7 @@ use super::link::{LIMITS, Refused};
 use crate::entry::Contents;
 use crate::registry::Registry;
 use crate::run::{Caller, Reading, Runner};
+use crate::ui;
 
 /// Who makes a call.
 pub(super) fn caller(surroundings: &Surroundings, call: u64) -> Caller {
@@ -86,6 +87,9 @@ pub(super) async fn begin(
 pub(super) fn reading(contents: &Contents, runner: &Runner, uri: &str) -> Reading {
     if let Some(resource) = contents.resource(uri) {
         return Reading::listed(resource);
+    }
+    if let Some(page) = ui::named(uri).and_then(|name| contents.resources.iter().find(|page| ui::is(page, name))) {
+        return Reading { uri: uri.to_owned(), ..Reading::listed(page) };
     }
     match contents.templates.iter().find(|template| fits(&template.uri_template, uri)) {
         Some(template) => {

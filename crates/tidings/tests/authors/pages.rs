@@ -67,6 +67,10 @@ async fn a_folder_with_a_page_is_a_resource_and_its_tool_names_it() {
             (&json!(MIME_TYPE), &json!("<!DOCTYPE html><title>Weather</title>"))
         );
         assert_eq!(card["_meta"]["ui"]["csp"], csp);
+        for other in ["ui://weather", "ui://another-name/weather"] {
+            let same = read(other).await.result()["contents"][0].clone();
+            assert_eq!((&same["uri"], &same["text"]), (&json!(other), &card["text"]));
+        }
         let table = read("ui://my-server/dashboard").await.result()["contents"][0]["text"].as_str().unwrap().to_owned();
         assert!(table.starts_with("<!DOCTYPE html>") && table.contains("<title>Users</title>"), "{table}");
         assert!(table.contains(r#""key":"id""#) && table.contains("ui/initialize"), "{table}");
@@ -107,6 +111,29 @@ async fn a_declined_question_reaches_the_script() {
         client.on_request(move |_| Reply::Result(json!({ "action": action })));
         let said = client.call_tool("ask", json!({})).await.text();
         assert_eq!(said.trim(), format!("0 {{\"action\":\"{action}\",\"content\":null}}"));
+    }
+}
+
+// edges E
+#[tokio::test]
+async fn a_script_that_goes_on_after_its_answer_is_answered_with_that() {
+    let project = Project::new();
+    let schema = r#"{"name": "stop", "description": "d", "outputSchema": {"type": "object", "required": ["success"]}}"#;
+    project
+        .tool(
+            "stop",
+            "answer=\"$(mcp_elicit_confirm 'Sure?')\"
+             case \"$answer\" in *decline*) mcp_result_success '{\"message\": \"stopped: declined\"}' ;; esac
+             mcp_error late 'and went on'",
+        )
+        .about("stop", schema);
+    for builder in [project.stdio().capabilities(json!({"elicitation": {"form": {}}})), project.stdio()] {
+        let client = builder.connect().await;
+        client.on_request(|_| Reply::Result(json!({ "action": "decline" })));
+        let result = client.call_tool("stop", json!({})).await.result();
+        assert_eq!(result["structuredContent"]["result"]["message"], "stopped: declined", "{result}");
+        assert_eq!(result["isError"], false, "{result}");
+        assert!(result["content"][1]["text"].as_str().unwrap().contains("and went on"), "{result}");
     }
 }
 
