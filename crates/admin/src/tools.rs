@@ -7,7 +7,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tidings_engine::Gateway;
 use tidings_proto::ListKind;
-use tidings_search::{Found, ToolIndex, View, present, present_all};
+use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
 
 use crate::{Admin, problem};
 
@@ -83,8 +83,8 @@ pub async fn tools(gateway: &Gateway, index: &Arc<ToolIndex>, query: Option<Stri
     };
     let index = Arc::clone(index);
     let search = move || {
-        let shown = |found: &Found| snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some();
-        let found = index.search(&snapshot, View::Shared, &query, limit.unwrap_or(LIMIT), shown);
+        let shown = |found: &FoundTool| snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some();
+        let found = index.search(&snapshot, SearchView::Shared, &query, limit.unwrap_or(LIMIT), shown);
         present_all(found.iter().filter_map(|f| present(&snapshot, f.server, &f.local, Some(f.score))))
     };
     tokio::task::spawn_blocking(search).await.unwrap_or_else(|_| present_all([]))

@@ -10,7 +10,7 @@ use crate::error::BenchError;
 
 /// Where an HTTP part listens, and how long it lives.
 #[derive(clap::Args)]
-pub(crate) struct Listen {
+pub(crate) struct PartListener {
     /// Address to listen on; port 0 takes a free one. The address is the first line of output.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -20,7 +20,7 @@ pub(crate) struct Listen {
 }
 
 /// Accepts connections until the process is ended, and hands each to `serve` on a task of its own.
-pub(crate) async fn accept<F, S>(options: &Listen, serve: S) -> Result<(), BenchError>
+pub(crate) async fn accept<F, S>(options: &PartListener, serve: S) -> Result<(), BenchError>
 where
     S: Fn(TokioIo<TcpStream>) -> F,
     F: Future<Output = ()> + Send + 'static,

@@ -33,13 +33,13 @@ impl Era {
 
 /// Which eras a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Offer {
+pub(crate) enum OfferedEras {
     Legacy,
     Modern,
     Both,
 }
 
-impl Offer {
+impl OfferedEras {
     fn has(self, era: Era) -> bool {
         match self {
             Self::Both => true,
@@ -50,7 +50,7 @@ impl Offer {
 }
 
 /// What a server has to say to one message.
-pub(crate) enum Reply {
+pub(crate) enum EchoReply {
     /// The answer to `initialize`: a transport with sessions opens one.
     Opened(Vec<u8>),
     /// A result; legacy results need an open session.
@@ -63,54 +63,54 @@ pub(crate) enum Reply {
 
 /// An echo server's answers.
 pub(crate) struct EchoServer {
-    offer: Offer,
+    offer: OfferedEras,
     /// The value of `tools`, ready to be written.
     tools: String,
 }
 
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct EchoFrame<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Cow<'a, str>,
     #[serde(borrow, default)]
-    params: Params<'a>,
+    params: EchoParams<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct Params<'a> {
+struct EchoParams<'a> {
     #[serde(borrow, rename = "protocolVersion")]
     revision: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    arguments: Arguments<'a>,
+    arguments: EchoArguments<'a>,
     #[serde(borrow, default, rename = "_meta")]
-    meta: Meta<'a>,
+    meta: EchoMeta<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct Arguments<'a> {
+struct EchoArguments<'a> {
     #[serde(borrow)]
     text: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-struct Meta<'a> {
+struct EchoMeta<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     revision: Option<Cow<'a, str>>,
 }
 
 impl EchoServer {
     /// A server of these eras, whose `tools` value has at least `list_bytes` bytes.
-    pub(crate) fn new(offer: Offer, list_bytes: usize) -> Self {
+    pub(crate) fn new(offer: OfferedEras, list_bytes: usize) -> Self {
         Self { offer, tools: tools(list_bytes) }
     }
 
     /// Answers one JSON-RPC message.
-    pub(crate) fn answer(&self, message: &[u8]) -> Result<Reply, serde_json::Error> {
-        let frame: Frame<'_> = serde_json::from_slice(message)?;
+    pub(crate) fn answer(&self, message: &[u8]) -> Result<EchoReply, serde_json::Error> {
+        let frame: EchoFrame<'_> = serde_json::from_slice(message)?;
         let Some(id) = frame.id.map(RawValue::get) else {
-            return Ok(Reply::Nothing);
+            return Ok(EchoReply::Nothing);
         };
         let era = match frame.params.meta.revision {
             Some(_) => Era::Modern,
@@ -120,13 +120,13 @@ impl EchoServer {
             return Ok(refuse_era(era, id));
         }
         Ok(match (&*frame.method, era) {
-            ("initialize", Era::Legacy) => Reply::Opened(initialized(id, &frame.params)),
-            ("server/discover", Era::Modern) => Reply::Result(era, discovered(id)),
-            ("ping", Era::Legacy) => Reply::Result(era, result(id, "")),
-            ("tools/list", _) => Reply::Result(era, self.listed(id, era)),
+            ("initialize", Era::Legacy) => EchoReply::Opened(initialized(id, &frame.params)),
+            ("server/discover", Era::Modern) => EchoReply::Result(era, discovered(id)),
+            ("ping", Era::Legacy) => EchoReply::Result(era, result(id, "")),
+            ("tools/list", _) => EchoReply::Result(era, self.listed(id, era)),
             ("tools/call", _) => {
                 let text = frame.params.arguments.text.map_or("\"\"", RawValue::get);
-                Reply::Result(era, called(id, era, text))
+                EchoReply::Result(era, called(id, era, text))
             }
             _ => error(id, era, -32601, "Method not found"),
         })
@@ -145,19 +145,19 @@ fn result(id: &str, members: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{members}}}}}"#).into_bytes()
 }
 
-fn error(id: &str, era: Era, code: i32, message: &str) -> Reply {
+fn error(id: &str, era: Era, code: i32, message: &str) -> EchoReply {
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#);
-    Reply::Error(era, code, body.into_bytes())
+    EchoReply::Error(era, code, body.into_bytes())
 }
 
-fn refuse_era(era: Era, id: &str) -> Reply {
+fn refuse_era(era: Era, id: &str) -> EchoReply {
     match era {
         Era::Modern => error(id, Era::Legacy, -32600, "No session"),
         Era::Legacy => error(id, Era::Modern, -32602, "Only revision 2026-07-28 is supported"),
     }
 }
 
-fn initialized(id: &str, params: &Params<'_>) -> Vec<u8> {
+fn initialized(id: &str, params: &EchoParams<'_>) -> Vec<u8> {
     let revision = match params.revision.as_deref() {
         Some(known @ ("2024-11-05" | "2025-03-26" | "2025-06-18")) => known,
         _ => LEGACY_REVISION,
@@ -209,18 +209,18 @@ fn tools(list_bytes: usize) -> String {
 mod tests {
     use super::*;
 
-    fn text(reply: Reply) -> serde_json::Value {
+    fn text(reply: EchoReply) -> serde_json::Value {
         match reply {
-            Reply::Opened(body) | Reply::Result(_, body) | Reply::Error(_, _, body) => {
+            EchoReply::Opened(body) | EchoReply::Result(_, body) | EchoReply::Error(_, _, body) => {
                 serde_json::from_slice(&body).unwrap()
             }
-            Reply::Nothing => serde_json::Value::Null,
+            EchoReply::Nothing => serde_json::Value::Null,
         }
     }
 
     #[test]
     fn echo_keeps_the_text_and_the_type_of_the_id() {
-        let server = EchoServer::new(Offer::Both, 0);
+        let server = EchoServer::new(OfferedEras::Both, 0);
         let call = br#"{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"echo","arguments":{"text":"a\u00e9\n"}}}"#;
         let answer = text(server.answer(call).unwrap());
         assert_eq!(answer["id"], "7");
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn modern_results_carry_the_required_fields() {
-        let server = EchoServer::new(Offer::Both, 0);
+        let server = EchoServer::new(OfferedEras::Both, 0);
         let list = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let answer = text(server.answer(list).unwrap());
         for field in ["resultType", "ttlMs", "cacheScope", "tools"] {
@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn a_legacy_server_refuses_the_modern_probe() {
-        let server = EchoServer::new(Offer::Legacy, 0);
+        let server = EchoServer::new(OfferedEras::Legacy, 0);
         let probe = br#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
-        assert!(matches!(server.answer(probe).unwrap(), Reply::Error(Era::Legacy, _, _)));
+        assert!(matches!(server.answer(probe).unwrap(), EchoReply::Error(Era::Legacy, _, _)));
     }
 
     #[test]

@@ -13,24 +13,24 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::accept::{Listen, accept};
+use crate::accept::{PartListener, accept};
 use crate::error::BenchError;
 
 /// Where what is posted goes to every stream.
 pub(crate) const PUBLISH: &str = "/publish";
 
-/// Options of the `fan` part.
+/// FanOptions of the `fan` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct FanOptions {
     #[command(flatten)]
-    listen: Listen,
+    listen: PartListener,
 }
 
 /// The open streams. What waits in one is bounded by the harness, which publishes only when all was read.
 type Streams = Arc<Mutex<Vec<UnboundedSender<Bytes>>>>;
 
 /// Serves until the process is ended.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) async fn run(options: &FanOptions) -> Result<(), BenchError> {
     let streams = Streams::default();
     accept(&options.listen, |io| {
         let streams = Arc::clone(&streams);
@@ -47,7 +47,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
 async fn respond(
     streams: Streams,
     request: Request<Incoming>,
-) -> Result<Response<Either<Events, Empty<Bytes>>>, Infallible> {
+) -> Result<Response<Either<EventBody, Empty<Bytes>>>, Infallible> {
     let publish = request.uri().path() == PUBLISH;
     let posted = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let mut all = streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,15 +59,15 @@ async fn respond(
     // The reader is in the response that follows.
     let _ = writer.send(posted);
     all.push(writer);
-    let mut response = Response::new(Either::Left(Events(events)));
+    let mut response = Response::new(Either::Left(EventBody(events)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }
 
 /// A body of chunks as they come.
-struct Events(UnboundedReceiver<Bytes>);
+struct EventBody(UnboundedReceiver<Bytes>);
 
-impl Body for Events {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 

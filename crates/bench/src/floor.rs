@@ -12,14 +12,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use crate::accept::{Listen, accept};
+use crate::accept::{PartListener, accept};
 use crate::error::BenchError;
 
-/// Options of the `floor` part.
+/// FloorOptions of the `floor` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct FloorOptions {
     #[command(flatten)]
-    listen: Listen,
+    listen: PartListener,
     /// The server to pass everything to.
     #[arg(long)]
     to: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 type Pool = Client<HttpConnector, Incoming>;
 
 /// Serves until the process is ended.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) async fn run(options: &FloorOptions) -> Result<(), BenchError> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let pool: Pool = Client::builder(TokioExecutor::new()).build(connector);

@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 
 use crate::echo::Era;
 use crate::error::BenchError;
-use crate::load::http::Connection;
-use crate::load::request::{Client, Operation};
+use crate::load::http::LoadConnection;
+use crate::load::request::{LoadClient, LoadOperation};
 
-/// Options of the `load` part.
+/// LoadOptions of the `load` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct LoadOptions {
     /// The endpoint; its path is always /mcp.
     #[arg(long)]
     to: SocketAddr,
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     era: Era,
     /// What they ask for.
     #[arg(long, value_enum, default_value = "call")]
-    operation: Operation,
+    operation: LoadOperation,
     /// How many clients ask at once.
     #[arg(long, default_value_t = 16)]
     clients: usize,
@@ -51,14 +51,14 @@ pub(crate) struct LoadReport {
 }
 
 /// Runs the loop and prints the report as one line of JSON.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) async fn run(options: &LoadOptions) -> Result<(), BenchError> {
     let mut clients = Vec::with_capacity(options.clients);
     for _ in 0..options.clients {
-        let connection = Connection::open(options.to).await?;
+        let connection = LoadConnection::open(options.to).await?;
         clients.push(if options.no_session {
-            Client::without_session(connection, options.era, "echo")
+            LoadClient::without_session(connection, options.era, "echo")
         } else {
-            Client::start(connection, options.era, "echo").await?
+            LoadClient::start(connection, options.era, "echo").await?
         });
     }
 
@@ -79,8 +79,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
 }
 
 async fn ask_until(
-    mut client: Client,
-    operation: Operation,
+    mut client: LoadClient,
+    operation: LoadOperation,
     counted_from: Instant,
     until: Instant,
 ) -> Result<Vec<Duration>, BenchError> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The machine of a run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Machine {
+pub(crate) struct MachineFacts {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
     pub(crate) memory_mb: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) busy_before: f64,
 }
 
-impl Machine {
+impl MachineFacts {
     /// Reads them from the kernel; what can not be read is "unknown".
     pub(crate) async fn read() -> Self {
         let before = cpu_ticks();

@@ -34,25 +34,25 @@ struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
     #[command(flatten)]
-    suite: suite::Options,
+    suite: suite::SuiteOptions,
 }
 
 #[derive(Subcommand)]
 enum Part {
     /// An MCP echo server over HTTP, of both eras.
-    Upstream(upstream::Options),
+    Upstream(upstream::UpstreamOptions),
     /// A bare reverse proxy: every byte passes unread.
-    Floor(floor::Options),
+    Floor(floor::FloorOptions),
     /// A fixed body from the HTTP stack that the gateway uses.
-    Static(static_body::Options),
+    Static(static_body::StaticOptions),
     /// A bare server that writes what is posted to every open stream.
-    Fan(fan::Options),
+    Fan(fan::FanOptions),
     /// Asks a URL again and again, and does nothing else.
-    Poll(poll::Options),
+    Poll(poll::PollOptions),
     /// An MCP echo server on stdin and stdout, of both eras.
-    StdioServer(stdio_server::Options),
+    StdioServer(stdio_server::StdioOptions),
     /// The load client: a closed loop over keep-alive connections; prints one line of JSON.
-    Load(load::Options),
+    Load(load::LoadOptions),
 }
 
 fn main() -> ExitCode {

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::error::BenchError;
-use crate::load::http::Connection;
+use crate::load::http::LoadConnection;
 
-/// Options of the `poll` part.
+/// PollOptions of the `poll` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct PollOptions {
     /// Whom to ask.
     #[arg(long)]
     to: SocketAddr,
@@ -21,8 +21,8 @@ pub(crate) struct Options {
 }
 
 /// Asks over one connection.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
-    let mut connection = Connection::open(options.to).await?;
+pub(crate) async fn run(options: &PollOptions) -> Result<(), BenchError> {
+    let mut connection = LoadConnection::open(options.to).await?;
     let request = format!("GET / HTTP/1.1\r\nhost: {}\r\n\r\n", options.to);
     for _ in 0..options.times {
         connection.exchange(request.as_bytes()).await?;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::error::BenchError;
-use crate::load::http::Connection;
+use crate::load::http::LoadConnection;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -21,13 +21,13 @@ pub(crate) fn this_program() -> Result<PathBuf, BenchError> {
 }
 
 /// A part that listens. Dropping it ends the process.
-pub(crate) struct Part {
+pub(crate) struct PartProcess {
     pub(crate) address: SocketAddr,
     // Held for its drop: stdin closes and the process is killed.
     _child: Child,
 }
 
-impl Part {
+impl PartProcess {
     /// Starts it and waits until it says where it listens.
     pub(crate) async fn start(part: &'static str, args: &[String]) -> Result<Self, BenchError> {
         let mut child = Command::new(this_program()?)
@@ -69,7 +69,7 @@ pub(crate) async fn run_part(part: &'static str, args: &[String]) -> Result<Vec<
 }
 
 /// A running gateway.
-pub(crate) struct Gateway {
+pub(crate) struct GatewayProcess {
     pub(crate) address: SocketAddr,
     /// Taken just before the process was made.
     pub(crate) started: Instant,
@@ -81,7 +81,7 @@ pub(crate) struct Gateway {
     log: PathBuf,
 }
 
-impl Gateway {
+impl GatewayProcess {
     /// Starts it on a free port; does not wait for anything.
     pub(crate) fn start(binary: &Path, config: &str, folder: &Path) -> Result<Self, BenchError> {
         if !binary.is_file() {
@@ -158,7 +158,7 @@ impl Gateway {
 }
 
 async fn is_ready(address: SocketAddr) -> bool {
-    let Ok(mut connection) = Connection::open(address).await else {
+    let Ok(mut connection) = LoadConnection::open(address).await else {
         return false;
     };
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\n\r\n");

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::machine::Machine;
+use crate::machine::MachineFacts;
 
 /// In what a row is measured.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Measure {
+pub(crate) enum RowMeasure {
     RequestsPerSecond,
     MedianMicros,
     Megabytes,
@@ -22,7 +22,7 @@ pub(crate) enum Measure {
 /// What the verdict of a row must be.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Target {
+pub(crate) enum RowTarget {
     /// The ratio to the baseline, at least.
     RatioAtLeast(f64),
     /// The ratio to the baseline, at most.
@@ -45,11 +45,11 @@ pub(crate) enum Target {
 
 /// One target and what was measured for it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     pub(crate) case: u8,
     pub(crate) what: String,
-    pub(crate) measure: Measure,
-    pub(crate) target: Target,
+    pub(crate) measure: RowMeasure,
+    pub(crate) target: RowTarget,
     /// Medians over the repetitions.
     pub(crate) baseline: Option<f64>,
     pub(crate) gateway: Option<f64>,
@@ -69,7 +69,7 @@ pub(crate) struct Sample {
     pub(crate) full: Value,
 }
 
-impl Target {
+impl RowTarget {
     fn verdict(self, baseline: Option<f64>, gateway: Option<f64>) -> Option<f64> {
         match self {
             Self::RatioAtLeast(_) | Self::RatioAtMost(_) => Some(gateway? / baseline?),
@@ -109,13 +109,13 @@ impl Target {
     }
 }
 
-impl Row {
+impl ReportRow {
     /// Judges the repetitions. A note is a failure that the numbers can not show.
     pub(crate) fn judge(
         case: u8,
         what: String,
-        measure: Measure,
-        target: Target,
+        measure: RowMeasure,
+        target: RowTarget,
         samples: Vec<Sample>,
         note: Option<String>,
     ) -> Self {
@@ -137,27 +137,27 @@ impl Row {
     fn cells(&self) -> [String; 6] {
         let number = |value: Option<f64>| match (value, self.measure) {
             (None, _) => "–".to_owned(),
-            (Some(value), Measure::RequestsPerSecond) => format!("{value:.0}/s"),
-            (Some(value), Measure::MedianMicros) => format!("{value:.0} µs"),
-            (Some(value), Measure::Megabytes) => format!("{value:.1} MB"),
-            (Some(value), Measure::Milliseconds) if value < 10.0 => format!("{value:.2} ms"),
-            (Some(value), Measure::Milliseconds) => format!("{value:.1} ms"),
-            (Some(value), Measure::Kibibytes) => format!("{value:.1} KiB"),
-            (Some(value), Measure::Count) => format!("{value:.0}"),
-            (Some(value), Measure::Share) => format!("{value:.3}"),
+            (Some(value), RowMeasure::RequestsPerSecond) => format!("{value:.0}/s"),
+            (Some(value), RowMeasure::MedianMicros) => format!("{value:.0} µs"),
+            (Some(value), RowMeasure::Megabytes) => format!("{value:.1} MB"),
+            (Some(value), RowMeasure::Milliseconds) if value < 10.0 => format!("{value:.2} ms"),
+            (Some(value), RowMeasure::Milliseconds) => format!("{value:.1} ms"),
+            (Some(value), RowMeasure::Kibibytes) => format!("{value:.1} KiB"),
+            (Some(value), RowMeasure::Count) => format!("{value:.0}"),
+            (Some(value), RowMeasure::Share) => format!("{value:.3}"),
         };
         let verdict = match (self.verdict, self.target) {
             (None, _)
             | (
                 Some(_),
-                Target::MegabytesAtMost(_)
-                | Target::KibibytesAtMost(_)
-                | Target::CountAtMost(_)
-                | Target::MillisecondsAtMost(_)
-                | Target::ShareAtLeast(_),
+                RowTarget::MegabytesAtMost(_)
+                | RowTarget::KibibytesAtMost(_)
+                | RowTarget::CountAtMost(_)
+                | RowTarget::MillisecondsAtMost(_)
+                | RowTarget::ShareAtLeast(_),
             ) => "–".to_owned(),
-            (Some(verdict), Target::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
-            (Some(verdict), Target::ExtraCountAtMost(_)) => format!("{verdict:+.0}"),
+            (Some(verdict), RowTarget::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
+            (Some(verdict), RowTarget::ExtraCountAtMost(_)) => format!("{verdict:+.0}"),
             (Some(verdict), _) => format!("{verdict:.2}"),
         };
         [
@@ -186,9 +186,9 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 const HEADS: [&str; 6] = ["what", "floor", "gateway", "ratio", "target", "ok"];
 
 /// The table as Markdown, aligned so that a terminal shows it well too.
-pub(crate) fn table(rows: &[Row]) -> String {
+pub(crate) fn table(rows: &[ReportRow]) -> String {
     let mut lines = vec![HEADS.map(str::to_owned)];
-    lines.extend(rows.iter().map(Row::cells));
+    lines.extend(rows.iter().map(ReportRow::cells));
     let widths: Vec<usize> = (0..HEADS.len())
         .map(|column| {
             let width = |line: &[String; 6]| line[column].chars().count();
@@ -213,7 +213,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
 }
 
 /// Each note once, after the rows it belongs to.
-fn notes(rows: &[Row]) -> String {
+fn notes(rows: &[ReportRow]) -> String {
     let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in rows {
         let Some(note) = row.note.as_deref() else {
@@ -228,7 +228,7 @@ fn notes(rows: &[Row]) -> String {
 }
 
 /// The whole run as JSON.
-pub(crate) fn json(machine: &Machine, rows: &[Row], seconds: f64, repeat: usize) -> Value {
+pub(crate) fn json(machine: &MachineFacts, rows: &[ReportRow], seconds: f64, repeat: usize) -> Value {
     serde_json::json!({
         "machine": machine,
         "seconds": seconds,
@@ -238,7 +238,7 @@ pub(crate) fn json(machine: &Machine, rows: &[Row], seconds: f64, repeat: usize)
 }
 
 /// The page for the documentation.
-pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: usize) -> String {
+pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64, repeat: usize) -> String {
     format!(
         "# Benchmarks\n\n\
          Made by `cargo xtask bench --markdown docs/benchmarks.md`. Every number is the median of {repeat} \
@@ -267,7 +267,7 @@ pub(crate) fn markdown(machine: &Machine, rows: &[Row], seconds: f64, repeat: us
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\
-         Load client, proxies and servers are processes of their own and share the machine:\n\n\
+         ThroughputLoad client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\
          | CPU | {cpu}, {cores} cores |\n\
          | memory | {memory} MB |\n\
@@ -294,21 +294,21 @@ mod tests {
         Sample { baseline: Some(baseline), gateway, full: Value::Null }
     }
 
-    fn row(target: Target, samples: Vec<Sample>, note: Option<String>) -> Row {
-        Row::judge(1, "x".into(), Measure::RequestsPerSecond, target, samples, note)
+    fn row(target: RowTarget, samples: Vec<Sample>, note: Option<String>) -> ReportRow {
+        ReportRow::judge(1, "x".into(), RowMeasure::RequestsPerSecond, target, samples, note)
     }
 
     #[test]
     fn the_median_ratio_decides_and_not_the_ratio_of_medians() {
         let samples = vec![sample(100.0, Some(70.0)), sample(200.0, Some(100.0)), sample(50.0, Some(50.0))];
-        let row = row(Target::RatioAtLeast(0.67), samples, None);
+        let row = row(RowTarget::RatioAtLeast(0.67), samples, None);
         assert_eq!(row.verdict, Some(0.7));
         assert!(row.ok);
     }
 
     #[test]
     fn a_row_without_the_gateway_or_with_a_note_is_a_miss() {
-        let target = Target::RatioAtLeast(0.67);
+        let target = RowTarget::RatioAtLeast(0.67);
         assert!(!row(target, vec![sample(100.0, None)], None).ok);
         let note = Some("refused".to_owned());
         assert!(!row(target, vec![sample(100.0, Some(100.0))], note).ok);

@@ -9,24 +9,24 @@ use http::header;
 use hyper::server::conn::http1;
 use hyper_util::service::TowerToHyperService;
 
-use crate::accept::{Listen, accept};
+use crate::accept::{PartListener, accept};
 use crate::error::BenchError;
 
 /// The read and write buffer of a connection, as the gateway's listener has it.
 const CONNECTION_BUFFER: usize = 16 * 1024;
 
-/// Options of the `static` part.
+/// StaticOptions of the `static` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct StaticOptions {
     #[command(flatten)]
-    listen: Listen,
+    listen: PartListener,
     /// The size of the body.
     #[arg(long, default_value_t = 100_000)]
     bytes: usize,
 }
 
 /// Serves until the process is ended.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) async fn run(options: &StaticOptions) -> Result<(), BenchError> {
     let router = Router::new().route("/mcp", post(fixed)).with_state(body(options.bytes));
     accept(&options.listen, |io| {
         let service = TowerToHyperService::new(router.clone());

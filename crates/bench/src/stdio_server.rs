@@ -3,15 +3,15 @@
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use crate::echo::{EchoServer, Offer, Reply};
+use crate::echo::{EchoReply, EchoServer, OfferedEras};
 use crate::error::BenchError;
 
-/// Options of the `stdio-server` part.
+/// StdioOptions of the `stdio-server` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct StdioOptions {
     /// The eras it answers.
     #[arg(long, value_enum, default_value = "both")]
-    era: Offer,
+    era: OfferedEras,
     /// Milliseconds it sleeps before it reads: a server that is slow to start.
     #[arg(long, default_value_t = 0)]
     start_delay: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 /// Answers until stdin ends. Plain blocking I/O: the process costs as little as one can.
-pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) fn run(options: &StdioOptions) -> Result<(), BenchError> {
     std::thread::sleep(Duration::from_millis(options.start_delay));
     let server = EchoServer::new(options.era, 0);
     let mut stdout = std::io::stdout().lock();
@@ -31,8 +31,8 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
             continue;
         }
         let mut body = match server.answer(line.as_bytes()) {
-            Ok(Reply::Opened(body) | Reply::Result(_, body) | Reply::Error(_, _, body)) => body,
-            Ok(Reply::Nothing) => continue,
+            Ok(EchoReply::Opened(body) | EchoReply::Result(_, body) | EchoReply::Error(_, _, body)) => body,
+            Ok(EchoReply::Nothing) => continue,
             Err(_) => return Err(BenchError::unexpected("stdin", "JSON-RPC", line.as_bytes())),
         };
         body.push(b'\n');

@@ -18,16 +18,16 @@ mod updates;
 use std::path::{Path, PathBuf};
 
 use crate::error::BenchError;
-use crate::machine::Machine;
+use crate::machine::MachineFacts;
 use crate::process::this_program;
-use crate::report::{self, Row};
+use crate::report::{self, ReportRow};
 
 /// With more of the CPU than this in other hands, even ratios are noise.
 const BUSY: f64 = 0.1;
 
-/// Options of the whole run.
+/// SuiteOptions of the whole run.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
     /// 20 script projects.
@@ -57,17 +57,17 @@ pub(crate) struct Options {
 }
 
 /// What every case needs.
-struct Bench {
+struct BenchContext {
     gateway: PathBuf,
     seconds: f64,
     repeat: usize,
-    folder: Scratch,
+    folder: ScratchFolder,
 }
 
 /// A folder for configurations, logs and data, removed at the end.
-struct Scratch(PathBuf);
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     fn make() -> Result<Self, BenchError> {
         let folder = std::env::temp_dir().join(format!("tidings-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(BenchError::io("making a scratch folder"))?;
@@ -79,7 +79,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // What is left behind lies in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -87,13 +87,18 @@ impl Drop for Scratch {
 }
 
 /// Runs the cases, prints and writes what they found; says whether every target holds.
-pub(crate) async fn run(options: &Options) -> Result<bool, BenchError> {
+pub(crate) async fn run(options: &SuiteOptions) -> Result<bool, BenchError> {
     let gateway = match &options.gateway {
         Some(path) => path.clone(),
         None => this_program()?.with_file_name("tidings"),
     };
-    let bench = Bench { gateway, seconds: options.seconds, repeat: options.repeat.max(1), folder: Scratch::make()? };
-    let machine = Machine::read().await;
+    let bench = BenchContext {
+        gateway,
+        seconds: options.seconds,
+        repeat: options.repeat.max(1),
+        folder: ScratchFolder::make()?,
+    };
+    let machine = MachineFacts::read().await;
     if machine.busy_before > BUSY {
         eprintln!("warning: others use {:.0} % of the CPU; the numbers will say little", machine.busy_before * 100.0);
     }
@@ -113,7 +118,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool, BenchError> {
     Ok(rows.iter().all(|row| row.ok))
 }
 
-async fn cases(bench: &Bench, options: &Options) -> Result<Vec<Row>, BenchError> {
+async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<ReportRow>, BenchError> {
     let wanted = |case| options.only.is_none_or(|only| only == case);
     let mut rows = Vec::new();
     if wanted(1) || wanted(2) {

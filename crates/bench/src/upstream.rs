@@ -11,34 +11,34 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
-use crate::accept::{Listen, accept};
-use crate::echo::{EchoServer, Era, Offer, Reply};
+use crate::accept::{PartListener, accept};
+use crate::echo::{EchoReply, EchoServer, Era, OfferedEras};
 use crate::error::BenchError;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Options of the `upstream` part.
+/// UpstreamOptions of the `upstream` part.
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct UpstreamOptions {
     #[command(flatten)]
-    listen: Listen,
+    listen: PartListener,
     /// The eras it answers.
     #[arg(long, value_enum, default_value = "both")]
-    era: Offer,
+    era: OfferedEras,
     /// The least size of its tool list.
     #[arg(long, default_value_t = 0)]
     list_bytes: usize,
 }
 
-struct Server {
+struct BenchServer {
     echo: EchoServer,
     sessions: AtomicU64,
 }
 
 /// Serves until the process is ended.
-pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
+pub(crate) async fn run(options: &UpstreamOptions) -> Result<(), BenchError> {
     let server =
-        Arc::new(Server { echo: EchoServer::new(options.era, options.list_bytes), sessions: AtomicU64::new(0) });
+        Arc::new(BenchServer { echo: EchoServer::new(options.era, options.list_bytes), sessions: AtomicU64::new(0) });
     accept(&options.listen, |io| {
         let server = Arc::clone(&server);
         async move {
@@ -50,7 +50,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), BenchError> {
     .await
 }
 
-async fn respond(server: Arc<Server>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn respond(server: Arc<BenchServer>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.method() == Method::DELETE {
         return Ok(empty(StatusCode::OK));
     }
@@ -65,8 +65,8 @@ async fn respond(server: Arc<Server>, request: Request<Incoming>) -> Result<Resp
         return Ok(empty(StatusCode::BAD_REQUEST));
     };
     Ok(match reply {
-        Reply::Nothing => empty(StatusCode::ACCEPTED),
-        Reply::Opened(body) => {
+        EchoReply::Nothing => empty(StatusCode::ACCEPTED),
+        EchoReply::Opened(body) => {
             let number = server.sessions.fetch_add(1, Ordering::Relaxed);
             let mut response = json(StatusCode::OK, body);
             if let Ok(id) = HeaderValue::from_str(&format!("echo-{number:08x}")) {
@@ -74,11 +74,11 @@ async fn respond(server: Arc<Server>, request: Request<Incoming>) -> Result<Resp
             }
             response
         }
-        Reply::Result(Era::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
-        Reply::Result(_, body) => json(StatusCode::OK, body),
-        Reply::Error(Era::Legacy, _, body) if in_session => json(StatusCode::OK, body),
-        Reply::Error(Era::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
-        Reply::Error(_, _, body) => json(StatusCode::BAD_REQUEST, body),
+        EchoReply::Result(Era::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
+        EchoReply::Result(_, body) => json(StatusCode::OK, body),
+        EchoReply::Error(Era::Legacy, _, body) if in_session => json(StatusCode::OK, body),
+        EchoReply::Error(Era::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
+        EchoReply::Error(_, _, body) => json(StatusCode::BAD_REQUEST, body),
     })
 }
 

@@ -13,7 +13,7 @@ use tidings_engine::{Audience, CallerView, Catalogue, LocalServer, Surroundings}
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::{ListKind, Method, code};
-use tidings_search::{Found, ToolIndex, View, present, present_all};
+use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
 use tidings_upstream::{Connected, Redirect, Sink};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
@@ -132,7 +132,7 @@ impl Tools {
         let mut problem = format!("there is no tool {}", encode_string(name));
         let near = match self.surroundings.view(request).await {
             Some(view) => {
-                let public = |snapshot: &Snapshot, found: &Found| {
+                let public = |snapshot: &Snapshot, found: &FoundTool| {
                     snapshot.public_name(ListKind::Tools, found.server, &found.local).map(str::to_owned)
                 };
                 self.search(&view, name.to_owned(), SUGGESTIONS, public).await
@@ -152,13 +152,13 @@ impl Tools {
         view: &CallerView,
         text: String,
         limit: usize,
-        show: impl Fn(&Snapshot, &Found) -> Option<T> + Send + 'static,
+        show: impl Fn(&Snapshot, &FoundTool) -> Option<T> + Send + 'static,
     ) -> Vec<T> {
         let (index, own) = (Arc::clone(&self.index), self.surroundings.server());
         let (snapshot, whole) = (Arc::clone(&view.snapshot), Arc::clone(&view.whole));
-        let whose = if view.shared { View::Shared } else { View::Own };
+        let whose = if view.shared { SearchView::Shared } else { SearchView::Own };
         let search = move || {
-            let wanted = |found: &Found| {
+            let wanted = |found: &FoundTool| {
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
             let found = index.search(&whole, whose, &text, limit, wanted);

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tidings_testkit::{Client, Exchange, Gateway};
 use tokio::task::JoinSet;
 
-use crate::crew::Member;
-use crate::failure::Failure;
+use crate::crew::CrewMember;
+use crate::failure::ChaosFailure;
 
 const CLIENTS: usize = 20;
 /// Between two calls of a client: enough load to meet every fault, and little enough to keep all that was received.
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// What became of the calls of a stage.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcomes {
+pub(crate) struct CallOutcomes {
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
     /// How often each error was seen.
@@ -31,17 +31,17 @@ pub(crate) struct Outcomes {
 /// Where a call goes, in what a task may hold.
 type Target = Arc<dyn Fn(&str) -> (String, Value) + Send + Sync>;
 
-pub(crate) struct Callers {
+pub(crate) struct SteadyCallers {
     tasks: JoinSet<()>,
     stop: Arc<AtomicBool>,
-    outcomes: Arc<Mutex<Outcomes>>,
+    outcomes: Arc<Mutex<CallOutcomes>>,
 }
 
-impl Callers {
+impl SteadyCallers {
     /// Each client goes round the servers, beginning at another one.
-    pub(crate) async fn begin(gateway: &Gateway, members: &[Member]) -> Self {
+    pub(crate) async fn begin(gateway: &Gateway, members: &[CrewMember]) -> Self {
         let targets: Vec<Target> = members.iter().map(target_of).collect();
-        let (stop, outcomes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Outcomes::default())));
+        let (stop, outcomes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(CallOutcomes::default())));
         let tokens = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
         for number in 0..CLIENTS {
@@ -67,29 +67,29 @@ impl Callers {
     }
 
     /// What happened since the last time somebody asked.
-    pub(crate) fn take(&self) -> Result<Outcomes, Failure> {
+    pub(crate) fn take(&self) -> Result<CallOutcomes, ChaosFailure> {
         let outcomes = std::mem::take(&mut *self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
         match outcomes.wrong {
-            Some((token, answer)) => Err(Failure::WrongAnswer { token, answer }),
+            Some((token, answer)) => Err(ChaosFailure::WrongAnswer { token, answer }),
             None => Ok(outcomes),
         }
     }
 
     /// Every client ends after the call that it is in. One that does not was never answered.
-    pub(crate) async fn end(mut self) -> Result<(), Failure> {
+    pub(crate) async fn end(mut self) -> Result<(), ChaosFailure> {
         self.stop.store(true, Ordering::SeqCst);
         let all = async {
             while let Some(ended) = self.tasks.join_next().await {
-                ended.map_err(|error| Failure::Hung { client: error.to_string() })?;
+                ended.map_err(|error| ChaosFailure::Hung { client: error.to_string() })?;
             }
             Ok(())
         };
-        let hung = || Err(Failure::Hung { client: "a caller".to_owned() });
+        let hung = || Err(ChaosFailure::Hung { client: "a caller".to_owned() });
         tokio::time::timeout(LONGEST, all).await.unwrap_or_else(|_| hung())
     }
 }
 
-impl Outcomes {
+impl CallOutcomes {
     pub(crate) fn calls(&self) -> u64 {
         self.succeeded + self.failed
     }
@@ -106,7 +106,7 @@ impl Outcomes {
     }
 }
 
-fn target_of(member: &Member) -> Target {
+fn target_of(member: &CrewMember) -> Target {
     let (tool, arguments) = member.call("TOKEN");
     Arc::new(move |token| {
         let text = arguments.to_string().replace("TOKEN", token);
@@ -115,7 +115,7 @@ fn target_of(member: &Member) -> Target {
 }
 
 /// One call by somebody who makes no others.
-pub(crate) async fn try_once(client: &Client, member: &Member, token: &str) -> Result<String, String> {
+pub(crate) async fn try_once(client: &Client, member: &CrewMember, token: &str) -> Result<String, String> {
     let (tool, arguments) = member.call(token);
     text_of(&client.call_tool(&tool, arguments).await)
 }

@@ -36,33 +36,33 @@ server.run('streamable-http', host='127.0.0.1', port=int(sys.argv[1]))
 ";
 
 /// One server.
-pub(crate) struct Member {
+pub(crate) struct CrewMember {
     pub(crate) name: &'static str,
-    pub(crate) nature: Nature,
+    pub(crate) nature: MemberNature,
     pub(crate) proxy: Option<FaultProxy>,
     tool: &'static str,
     argument: &'static str,
 }
 
-pub(crate) enum Nature {
+pub(crate) enum MemberNature {
     Scripted(Server),
     /// Two releases of one server, of which the proxy shows one: the old speaks the legacy era, the new the modern one.
     Releases {
         old: Server,
         new: Server,
     },
-    Program(Program),
+    Program(PeerProgram),
 }
 
 /// A program of others.
-pub(crate) struct Program {
+pub(crate) struct PeerProgram {
     command: Vec<String>,
     environment: Vec<(String, String)>,
     port: u16,
     child: Option<Child>,
 }
 
-impl Member {
+impl CrewMember {
     /// The call of its tool that echoes `token`.
     pub(crate) fn call(&self, token: &str) -> (String, Value) {
         (format!("{}__{}", self.name, self.tool), json!({ self.argument: token }))
@@ -73,7 +73,7 @@ impl Member {
         let name = self.name;
         match (&self.proxy, &self.nature) {
             (Some(proxy), _) => format!("[servers.{name}]\nurl = {:?}\n\n", proxy.url("/mcp")),
-            (None, Nature::Scripted(server)) => format!("[servers.{name}]\n{}\n\n", server.toml()),
+            (None, MemberNature::Scripted(server)) => format!("[servers.{name}]\n{}\n\n", server.toml()),
             (None, _) => String::new(),
         }
     }
@@ -81,29 +81,29 @@ impl Member {
     /// Dies without a word.
     pub(crate) async fn kill(&mut self) {
         match &mut self.nature {
-            Nature::Scripted(server) => server.kill().await,
-            Nature::Releases { old, new } => {
+            MemberNature::Scripted(server) => server.kill().await,
+            MemberNature::Releases { old, new } => {
                 old.kill().await;
                 new.kill().await;
             }
-            Nature::Program(program) => program.kill().await,
+            MemberNature::Program(program) => program.kill().await,
         }
     }
 
     /// Comes back, with no memory of its sessions.
     pub(crate) async fn revive(&mut self) {
         match &mut self.nature {
-            Nature::Scripted(server) => server.revive().await,
-            Nature::Releases { old, new } => {
+            MemberNature::Scripted(server) => server.revive().await,
+            MemberNature::Releases { old, new } => {
                 old.revive().await;
                 new.revive().await;
             }
-            Nature::Program(program) => program.start().await,
+            MemberNature::Program(program) => program.start().await,
         }
     }
 }
 
-impl Program {
+impl PeerProgram {
     async fn start(&mut self) {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).envs(self.environment.iter().cloned()).kill_on_drop(true);
@@ -126,7 +126,7 @@ impl Program {
 }
 
 /// Everybody, started.
-pub(crate) async fn start(peers: Option<&Path>, seed: u64, runs: &Runs) -> Vec<Member> {
+pub(crate) async fn start(peers: Option<&Path>, seed: u64, runs: &Runs) -> Vec<CrewMember> {
     let mut members = Vec::new();
     let counting = |name: &str| count_tool(Server::builder(name), runs);
     for (name, server) in [
@@ -139,21 +139,27 @@ pub(crate) async fn start(peers: Option<&Path>, seed: u64, runs: &Runs) -> Vec<M
             true => Some(FaultProxy::start(address_of(&server), seed).await),
             false => None,
         };
-        members.push(Member { name, nature: Nature::Scripted(server), proxy, tool: "count", argument: "token" });
+        members.push(CrewMember {
+            name,
+            nature: MemberNature::Scripted(server),
+            proxy,
+            tool: "count",
+            argument: "token",
+        });
     }
     let (old, new) = (counting("releases").http().await, counting("releases").modern_only().http().await);
     let proxy = Some(FaultProxy::start(address_of(&old), seed).await);
-    let nature = Nature::Releases { old, new };
-    members.push(Member { name: "releases", nature, proxy, tool: "count", argument: "token" });
+    let nature = MemberNature::Releases { old, new };
+    members.push(CrewMember { name: "releases", nature, proxy, tool: "count", argument: "token" });
     if let Some(peers) = peers {
         for (name, argument, command) in programs_of(peers) {
             let port = free_port().await;
             let command: Vec<String> = command.into_iter().chain([port.to_string()]).collect();
             let environment = vec![("PORT".to_owned(), port.to_string())];
-            let mut program = Program { command, environment, port, child: None };
+            let mut program = PeerProgram { command, environment, port, child: None };
             program.start().await;
             let proxy = Some(FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], port)), seed).await);
-            members.push(Member { name, nature: Nature::Program(program), proxy, tool: "echo", argument });
+            members.push(CrewMember { name, nature: MemberNature::Program(program), proxy, tool: "echo", argument });
         }
     }
     members

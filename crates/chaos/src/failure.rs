@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidings_testkit::Vitals;
 
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum ChaosFailure {
     /// The faults are over, and a server is still not to be used.
     StillDown {
         server: String,
@@ -62,7 +62,7 @@ pub(crate) enum Failure {
     },
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ChaosFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StillDown { server, after, last } => {

@@ -14,12 +14,12 @@ mod stage;
 
 use std::process::ExitCode;
 
-use options::Options;
-use run::Run;
+use options::ChaosOptions;
+use run::ChaosRun;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let options = match Options::parse(&arguments) {
+    let options = match ChaosOptions::parse(&arguments) {
         Ok(Some(options)) => options,
         Ok(None) => {
             println!("{}", options::USAGE);
@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     runtime.block_on(chaos(&options))
 }
 
-async fn chaos(options: &Options) -> ExitCode {
-    let mut run = Run::begin(options).await;
+async fn chaos(options: &ChaosOptions) -> ExitCode {
+    let mut run = ChaosRun::begin(options).await;
     let outcome = run.go(options.time).await;
     run.print();
     match outcome {

@@ -15,7 +15,7 @@ Usage: chaos [--minutes N | --seconds N] [--seed S] [--peers DIR]
 TIDINGS_BIN names the gateway; by default it is the one next to this program.";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct ChaosOptions {
     pub(crate) time: Duration,
     pub(crate) seed: u64,
     pub(crate) peers: Option<PathBuf>,
@@ -37,7 +37,7 @@ impl fmt::Display for WrongOption {
     }
 }
 
-impl Options {
+impl ChaosOptions {
     /// `None` when help was asked for.
     pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, WrongOption> {
         let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now(), peers: None };
@@ -59,7 +59,7 @@ impl Options {
 }
 
 /// As they are written on the command line; `cargo xtask chaos` adds the peers by itself.
-impl fmt::Display for Options {
+impl fmt::Display for ChaosOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "--seconds {} --seed {}", self.time.as_secs(), self.seed)
     }
@@ -75,14 +75,14 @@ fn seed_of_now() -> u64 {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<Options>, WrongOption> {
+    fn parsed(line: &str) -> Result<Option<ChaosOptions>, WrongOption> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
+        ChaosOptions::parse(&words)
     }
 
     #[test]
     fn a_run_can_be_repeated_by_what_it_prints() {
-        let options = Options { time: Duration::from_secs(30), seed: 7, peers: None };
+        let options = ChaosOptions { time: Duration::from_secs(30), seed: 7, peers: None };
         assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
     }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tidings_testkit::{Client, Gateway, ListFollower, Random, Tool, Vitals};
 
-use crate::callers::{Callers, Outcomes, try_once};
-use crate::crew::{self, Member, Nature, Runs};
-use crate::failure::Failure;
-use crate::options::Options;
-use crate::stage::Stage;
+use crate::callers::{CallOutcomes, SteadyCallers, try_once};
+use crate::crew::{self, CrewMember, MemberNature, Runs};
+use crate::failure::ChaosFailure;
+use crate::options::ChaosOptions;
+use crate::stage::FaultStage;
 
 const CONFIGURATION: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"\n\n";
 /// How long a sort of trouble lasts.
@@ -21,23 +21,23 @@ const BACK: Duration = Duration::from_secs(5);
 /// How many calls may fail for one fault, in tenths; and how many more by chance.
 const FAILED_PER_FAULT: u64 = 15;
 
-pub(crate) struct Run {
+pub(crate) struct ChaosRun {
     random: Random,
-    members: Vec<Member>,
+    members: Vec<CrewMember>,
     gateway: Gateway,
     runs: Runs,
     prober: Client,
     followers: Vec<ListFollower>,
     probes: u64,
     /// By stage: how often, calls, failed calls, faults, and the longest time until all servers were back.
-    table: BTreeMap<&'static str, Row>,
+    table: BTreeMap<&'static str, StageRow>,
     vitals: Vec<Vitals>,
     /// The tools that were added so far, to tell the next apart.
     added: usize,
 }
 
 #[derive(Default)]
-struct Row {
+struct StageRow {
     times: u64,
     calls: u64,
     failed: u64,
@@ -46,11 +46,11 @@ struct Row {
     errors: BTreeMap<String, u64>,
 }
 
-impl Run {
-    pub(crate) async fn begin(options: &Options) -> Self {
+impl ChaosRun {
+    pub(crate) async fn begin(options: &ChaosOptions) -> Self {
         let runs = Runs::default();
         let members = crew::start(options.peers.as_deref(), options.seed, &runs).await;
-        let servers: String = members.iter().map(Member::configuration).collect();
+        let servers: String = members.iter().map(CrewMember::configuration).collect();
         let gateway = Gateway::builder().toml(&format!("{CONFIGURATION}{servers}")).serve().await;
         let prober = gateway.client().modern().connect().await;
         let mut followers = Vec::new();
@@ -72,11 +72,11 @@ impl Run {
     }
 
     /// Goes through rounds of stages until the time is over; at least one round.
-    pub(crate) async fn go(&mut self, time: Duration) -> Result<(), Failure> {
+    pub(crate) async fn go(&mut self, time: Duration) -> Result<(), ChaosFailure> {
         let end = Instant::now() + time;
         self.all_answer().await?;
         loop {
-            let mut stages = Stage::ALL;
+            let mut stages = FaultStage::ALL;
             self.random.shuffle(&mut stages);
             for stage in stages {
                 self.stage(stage).await?;
@@ -91,12 +91,12 @@ impl Run {
         }
         self.check_flat()?;
         let status = self.gateway.terminate().await;
-        if status.success() { Ok(()) } else { Err(Failure::BadEnd { status: status.to_string() }) }
+        if status.success() { Ok(()) } else { Err(ChaosFailure::BadEnd { status: status.to_string() }) }
     }
 
-    async fn stage(&mut self, stage: Stage) -> Result<(), Failure> {
+    async fn stage(&mut self, stage: FaultStage) -> Result<(), ChaosFailure> {
         let faults_before = self.faults();
-        let callers = Callers::begin(&self.gateway, &self.members).await;
+        let callers = SteadyCallers::begin(&self.gateway, &self.members).await;
         callers.take()?;
         stage.run(&mut self.members, &mut self.random, TROUBLE).await;
         let outcomes = callers.take()?;
@@ -114,7 +114,7 @@ impl Run {
     }
 
     /// Every server answers a call; gives how long the last one took to.
-    async fn all_answer(&mut self) -> Result<Duration, Failure> {
+    async fn all_answer(&mut self) -> Result<Duration, ChaosFailure> {
         let begun = Instant::now();
         for member in &self.members {
             loop {
@@ -128,9 +128,9 @@ impl Run {
                     let server = member.name.to_owned();
                     let status = self.gateway.server_status(member.name).await;
                     if status["state"] == "ready" {
-                        return Err(Failure::SaidReady { server, error });
+                        return Err(ChaosFailure::SaidReady { server, error });
                     }
-                    return Err(Failure::StillDown { server, after: begun.elapsed(), last: error });
+                    return Err(ChaosFailure::StillDown { server, after: begun.elapsed(), last: error });
                 }
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
@@ -138,7 +138,7 @@ impl Run {
         Ok(begun.elapsed())
     }
 
-    fn note(&mut self, stage: Stage, outcomes: &Outcomes, faults: u64, back_after: Duration) {
+    fn note(&mut self, stage: FaultStage, outcomes: &CallOutcomes, faults: u64, back_after: Duration) {
         let row = self.table.entry(stage.name()).or_default();
         row.times += 1;
         row.calls += outcomes.calls();
@@ -150,22 +150,22 @@ impl Run {
         }
     }
 
-    fn check_share(&self, stage: Stage, outcomes: &Outcomes, injected: u64) -> Result<(), Failure> {
+    fn check_share(&self, stage: FaultStage, outcomes: &CallOutcomes, injected: u64) -> Result<(), ChaosFailure> {
         let (failed, calls) = (outcomes.failed, outcomes.calls());
         if calls == 0 {
-            return Err(Failure::NoCalls { stage: stage.name() });
+            return Err(ChaosFailure::NoCalls { stage: stage.name() });
         }
         // Faults hit streams and listings too; those must not take calls with them.
         if stage.is_counted() && failed * 10 > injected * FAILED_PER_FAULT {
-            return Err(Failure::TooManyFailed { stage: stage.name(), failed, injected, calls });
+            return Err(ChaosFailure::TooManyFailed { stage: stage.name(), failed, injected, calls });
         }
         Ok(())
     }
 
-    fn check_runs(&self) -> Result<(), Failure> {
+    fn check_runs(&self) -> Result<(), ChaosFailure> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         match runs.iter().find(|(_, times)| **times > 1) {
-            Some((token, times)) => Err(Failure::RanTwice { token: token.clone(), times: *times }),
+            Some((token, times)) => Err(ChaosFailure::RanTwice { token: token.clone(), times: *times }),
             None => {
                 runs.clear();
                 Ok(())
@@ -175,12 +175,12 @@ impl Run {
 
     /// One change at every scripted server, at the same moment: who follows is told, and then sees all of it. What the trouble
     /// itself made known before that is not counted.
-    async fn check_change(&mut self) -> Result<(), Failure> {
+    async fn check_change(&mut self) -> Result<(), ChaosFailure> {
         self.added += 1;
         let name = format!("added_{}", self.added);
         let mut expected = Vec::new();
         for member in &self.members {
-            if let Nature::Scripted(server) = &member.nature {
+            if let MemberNature::Scripted(server) = &member.nature {
                 let definition = json!({"name": name, "inputSchema": {"type": "object"}});
                 server.put_tool(Tool::raw(&definition.to_string(), |call| async move { call.ok_text("added") }));
                 server.list_changed("tools");
@@ -196,7 +196,7 @@ impl Run {
                     break;
                 }
                 if begun.elapsed() > BACK {
-                    return Err(Failure::WrongList { client: follower.client.revision(), missing });
+                    return Err(ChaosFailure::WrongList { client: follower.client.revision(), missing });
                 }
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
@@ -205,8 +205,10 @@ impl Run {
     }
 
     /// With everything quiet, one change at one server is told once.
-    async fn check_told_once(&mut self) -> Result<(), Failure> {
-        let Some(Nature::Scripted(server)) = self.members.first().map(|member| &member.nature) else { return Ok(()) };
+    async fn check_told_once(&mut self) -> Result<(), ChaosFailure> {
+        let Some(MemberNature::Scripted(server)) = self.members.first().map(|member| &member.nature) else {
+            return Ok(());
+        };
         let before: Vec<usize> = self.followers.iter().map(|follower| follower.count("tools")).collect();
         let settled = self.settled_counts(before).await;
         let name = format!("single_{}", self.added);
@@ -223,7 +225,7 @@ impl Run {
         let after = self.settled_counts(settled.clone()).await;
         for ((follower, before), after) in self.followers.iter().zip(settled).zip(after) {
             if after - before != 1 {
-                return Err(Failure::ToldWrongly { client: follower.client.revision(), times: after - before });
+                return Err(ChaosFailure::ToldWrongly { client: follower.client.revision(), times: after - before });
             }
         }
         Ok(())
@@ -241,12 +243,12 @@ impl Run {
         }
     }
 
-    fn check_flat(&self) -> Result<(), Failure> {
+    fn check_flat(&self) -> Result<(), ChaosFailure> {
         let third = self.vitals.len().div_ceil(3);
         let warm = self.vitals.iter().take(third).copied().reduce(Vitals::larger);
         let end = Vitals::middle(&self.vitals[self.vitals.len() - third..]);
         match (warm, end) {
-            (Some(warm), Some(end)) if !end.is_flat_after(warm) => Err(Failure::Grew { warm, end }),
+            (Some(warm), Some(end)) if !end.is_flat_after(warm) => Err(ChaosFailure::Grew { warm, end }),
             _ => Ok(()),
         }
     }

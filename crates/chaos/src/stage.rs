@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tidings_testkit::{Fault, FaultProxy, FaultRates, Random};
 
-use crate::crew::{Member, Nature, address_of};
+use crate::crew::{CrewMember, MemberNature, address_of};
 
 /// One sort of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum FaultStage {
     /// One connection in a hundred is reset.
     Resets,
     /// Streams are cut every few hundred milliseconds, as balancers do.
@@ -24,7 +24,7 @@ pub(crate) enum Stage {
     Floods,
 }
 
-impl Stage {
+impl FaultStage {
     pub(crate) const ALL: [Self; 7] =
         [Self::Resets, Self::Cuts, Self::Stalls, Self::Statuses, Self::Kills, Self::Eras, Self::Floods];
 
@@ -46,7 +46,7 @@ impl Stage {
     }
 
     /// Makes the trouble for this long, and ends it.
-    pub(crate) async fn run(self, members: &mut [Member], random: &mut Random, time: Duration) {
+    pub(crate) async fn run(self, members: &mut [CrewMember], random: &mut Random, time: Duration) {
         for proxy in proxies(members) {
             proxy.set_rates(self.rates());
         }
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    async fn strike(self, members: &mut [Member], random: &mut Random) {
+    async fn strike(self, members: &mut [CrewMember], random: &mut Random) {
         let count = members.len() as u64;
         let chosen = usize::try_from(random.below(count)).unwrap_or_default();
         match self {
@@ -86,7 +86,7 @@ impl Stage {
             }
             Self::Eras => {
                 for member in members.iter() {
-                    if let (Nature::Releases { old, new }, Some(proxy)) = (&member.nature, &member.proxy) {
+                    if let (MemberNature::Releases { old, new }, Some(proxy)) = (&member.nature, &member.proxy) {
                         let release = if random.chance(50) { old } else { new };
                         proxy.set_target(address_of(release));
                         // What was under way ends with the process that served it.
@@ -96,7 +96,7 @@ impl Stage {
             }
             Self::Floods => {
                 for member in members.iter() {
-                    if let Nature::Scripted(server) = &member.nature {
+                    if let MemberNature::Scripted(server) = &member.nature {
                         flood(server);
                     }
                 }
@@ -117,6 +117,6 @@ fn flood(server: &tidings_testkit::Server) {
     }
 }
 
-fn proxies(members: &[Member]) -> impl Iterator<Item = &FaultProxy> {
+fn proxies(members: &[CrewMember]) -> impl Iterator<Item = &FaultProxy> {
     members.iter().filter_map(|member| member.proxy.as_ref())
 }

@@ -8,15 +8,15 @@ use jaq_json::{Val, read};
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
 
-use crate::Failure;
-use crate::options::Options;
+use crate::JsonFailure;
+use crate::options::JsonOptions;
 
 /// The values that a filter reads, one after the other; a text that can not be read ends them.
-pub(crate) struct Inputs(VecDeque<Result<Val, String>>);
+pub(crate) struct InputValues(VecDeque<Result<Val, String>>);
 
-impl Inputs {
+impl InputValues {
     /// Reads the files that were named, else `stdin`. Nothing is read that nobody asks for.
-    pub(crate) fn new(options: &Options, stdin: &mut dyn io::Read) -> Result<Self, Failure> {
+    pub(crate) fn new(options: &JsonOptions, stdin: &mut dyn io::Read) -> Result<Self, JsonFailure> {
         // `-n` alone is how scripts build values: it must not wait for a standard input that nobody closes.
         if options.null_input && !options.program.contains("input") {
             return Ok(Self(VecDeque::new()));
@@ -40,7 +40,7 @@ impl Inputs {
     }
 }
 
-impl Iterator for Inputs {
+impl Iterator for InputValues {
     type Item = Result<Val, String>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -105,10 +105,10 @@ pub(crate) fn single(text: &[u8]) -> Result<Val, String> {
     }
 }
 
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, JsonFailure> {
     std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
-pub(crate) fn unreadable(path: &Path, problem: &impl ToString) -> Failure {
-    Failure::Input { place: path.display().to_string(), problem: problem.to_string() }
+pub(crate) fn unreadable(path: &Path, problem: &impl ToString) -> JsonFailure {
+    JsonFailure::Input { place: path.display().to_string(), problem: problem.to_string() }
 }

@@ -16,14 +16,14 @@ use std::process::ExitCode;
 use jaq_core::unwrap_valr;
 use jaq_json::Val;
 
-use input::Inputs;
-use options::{FilterAction, Options};
-use output::Printer;
+use input::InputValues;
+use options::{FilterAction, JsonOptions};
+use output::ResultPrinter;
 
 pub use options::HELP;
 
 /// What the tool reads and writes.
-pub struct Streams<'a> {
+pub struct JsonStreams<'a> {
     /// Read when no file is named.
     pub input: &'a mut dyn io::Read,
     /// Results.
@@ -39,7 +39,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         log::set_max_level(log::LevelFilter::Debug);
     }
     let mut output = io::BufWriter::new(io::stdout().lock());
-    let streams = Streams { input: &mut io::stdin().lock(), output: &mut output, errors: &mut io::stderr() };
+    let streams = JsonStreams { input: &mut io::stdin().lock(), output: &mut output, errors: &mut io::stderr() };
     ExitCode::from(run(arguments, streams))
 }
 
@@ -64,7 +64,7 @@ impl log::Log for ToStandardError {
 
 /// What went wrong, and with which exit code scripts are told.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum JsonFailure {
     #[error("{0}\nSee `tidings json --help`.")]
     Usage(String),
     #[error("{place}: {problem}")]
@@ -75,7 +75,7 @@ enum Failure {
     Output(#[from] io::Error),
 }
 
-impl Failure {
+impl JsonFailure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Input { .. } | Self::Output(_) => 2,
@@ -89,12 +89,12 @@ const FILTER_FAILED: u8 = 5;
 
 /// Runs the tool with the arguments after its name and returns the exit code: 0 done, 2 wrong use or input, 3 not a
 /// program, 5 the program failed; with `-e` also 1 (the last result was false or null) and 4 (there was none).
-pub fn run(arguments: impl Iterator<Item = OsString>, streams: Streams<'_>) -> u8 {
-    let Streams { input, output, errors } = streams;
+pub fn run(arguments: impl Iterator<Item = OsString>, streams: JsonStreams<'_>) -> u8 {
+    let JsonStreams { input, output, errors } = streams;
     match attempt(arguments, input, output, errors) {
         Ok(code) => code,
         // Whoever read the results has seen enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(JsonFailure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(failure) => {
             let _ = writeln!(errors, "tidings json: {failure}");
             failure.exit_code()
@@ -107,7 +107,7 @@ fn attempt(
     input: &mut dyn io::Read,
     output: &mut dyn Write,
     errors: &mut dyn Write,
-) -> Result<u8, Failure> {
+) -> Result<u8, JsonFailure> {
     let options = match options::parse(arguments)? {
         FilterAction::Help => {
             output.write_all(HELP.as_bytes())?;
@@ -120,34 +120,34 @@ fn attempt(
         FilterAction::Run(options) => *options,
     };
     let filter = program::compile(&options.program, &options.variables)?;
-    let inputs = Inputs::new(&options, input)?;
+    let inputs = InputValues::new(&options, input)?;
     evaluate(&options, &filter, inputs, output, errors)
 }
 
 /// Runs the program on every input.
 fn evaluate(
-    options: &Options,
+    options: &JsonOptions,
     filter: &program::Filter,
-    inputs: Inputs,
+    inputs: InputValues,
     output: &mut dyn Write,
     errors: &mut dyn Write,
-) -> Result<u8, Failure> {
-    let printer = Printer::new(options);
+) -> Result<u8, JsonFailure> {
+    let printer = ResultPrinter::new(options);
     let mut last: Option<Val> = None;
     let mut failed = false;
     let mut unreadable = None;
     let halted = program::each_result(filter, options, inputs, |result| {
         match result {
             Ok(result) => match unwrap_outcome(result) {
-                Outcome::Value(value) => {
+                JsonOutcome::Value(value) => {
                     printer.print(&value, output)?;
                     last = Some(value);
                 }
-                Outcome::Error(message) => {
+                JsonOutcome::Error(message) => {
                     failed = true;
                     let _ = writeln!(errors, "tidings json: error: {message}");
                 }
-                Outcome::Halt(code) => return Ok(Some(code)),
+                JsonOutcome::Halt(code) => return Ok(Some(code)),
             },
             Err(problem) => unreadable = Some(problem),
         }
@@ -158,7 +158,7 @@ fn evaluate(
         return Ok(code);
     }
     if let Some(problem) = unreadable {
-        return Err(Failure::Input { place: "input".into(), problem });
+        return Err(JsonFailure::Input { place: "input".into(), problem });
     }
     if failed {
         return Ok(FILTER_FAILED);
@@ -171,20 +171,20 @@ fn evaluate(
     })
 }
 
-enum Outcome {
+enum JsonOutcome {
     Value(Val),
     Error(String),
     Halt(u8),
 }
 
-fn unwrap_outcome(result: jaq_json::ValX<'_>) -> Outcome {
+fn unwrap_outcome(result: jaq_json::ValX<'_>) -> JsonOutcome {
     match result {
-        Ok(value) => Outcome::Value(value),
+        Ok(value) => JsonOutcome::Value(value),
         Err(exception) => match exception.get_halt() {
-            Ok(code) => Outcome::Halt(u8::try_from(code).unwrap_or(FILTER_FAILED)),
+            Ok(code) => JsonOutcome::Halt(u8::try_from(code).unwrap_or(FILTER_FAILED)),
             Err(exception) => match unwrap_valr(Err(exception)) {
-                Ok(value) => Outcome::Value(value),
-                Err(error) => Outcome::Error(error.to_string()),
+                Ok(value) => JsonOutcome::Value(value),
+                Err(error) => JsonOutcome::Error(error.to_string()),
             },
         },
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jaq_json::{Map, Val};
 
-use crate::{Failure, input};
+use crate::{JsonFailure, input};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -43,19 +43,19 @@ Example:
 pub(crate) enum FilterAction {
     Help,
     Version,
-    Run(Box<Options>),
+    Run(Box<JsonOptions>),
 }
 
 /// How results look.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum OutputLayout {
     Compact,
     Spaces(usize),
     Tabs,
 }
 
 /// Everything that was asked for.
-pub(crate) struct Options {
+pub(crate) struct JsonOptions {
     pub(crate) program: String,
     /// Names without `$`, in the order of their values.
     pub(crate) variables: Vec<(String, Val)>,
@@ -68,30 +68,30 @@ pub(crate) struct Options {
     pub(crate) ascii_output: bool,
     pub(crate) sort_keys: bool,
     pub(crate) exit_by_result: bool,
-    pub(crate) layout: Layout,
+    pub(crate) layout: OutputLayout,
 }
 
 /// What arguments that are not options mean from here on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum OperandMeaning {
     Files,
     Texts,
     Values,
 }
 
-struct Reading {
-    options: Options,
+struct OptionReader {
+    options: JsonOptions,
     program: Option<String>,
     from_file: Option<PathBuf>,
     named: Vec<(String, Val)>,
     positional: Vec<Val>,
-    rest: Rest,
+    rest: OperandMeaning,
 }
 
 /// Reads the arguments after the tool's name.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<FilterAction, Failure> {
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<FilterAction, JsonFailure> {
     let mut arguments = arguments;
-    let mut reading = Reading::new();
+    let mut reading = OptionReader::new();
     let mut only_operands = false;
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
@@ -116,9 +116,9 @@ fn is_option(text: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(|first: char| first == '-' || first.is_ascii_alphabetic()))
 }
 
-impl Reading {
+impl OptionReader {
     fn new() -> Self {
-        let options = Options {
+        let options = JsonOptions {
             program: String::new(),
             variables: Vec::new(),
             files: Vec::new(),
@@ -130,26 +130,33 @@ impl Reading {
             ascii_output: false,
             sort_keys: false,
             exit_by_result: false,
-            layout: Layout::Spaces(2),
+            layout: OutputLayout::Spaces(2),
         };
-        Self { options, program: None, from_file: None, named: Vec::new(), positional: Vec::new(), rest: Rest::Files }
+        Self {
+            options,
+            program: None,
+            from_file: None,
+            named: Vec::new(),
+            positional: Vec::new(),
+            rest: OperandMeaning::Files,
+        }
     }
 
-    fn operand(&mut self, text: &str) -> Result<(), Failure> {
+    fn operand(&mut self, text: &str) -> Result<(), JsonFailure> {
         if self.program.is_none() && self.from_file.is_none() {
             self.program = Some(text.to_owned());
             return Ok(());
         }
         match self.rest {
-            Rest::Files => self.options.files.push(text.into()),
-            Rest::Texts => self.positional.push(Val::utf8_str(text.to_owned())),
-            Rest::Values => self.positional.push(value_of("--jsonargs", text)?),
+            OperandMeaning::Files => self.options.files.push(text.into()),
+            OperandMeaning::Texts => self.positional.push(Val::utf8_str(text.to_owned())),
+            OperandMeaning::Values => self.positional.push(value_of("--jsonargs", text)?),
         }
         Ok(())
     }
 
-    /// Options of one letter, perhaps several behind one dash.
-    fn short(&mut self, text: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
+    /// JsonOptions of one letter, perhaps several behind one dash.
+    fn short(&mut self, text: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), JsonFailure> {
         for letter in text.chars().skip(1) {
             let long = match letter {
                 'n' => "--null-input",
@@ -164,17 +171,17 @@ impl Reading {
                 'f' => "--from-file",
                 'C' => "--color-output",
                 'M' => "--monochrome-output",
-                other => return Err(Failure::Usage(format!("unknown option -{other}"))),
+                other => return Err(JsonFailure::Usage(format!("unknown option -{other}"))),
             };
             self.long(long, arguments)?;
         }
         Ok(())
     }
 
-    fn long(&mut self, option: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
+    fn long(&mut self, option: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), JsonFailure> {
         let mut next = |what: &str| {
             let argument = arguments.next().map(|argument| argument.to_string_lossy().into_owned());
-            argument.ok_or_else(|| Failure::Usage(format!("{option} needs {what}")))
+            argument.ok_or_else(|| JsonFailure::Usage(format!("{option} needs {what}")))
         };
         let options = &mut self.options;
         match option {
@@ -186,16 +193,16 @@ impl Reading {
                 options.raw_output = true;
                 options.join_output = true;
             }
-            "--compact-output" => options.layout = Layout::Compact,
+            "--compact-output" => options.layout = OutputLayout::Compact,
             "--ascii-output" => options.ascii_output = true,
             "--sort-keys" => options.sort_keys = true,
             "--exit-status" => options.exit_by_result = true,
-            "--tab" => options.layout = Layout::Tabs,
+            "--tab" => options.layout = OutputLayout::Tabs,
             "--indent" => {
                 options.layout = match next("a number")?.parse() {
-                    Ok(0) => Layout::Compact,
-                    Ok(spaces @ 1..=7) => Layout::Spaces(spaces),
-                    _ => return Err(Failure::Usage("--indent takes 0 to 7 spaces".into())),
+                    Ok(0) => OutputLayout::Compact,
+                    Ok(spaces @ 1..=7) => OutputLayout::Spaces(spaces),
+                    _ => return Err(JsonFailure::Usage("--indent takes 0 to 7 spaces".into())),
                 }
             }
             // Results are written when they are there, and never coloured.
@@ -223,14 +230,14 @@ impl Reading {
                 let text = input::read_file(Path::new(&next("a file")?))?;
                 self.named.push((name, Val::utf8_str(text)));
             }
-            "--args" => self.rest = Rest::Texts,
-            "--jsonargs" => self.rest = Rest::Values,
-            other => return Err(Failure::Usage(format!("unknown option {other}"))),
+            "--args" => self.rest = OperandMeaning::Texts,
+            "--jsonargs" => self.rest = OperandMeaning::Values,
+            other => return Err(JsonFailure::Usage(format!("unknown option {other}"))),
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<Options, Failure> {
+    fn finish(self) -> Result<JsonOptions, JsonFailure> {
         let mut options = self.options;
         // With --from-file the first operand is a file, wherever the option stands.
         match (self.from_file, self.program) {
@@ -240,7 +247,7 @@ impl Reading {
                 options.files.splice(0..0, operand.map(PathBuf::from));
             }
             (None, Some(program)) => options.program = program,
-            (None, None) => return Err(Failure::Usage("a filter is missing; `.` writes what it reads".into())),
+            (None, None) => return Err(JsonFailure::Usage("a filter is missing; `.` writes what it reads".into())),
         }
         let named: Map = self.named.iter().map(|(name, value)| (Val::utf8_str(name.clone()), value.clone())).collect();
         let all = [
@@ -259,7 +266,7 @@ fn environment() -> Val {
     Val::obj(std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
 }
 
-fn value_of(option: &str, text: &str) -> Result<Val, Failure> {
+fn value_of(option: &str, text: &str) -> Result<Val, JsonFailure> {
     let value = input::single(text.as_bytes());
-    value.map_err(|problem| Failure::Usage(format!("{option}: not a JSON value: {problem}")))
+    value.map_err(|problem| JsonFailure::Usage(format!("{option}: not a JSON value: {problem}")))
 }

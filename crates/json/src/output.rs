@@ -4,28 +4,28 @@ use std::io::{self, Write};
 
 use jaq_json::{Num, Val};
 
-use crate::options::{Layout, Options};
+use crate::options::{JsonOptions, OutputLayout};
 
 /// Writes results as they were asked for.
-pub(crate) struct Printer {
+pub(crate) struct ResultPrinter {
     raw: bool,
     join: bool,
     ascii: bool,
     sorted: bool,
-    layout: Layout,
+    layout: OutputLayout,
 }
 
 /// A value on one line.
 pub(crate) fn compact(value: &Val) -> Vec<u8> {
-    let printer = Printer { raw: false, join: true, ascii: false, sorted: false, layout: Layout::Compact };
+    let printer = ResultPrinter { raw: false, join: true, ascii: false, sorted: false, layout: OutputLayout::Compact };
     let mut text = Vec::new();
     // Memory takes everything.
     let _ = printer.print(value, &mut text);
     text
 }
 
-impl Printer {
-    pub(crate) fn new(options: &Options) -> Self {
+impl ResultPrinter {
+    pub(crate) fn new(options: &JsonOptions) -> Self {
         Self {
             raw: options.raw_output,
             join: options.join_output,
@@ -74,7 +74,7 @@ impl Printer {
                 for (index, (name, member)) in members.into_iter().enumerate() {
                     self.separate(index, depth + 1, output)?;
                     self.name(name, output)?;
-                    output.write_all(if self.layout == Layout::Compact { b":" } else { b": " })?;
+                    output.write_all(if self.layout == OutputLayout::Compact { b":" } else { b": " })?;
                     self.value(member, depth + 1, output)?;
                 }
                 self.line(depth, output)?;
@@ -100,9 +100,9 @@ impl Printer {
 
     fn line(&self, depth: usize, output: &mut dyn Write) -> io::Result<()> {
         match self.layout {
-            Layout::Compact => Ok(()),
-            Layout::Spaces(count) => write!(output, "\n{:1$}", "", depth * count),
-            Layout::Tabs => write!(output, "\n{}", "\t".repeat(depth)),
+            OutputLayout::Compact => Ok(()),
+            OutputLayout::Spaces(count) => write!(output, "\n{:1$}", "", depth * count),
+            OutputLayout::Tabs => write!(output, "\n{}", "\t".repeat(depth)),
         }
     }
 

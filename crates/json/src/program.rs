@@ -8,32 +8,32 @@ use jaq_core::{Compiler, Ctx, DataT, Lut, Vars, compile, data, load};
 use jaq_json::{Val, ValX};
 use jaq_std::input::{HasInputs, Inputs as Source, RcIter, funs as input_functions};
 
-use crate::input::Inputs;
-use crate::options::Options;
-use crate::{Failure, output};
+use crate::input::InputValues;
+use crate::options::JsonOptions;
+use crate::{JsonFailure, output};
 
-pub(crate) type Filter = jaq_core::Filter<Kind>;
+pub(crate) type Filter = jaq_core::Filter<FilterData>;
 
 /// What filters work on: JSON values, and the inputs behind `input` and `inputs`.
-pub(crate) struct Kind;
+pub(crate) struct FilterData;
 
-impl DataT for Kind {
+impl DataT for FilterData {
     type V<'a> = Val;
-    type Data<'a> = &'a Surroundings<'a>;
+    type Data<'a> = &'a FilterInputs<'a>;
 }
 
-pub(crate) struct Surroundings<'a> {
-    lut: &'a Lut<Kind>,
+pub(crate) struct FilterInputs<'a> {
+    lut: &'a Lut<FilterData>,
     inputs: Source<'a, Val>,
 }
 
-impl<'a> data::HasLut<'a, Kind> for &'a Surroundings<'a> {
-    fn lut(&self) -> &'a Lut<Kind> {
+impl<'a> data::HasLut<'a, FilterData> for &'a FilterInputs<'a> {
+    fn lut(&self) -> &'a Lut<FilterData> {
         self.lut
     }
 }
 
-impl<'a> HasInputs<'a, Val> for &'a Surroundings<'a> {
+impl<'a> HasInputs<'a, Val> for &'a FilterInputs<'a> {
     fn inputs(&self) -> Source<'a, Val> {
         self.inputs
     }
@@ -43,16 +43,16 @@ impl<'a> HasInputs<'a, Val> for &'a Surroundings<'a> {
 const JQ: &str = include_str!("jq.jq");
 
 /// Makes a filter of its text; faults are named with line and column.
-pub(crate) fn compile(text: &str, variables: &[(String, Val)]) -> Result<Filter, Failure> {
+pub(crate) fn compile(text: &str, variables: &[(String, Val)]) -> Result<Filter, JsonFailure> {
     let ours = load::parse(JQ, |parser| parser.defs()).unwrap_or_default();
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(ours);
-    let functions = jaq_core::funs::<Kind>()
-        .chain(jaq_std::funs::<Kind>())
-        .chain(jaq_json::funs::<Kind>())
-        .chain([run::<Kind>(("jq_json", Box::new([]), |(_, value)| {
+    let functions = jaq_core::funs::<FilterData>()
+        .chain(jaq_std::funs::<FilterData>())
+        .chain(jaq_json::funs::<FilterData>())
+        .chain([run::<FilterData>(("jq_json", Box::new([]), |(_, value)| {
             Box::new(std::iter::once(Ok(Val::utf8_str(output::compact(&value)))))
         }))])
-        .chain(input_functions::<Kind>().into_vec().into_iter().map(run::<Kind>));
+        .chain(input_functions::<FilterData>().into_vec().into_iter().map(run::<FilterData>));
     let names: Vec<String> = variables.iter().map(|(name, _)| format!("${name}")).collect();
     let arena = Arena::default();
     let loader = Loader::new(definitions);
@@ -91,14 +91,14 @@ fn compile_faults<'a>(errors: compile::Errors<&'a str, ()>) -> Vec<Fault<'a>> {
     all.map(|(found, undefined)| (found, format!("{found} is not defined ({})", undefined.as_str()))).collect()
 }
 
-fn faults(text: &str, faults: Vec<Fault<'_>>) -> Failure {
+fn faults(text: &str, faults: Vec<Fault<'_>>) -> JsonFailure {
     let lines = faults.into_iter().map(|(found, problem)| {
         let before = text.get(..span(text, found).start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
         format!("the filter, line {line}, column {column}: {problem}")
     });
-    Failure::Program(lines.collect::<Vec<_>>().join("\n"))
+    JsonFailure::Program(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// What a reader of results says: go on, or stop with an exit code.
@@ -107,14 +107,14 @@ pub(crate) type Verdict = io::Result<Option<u8>>;
 /// Hands every result to `each`, and an input that can not be read. Stops when `each` says so.
 pub(crate) fn each_result(
     filter: &Filter,
-    options: &Options,
-    inputs: Inputs,
+    options: &JsonOptions,
+    inputs: InputValues,
     mut each: impl FnMut(Result<ValX<'_>, String>) -> Verdict,
 ) -> Verdict {
     let inputs = RcIter::new(inputs);
-    let surroundings = Surroundings { lut: &filter.lut, inputs: &inputs };
+    let surroundings = FilterInputs { lut: &filter.lut, inputs: &inputs };
     let variables = Vars::new(options.variables.iter().map(|(_, value)| value.clone()));
-    let context = Ctx::<Kind>::new(&surroundings, variables);
+    let context = Ctx::<FilterData>::new(&surroundings, variables);
     let nothing = options.null_input.then_some(Ok(Val::Null));
     let read = std::iter::from_fn(|| if options.null_input { None } else { (&inputs).next() });
     for input in nothing.into_iter().chain(read) {

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use tidings_json::{Streams, run};
+use tidings_json::{JsonStreams, run};
 
 struct Ran {
     code: u8,
@@ -13,7 +13,7 @@ struct Ran {
 
 fn json(arguments: &[&str], input: &str) -> Ran {
     let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let streams = Streams { input: &mut input.as_bytes(), output: &mut output, errors: &mut errors };
+    let streams = JsonStreams { input: &mut input.as_bytes(), output: &mut output, errors: &mut errors };
     let code = run(arguments.iter().map(OsString::from), streams);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code, output: text(output), errors: text(errors) }

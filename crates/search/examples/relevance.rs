@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidings_search::{Change, Document, Index};
+use tidings_search::{IndexChange, SearchIndex, ToolDocument};
 
 #[path = "../relevance/harness.rs"]
 mod harness;
@@ -28,7 +28,7 @@ fn main() {
     speed(&documents, &queries);
 }
 
-fn misses(index: &Index, queries: &[harness::Query]) {
+fn misses(index: &SearchIndex, queries: &[harness::Query]) {
     for query in queries.iter().filter(|query| query.set == "tuned") {
         let hits = index.search(&query.text, 5);
         let found = hits.iter().filter(|hit| query.relevant.contains(&hit.name)).count();
@@ -39,9 +39,10 @@ fn misses(index: &Index, queries: &[harness::Query]) {
     }
 }
 
-fn speed(documents: &[Document], queries: &[harness::Query]) {
+fn speed(documents: &[ToolDocument], queries: &[harness::Query]) {
     let before = memory_kib("VmRSS:");
-    let mut catalogue: Vec<Document> = (0..CATALOGUE).map(|at| variant(&documents[at % documents.len()], at)).collect();
+    let mut catalogue: Vec<ToolDocument> =
+        (0..CATALOGUE).map(|at| variant(&documents[at % documents.len()], at)).collect();
     let with_documents = memory_kib("VmRSS:");
     let start = Instant::now();
     let index = harness::index(&catalogue);
@@ -58,7 +59,7 @@ fn speed(documents: &[Document], queries: &[harness::Query]) {
         .map(|round| {
             let document = &mut catalogue[round * 7];
             document.description.push_str(" changed");
-            let change = [Change::Put(document.clone())];
+            let change = [IndexChange::Put(document.clone())];
             let start = Instant::now();
             index.apply(&change);
             start.elapsed()
@@ -73,7 +74,7 @@ fn speed(documents: &[Document], queries: &[harness::Query]) {
 }
 
 /// The best of several rounds per query: percentiles over queries rather than over what else the machine does.
-fn report_queries(what: &str, index: &Index, texts: &[String]) {
+fn report_queries(what: &str, index: &SearchIndex, texts: &[String]) {
     let time = |text: &String| {
         let start = Instant::now();
         std::hint::black_box(index.search(text, 15));
@@ -85,7 +86,7 @@ fn report_queries(what: &str, index: &Index, texts: &[String]) {
 }
 
 /// Near-duplicates, with a few words of their own each, as a large catalogue has them.
-fn variant(document: &Document, at: usize) -> Document {
+fn variant(document: &ToolDocument, at: usize) -> ToolDocument {
     let mut document = document.clone();
     document.id.name = format!("{}_{at}", document.id.name);
     document.name = format!("{}_{at}", document.name);

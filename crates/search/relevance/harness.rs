@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidings_search::{Change, Document, Index};
+use tidings_search::{IndexChange, SearchIndex, ToolDocument};
 
 /// Tuned: looked at while tuning. Held out: its misses were not looked at, but it was known when the tables of words were
 /// written. Fresh: written after the last change of the ranking and the tables, and measured once.
@@ -42,11 +42,11 @@ pub(crate) fn tools() -> Vec<Value> {
 }
 
 /// The tools of the benchmark.
-pub(crate) fn documents() -> Vec<Document> {
+pub(crate) fn documents() -> Vec<ToolDocument> {
     let document = |line: &Value| {
         let server = line["server"].as_str().expect("a server");
         let name = line["tool"]["name"].as_str().expect("a name");
-        Document::from_tool(server, &format!("{server}__{name}"), line["tool"].to_string().as_bytes())
+        ToolDocument::from_tool(server, &format!("{server}__{name}"), line["tool"].to_string().as_bytes())
     };
     tools().iter().map(document).collect()
 }
@@ -68,15 +68,15 @@ pub(crate) fn queries() -> Vec<Query> {
 }
 
 /// An index of these documents.
-pub(crate) fn index(documents: &[Document]) -> Index {
-    let index = Index::new();
-    let changes: Vec<Change> = documents.iter().cloned().map(Change::Put).collect();
+pub(crate) fn index(documents: &[ToolDocument]) -> SearchIndex {
+    let index = SearchIndex::new();
+    let changes: Vec<IndexChange> = documents.iter().cloned().map(IndexChange::Put).collect();
     index.apply(&changes);
     index
 }
 
 /// Measures an index over queries.
-pub(crate) fn measure<'a>(index: &Index, queries: impl Iterator<Item = &'a Query>) -> Quality {
+pub(crate) fn measure<'a>(index: &SearchIndex, queries: impl Iterator<Item = &'a Query>) -> Quality {
     let mut quality = Quality::default();
     for query in queries {
         let names: Vec<String> = index.search(&query.text, 50).into_iter().map(|hit| hit.name).collect();

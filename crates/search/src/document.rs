@@ -18,7 +18,7 @@ pub struct DocId {
 
 /// The searchable text of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct ToolDocument {
     /// Which tool this is.
     pub id: DocId,
     /// The server's own name for the tool, without the prefix of the public name.
@@ -30,19 +30,19 @@ pub struct Document {
     /// Words beside the text that it should be found by; tools have none.
     pub keywords: Vec<String>,
     /// The parameters at all levels of the input schema.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<ToolParameter>,
 }
 
 /// One property of an input schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
+pub struct ToolParameter {
     /// Its key.
     pub name: String,
     /// Its description and the values it may have, empty if neither is given.
     pub description: String,
 }
 
-impl Document {
+impl ToolDocument {
     /// Reads what is searchable from a tool's definition as the server sent it.
     ///
     /// A definition that is not what it should be leaves fields empty: a tool with a strange schema is still found by name.
@@ -68,7 +68,7 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// Walks a schema: properties, and the places where a schema holds further schemas.
-fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
+fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<ToolParameter>) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -77,7 +77,7 @@ fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<Parameter>) 
             if found.len() == MAX_PARAMETERS {
                 return;
             }
-            found.push(Parameter { name: name.clone(), description: describe(property) });
+            found.push(ToolParameter { name: name.clone(), description: describe(property) });
             collect_parameters(property, depth + 1, found);
         }
     }
@@ -96,7 +96,7 @@ fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<Parameter>) 
     }
 }
 
-fn collect_parameters_of_object(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
+fn collect_parameters_of_object(schema: &Value, depth: usize, found: &mut Vec<ToolParameter>) {
     if schema.is_object() {
         collect_parameters(schema, depth + 1, found);
     }
@@ -120,7 +120,7 @@ mod tests {
         let raw = br#"{"name":"edit","title":"Edit","description":"d","inputSchema":{"type":"object","properties":{
             "edits":{"type":"array","items":{"type":"object","properties":{"oldText":{"description":"before"}}}},
             "mode":{"enum":["dry","real"]}},"$defs":{"Range":{"properties":{"from":{}}}}}}"#;
-        let document = Document::from_tool("fs", "fs__edit", raw);
+        let document = ToolDocument::from_tool("fs", "fs__edit", raw);
         let names: Vec<_> = document.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["edits", "oldText", "mode", "from"]);
         assert_eq!(document.parameters[1].description, "before");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_broken_definition_is_still_found_by_name() {
-        let document = Document::from_tool("fs", "fs__edit", b"{not json");
+        let document = ToolDocument::from_tool("fs", "fs__edit", b"{not json");
         assert_eq!(document.name, "fs__edit");
         assert!(document.description.is_empty() && document.parameters.is_empty());
     }

@@ -6,12 +6,12 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
 use tidings_proto::ListKind;
 
-use crate::document::Document;
-use crate::index::{Change, Index};
+use crate::document::ToolDocument;
+use crate::index::{IndexChange, SearchIndex};
 
 /// A tool that was found, by its server and that server's name for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FoundTool {
     /// The server that offers it.
     pub server: ServerId,
     /// What that server calls it.
@@ -22,7 +22,7 @@ pub struct Found {
 
 /// How many tools a step of the catalogue added to the index, changed in it and took from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Update {
+pub struct IndexUpdate {
     /// Tools that came.
     pub added: usize,
     /// Tools that say something else.
@@ -31,7 +31,7 @@ pub struct Update {
     pub removed: usize,
 }
 
-impl Update {
+impl IndexUpdate {
     /// Whether there was nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -41,7 +41,7 @@ impl Update {
 
 /// Whose catalogue a snapshot is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub enum SearchView {
     /// The one that all clients share.
     Shared,
     /// That of one client with connections of its own.
@@ -52,10 +52,10 @@ pub enum View {
 /// of is found, whoever else keeps the index current meanwhile.
 #[derive(Debug, Default)]
 pub struct ToolIndex {
-    shared: Mutex<Followed>,
+    shared: Mutex<FollowedIndex>,
     /// Clients with connections of their own see nearly the same as each other; going from one to the next is a small
     /// difference. Empty as long as there are none.
-    own: Mutex<Followed>,
+    own: Mutex<FollowedIndex>,
 }
 
 impl ToolIndex {
@@ -66,29 +66,29 @@ impl ToolIndex {
     }
 
     /// Brings the index up to the snapshot that `current` gives.
-    pub fn follow(&self, current: impl FnOnce() -> Arc<Snapshot>) -> Update {
-        let mut followed = self.followed(View::Shared);
+    pub fn follow(&self, current: impl FnOnce() -> Arc<Snapshot>) -> IndexUpdate {
+        let mut followed = self.followed(SearchView::Shared);
         // Asked for under the lock: a search may have seen a newer one than the caller knew.
         followed.step(&current())
     }
 
-    /// The tools of a snapshot that fit a query, best first; see [`Index::search`]. Equally good ones are in the order of
+    /// The tools of a snapshot that fit a query, best first; see [`SearchIndex::search`]. Equally good ones are in the order of
     /// their servers and names. `wanted` can leave out tools, by server and the server's own name.
     pub fn search(
         &self,
         snapshot: &Snapshot,
-        view: View,
+        view: SearchView,
         query: &str,
         limit: usize,
-        wanted: impl Fn(&Found) -> bool,
-    ) -> Vec<Found> {
+        wanted: impl Fn(&FoundTool) -> bool,
+    ) -> Vec<FoundTool> {
         let mut followed = self.followed(view);
         followed.step(snapshot);
         let mut ask = limit.saturating_add(8);
         loop {
             let hits = followed.index.search(query, ask);
             let exhausted = hits.len() < ask;
-            let mut found: Vec<Found> =
+            let mut found: Vec<FoundTool> =
                 hits.into_iter().filter_map(|hit| read_key(&hit.name, hit.score)).filter(&wanted).collect();
             if found.len() >= limit || exhausted {
                 found.truncate(limit);
@@ -98,10 +98,10 @@ impl ToolIndex {
         }
     }
 
-    fn followed(&self, view: View) -> MutexGuard<'_, Followed> {
+    fn followed(&self, view: SearchView) -> MutexGuard<'_, FollowedIndex> {
         let followed = match view {
-            View::Shared => &self.shared,
-            View::Own => &self.own,
+            SearchView::Shared => &self.shared,
+            SearchView::Own => &self.own,
         };
         followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,14 +109,14 @@ impl ToolIndex {
 
 /// An index and the offers it was made of, in the order of their servers.
 #[derive(Debug, Default)]
-struct Followed {
-    index: Index,
+struct FollowedIndex {
+    index: SearchIndex,
     offers: Vec<Arc<ServerOffer>>,
 }
 
-impl Followed {
-    fn step(&mut self, snapshot: &Snapshot) -> Update {
-        let mut step = Step::default();
+impl FollowedIndex {
+    fn step(&mut self, snapshot: &Snapshot) -> IndexUpdate {
+        let mut step = IndexStep::default();
         for before in &self.offers {
             match snapshot.offer(before.server) {
                 Some(after) if Arc::ptr_eq(before, after) => {}
@@ -135,7 +135,7 @@ impl Followed {
         }
         if !step.changes.is_empty() {
             self.index.apply(&step.changes);
-            let Update { added, changed, removed } = step.update;
+            let IndexUpdate { added, changed, removed } = step.update;
             tracing::debug!(added, changed, removed, "tool index updated");
         }
         step.update
@@ -148,12 +148,12 @@ fn tools(offer: &ServerOffer) -> &[Item] {
 
 /// What is to be done to the index.
 #[derive(Default)]
-struct Step {
-    changes: Vec<Change>,
-    update: Update,
+struct IndexStep {
+    changes: Vec<IndexChange>,
+    update: IndexUpdate,
 }
 
-impl Step {
+impl IndexStep {
     /// Compares two lists of one server. Both are sorted by key, so one walk over them is enough.
     fn compare(&mut self, server: &ServerOffer, before: &[Item], after: &[Item]) {
         let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
@@ -170,7 +170,7 @@ impl Step {
                 }
                 (Some(gone), come) if come.is_none_or(|come| gone.key < come.key) => {
                     self.update.removed += 1;
-                    self.changes.push(Change::Remove(key(server.server, &gone.key)));
+                    self.changes.push(IndexChange::Remove(key(server.server, &gone.key)));
                     old.next();
                 }
                 (_, Some(come)) => {
@@ -186,7 +186,7 @@ impl Step {
 
     fn put(&mut self, server: &ServerOffer, item: &Item) {
         let key = key(server.server, &item.key);
-        self.changes.push(Change::Put(Document::from_tool(&server.name, &key, &item.raw)));
+        self.changes.push(IndexChange::Put(ToolDocument::from_tool(&server.name, &key, &item.raw)));
     }
 }
 
@@ -196,7 +196,7 @@ fn key(server: ServerId, local: &str) -> String {
     format!("{:010}\0{local}", server.0)
 }
 
-fn read_key(key: &str, score: f32) -> Option<Found> {
+fn read_key(key: &str, score: f32) -> Option<FoundTool> {
     let (server, local) = key.split_once('\0')?;
-    Some(Found { server: ServerId(server.parse().ok()?), local: local.to_owned(), score })
+    Some(FoundTool { server: ServerId(server.parse().ok()?), local: local.to_owned(), score })
 }

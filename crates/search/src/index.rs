@@ -2,22 +2,22 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use crate::document::Document;
-use crate::postings::{Analyzed, Postings};
+use crate::document::ToolDocument;
+use crate::postings::{AnalyzedDocument, Postings};
 use crate::query;
 
 /// A difference of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum IndexChange {
     /// The tool is new, or replaces the one with the same public name.
-    Put(Document),
+    Put(ToolDocument),
     /// The tool with this public name is gone.
     Remove(String),
 }
 
 /// A tool that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     /// The public name, as it is called.
     pub name: String,
     /// The server that offers it.
@@ -28,11 +28,11 @@ pub struct Hit {
 
 /// A ranked index of tools in memory. Readers and the writer share it by reference.
 #[derive(Debug, Default)]
-pub struct Index {
+pub struct SearchIndex {
     postings: RwLock<Postings>,
 }
 
-impl Index {
+impl SearchIndex {
     /// An index of nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -40,17 +40,17 @@ impl Index {
     }
 
     /// Makes all changes visible at once. The work is proportional to the changed tools, not to the catalogue.
-    pub fn apply(&self, changes: &[Change]) {
+    pub fn apply(&self, changes: &[IndexChange]) {
         enum Ready<'a> {
-            Put(Analyzed),
+            Put(AnalyzedDocument),
             Remove(&'a str),
         }
         // Reading the texts is the larger part of the work; searches go on meanwhile.
         let ready: Vec<Ready<'_>> = changes
             .iter()
             .map(|change| match change {
-                Change::Put(document) => Ready::Put(Analyzed::new(document)),
-                Change::Remove(name) => Ready::Remove(name),
+                IndexChange::Put(document) => Ready::Put(AnalyzedDocument::new(document)),
+                IndexChange::Remove(name) => Ready::Remove(name),
             })
             .collect();
         let mut postings = self.postings.write().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Index {
     /// word also finds its other forms, words that begin with it, everyday synonyms and, if it is unknown, words that differ
     /// by a typo; each counts less than the word itself. A query that is a tool's full name gives that tool first.
     #[must_use]
-    pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
+    pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
         let postings = self.postings.read().unwrap_or_else(PoisonError::into_inner);
         query::rank(&postings, query, limit)
     }

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::document::Document;
+use crate::document::ToolDocument;
 use crate::typo;
 use crate::words::{self, terms};
 
@@ -21,21 +21,21 @@ pub(crate) type TermId = u32;
 const SATURATION: f32 = 1.2;
 
 /// How much the occurrence of a word in a field means, and how long such a field usually is.
-struct Field {
+struct FieldWeight {
     weight: f32,
     typical_length: f32,
     /// How much a longer field dilutes its words (BM25's b).
     dilution: f32,
 }
 
-const NAME: Field = Field { weight: 3.0, typical_length: 3.0, dilution: 0.6 };
-const NAME_PAIR: Field = Field { weight: 2.0, typical_length: 2.0, dilution: 0.5 };
-const TITLE: Field = Field { weight: 2.0, typical_length: 3.0, dilution: 0.5 };
-const DESCRIPTION: Field = Field { weight: 1.5, typical_length: 8.0, dilution: 0.5 };
-const SERVER: Field = Field { weight: 1.5, typical_length: 1.0, dilution: 0.5 };
-const KEYWORD: Field = Field { weight: 1.5, typical_length: 4.0, dilution: 0.3 };
-const PARAMETER: Field = Field { weight: 0.4, typical_length: 6.0, dilution: 0.3 };
-const PARAMETER_DESCRIPTION: Field = Field { weight: 0.3, typical_length: 6.0, dilution: 0.3 };
+const NAME: FieldWeight = FieldWeight { weight: 3.0, typical_length: 3.0, dilution: 0.6 };
+const NAME_PAIR: FieldWeight = FieldWeight { weight: 2.0, typical_length: 2.0, dilution: 0.5 };
+const TITLE: FieldWeight = FieldWeight { weight: 2.0, typical_length: 3.0, dilution: 0.5 };
+const DESCRIPTION: FieldWeight = FieldWeight { weight: 1.5, typical_length: 8.0, dilution: 0.5 };
+const SERVER: FieldWeight = FieldWeight { weight: 1.5, typical_length: 1.0, dilution: 0.5 };
+const KEYWORD: FieldWeight = FieldWeight { weight: 1.5, typical_length: 4.0, dilution: 0.3 };
+const PARAMETER: FieldWeight = FieldWeight { weight: 0.4, typical_length: 6.0, dilution: 0.3 };
+const PARAMETER_DESCRIPTION: FieldWeight = FieldWeight { weight: 0.3, typical_length: 6.0, dilution: 0.3 };
 
 /// That a term occurs in a document, and how prominently.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub(crate) struct Posting {
 }
 
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct IndexTerm {
     pub(crate) text: Arc<str>,
     pub(crate) letters: u32,
     /// Ordered by slot.
@@ -54,7 +54,7 @@ pub(crate) struct Term {
 
 /// What is kept of a document: enough to answer and to take it out again.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct PostedDocument {
     pub(crate) name: Arc<str>,
     pub(crate) server: Box<str>,
     terms: Box<[TermId]>,
@@ -67,7 +67,7 @@ pub(crate) struct NameKey(u64);
 
 /// A document in terms, ready to be filed. Made outside of any lock; compact, because the first list has thousands.
 #[derive(Debug)]
-pub(crate) struct Analyzed {
+pub(crate) struct AnalyzedDocument {
     name: Arc<str>,
     server: Box<str>,
     /// The terms, one after the other.
@@ -81,16 +81,16 @@ pub(crate) struct Analyzed {
 #[derive(Debug, Default)]
 pub(crate) struct Postings {
     vocabulary: BTreeMap<Arc<str>, TermId>,
-    terms: Vec<Option<Term>>,
+    terms: Vec<Option<IndexTerm>>,
     free_terms: Vec<TermId>,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<PostedDocument>>,
     free_slots: Vec<Slot>,
     slots: HashMap<Arc<str>, Slot>,
     full_names: BTreeSet<(NameKey, Slot)>,
 }
 
-impl Analyzed {
-    pub(crate) fn new(document: &Document) -> Self {
+impl AnalyzedDocument {
+    pub(crate) fn new(document: &ToolDocument) -> Self {
         let own_name = terms(&document.name, true);
         let public_name = terms(&document.id.name, true);
         let server = terms(&document.id.server, true);
@@ -147,7 +147,7 @@ fn joined(name: &str) -> Vec<String> {
     words::split(name).windows(2).map(|pair| crate::stem::stem(&pair.concat())).collect()
 }
 
-fn weigh(weighed: &mut BTreeMap<String, f32>, field: &Field, terms: Vec<String>) {
+fn weigh(weighed: &mut BTreeMap<String, f32>, field: &FieldWeight, terms: Vec<String>) {
     let length = terms.len() as f32 / field.typical_length;
     let weight = field.weight / (1.0 - field.dilution + field.dilution * length.max(0.3));
     for term in terms {
@@ -156,7 +156,7 @@ fn weigh(weighed: &mut BTreeMap<String, f32>, field: &Field, terms: Vec<String>)
 }
 
 impl Postings {
-    pub(crate) fn put(&mut self, document: Analyzed) {
+    pub(crate) fn put(&mut self, document: AnalyzedDocument) {
         self.remove(&document.name);
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.entries.push(None);
@@ -166,8 +166,8 @@ impl Postings {
             document.terms().map(|(text, prominence)| self.add_posting(text, Posting { slot, prominence })).collect();
         self.full_names.extend(document.full_names.iter().map(|&key| (key, slot)));
         self.slots.insert(Arc::clone(&document.name), slot);
-        let Analyzed { name, server, full_names, .. } = document;
-        self.entries[slot as usize] = Some(Entry { name, server, terms, full_names });
+        let AnalyzedDocument { name, server, full_names, .. } = document;
+        self.entries[slot as usize] = Some(PostedDocument { name, server, terms, full_names });
     }
 
     pub(crate) fn remove(&mut self, public_name: &str) {
@@ -214,7 +214,7 @@ impl Postings {
         });
         let text: Arc<str> = text.into();
         self.terms[id as usize] =
-            Some(Term { letters: typo::letters(&text), text: Arc::clone(&text), postings: Vec::new() });
+            Some(IndexTerm { letters: typo::letters(&text), text: Arc::clone(&text), postings: Vec::new() });
         self.vocabulary.insert(text, id);
         id
     }
@@ -229,21 +229,21 @@ impl Postings {
         self.entries.len()
     }
 
-    pub(crate) fn entry(&self, slot: Slot) -> Option<&Entry> {
+    pub(crate) fn entry(&self, slot: Slot) -> Option<&PostedDocument> {
         self.entries.get(slot as usize)?.as_ref()
     }
 
-    pub(crate) fn term(&self, text: &str) -> Option<&Term> {
+    pub(crate) fn term(&self, text: &str) -> Option<&IndexTerm> {
         self.terms[*self.vocabulary.get(text)? as usize].as_ref()
     }
 
     /// All terms, in no order that may be relied on.
-    pub(crate) fn all_terms(&self) -> impl Iterator<Item = &Term> {
+    pub(crate) fn all_terms(&self) -> impl Iterator<Item = &IndexTerm> {
         self.terms.iter().flatten()
     }
 
     /// The first terms that begin so and are longer, in alphabetical order.
-    pub(crate) fn terms_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&Term> {
+    pub(crate) fn terms_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&IndexTerm> {
         self.vocabulary
             .range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded))
             .take_while(|(text, _)| text.starts_with(prefix))

@@ -6,10 +6,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashSet;
 
-use crate::index::Hit;
-use crate::postings::{NameKey, Postings, Slot, Term};
+use crate::index::SearchHit;
+use crate::postings::{IndexTerm, NameKey, Postings, Slot};
 use crate::stem::stem;
-use crate::typo::Mistyped;
+use crate::typo::MistypedWord;
 use crate::{synonyms, words};
 
 /// Longer queries are cut: a bound on the work a caller can ask for.
@@ -32,8 +32,8 @@ const COVERAGE: f32 = 0.4;
 const FULL_NAME: f32 = 1_000.0;
 const PUBLIC_NAME: f32 = 10_000.0;
 
-struct Concept<'a> {
-    alternatives: Vec<(&'a Term, f32)>,
+struct QueryConcept<'a> {
+    alternatives: Vec<(&'a IndexTerm, f32)>,
     /// How telling the concept is: rare ones more.
     rarity: f32,
     /// A pair repeats words that are counted already.
@@ -41,7 +41,7 @@ struct Concept<'a> {
 }
 
 /// The best `limit` documents for a query.
-pub(crate) fn rank(postings: &Postings, query: &str, limit: usize) -> Vec<Hit> {
+pub(crate) fn rank(postings: &Postings, query: &str, limit: usize) -> Vec<SearchHit> {
     if limit == 0 || postings.len() == 0 {
         return Vec::new();
     }
@@ -72,13 +72,13 @@ fn compare(postings: &Postings, a: &(Slot, f32), b: &(Slot, f32)) -> Ordering {
     b.1.total_cmp(&a.1).then_with(|| name(a.0).cmp(&name(b.0)))
 }
 
-fn hit(postings: &Postings, slot: Slot, score: f32) -> Option<Hit> {
+fn hit(postings: &Postings, slot: Slot, score: f32) -> Option<SearchHit> {
     let entry = postings.entry(slot)?;
-    Some(Hit { name: entry.name.as_ref().into(), server: entry.server.as_ref().into(), score })
+    Some(SearchHit { name: entry.name.as_ref().into(), server: entry.server.as_ref().into(), score })
 }
 
 /// The score of every slot.
-fn score(postings: &Postings, concepts: &[Concept<'_>]) -> Vec<f32> {
+fn score(postings: &Postings, concepts: &[QueryConcept<'_>]) -> Vec<f32> {
     let known: f32 = concepts.iter().filter(|c| !c.is_pair).map(|c| c.rarity).sum();
     let mut total = vec![0.0_f32; postings.slot_count()];
     let mut covered = vec![0.0_f32; postings.slot_count()];
@@ -119,30 +119,30 @@ fn add_full_names(postings: &Postings, query: &str, words: &[String], scores: &m
     }
 }
 
-fn concepts<'a>(postings: &'a Postings, words: &[String]) -> Vec<Concept<'a>> {
+fn concepts<'a>(postings: &'a Postings, words: &[String]) -> Vec<QueryConcept<'a>> {
     let mut seen = HashSet::new();
     let rewritten = synonyms::rewrite(words);
     let meaningful: Vec<&String> = rewritten.iter().filter(|word| !words::is_stop_word(word)).collect();
     let meaningful = if meaningful.is_empty() { rewritten.iter().collect() } else { meaningful };
-    let mut concepts: Vec<Concept<'a>> = meaningful
+    let mut concepts: Vec<QueryConcept<'a>> = meaningful
         .iter()
         .map(|word| (*word, stem(word)))
         .filter(|(_, stem)| seen.insert(stem.clone()))
-        .map(|(word, stem)| Concept::new(postings, expressions(postings, word, &stem), false))
+        .map(|(word, stem)| QueryConcept::new(postings, expressions(postings, word, &stem), false))
         .collect();
     for pair in words.windows(2) {
         let stem = stem(&pair.concat());
         if seen.insert(stem.clone()) {
             let term = postings.term(&stem).map(|term| (term, PAIR));
-            concepts.push(Concept::new(postings, term.into_iter().collect(), true));
+            concepts.push(QueryConcept::new(postings, term.into_iter().collect(), true));
         }
     }
     concepts.retain(|concept| !concept.alternatives.is_empty());
     concepts
 }
 
-impl<'a> Concept<'a> {
-    fn new(postings: &Postings, alternatives: Vec<(&'a Term, f32)>, is_pair: bool) -> Self {
+impl<'a> QueryConcept<'a> {
+    fn new(postings: &Postings, alternatives: Vec<(&'a IndexTerm, f32)>, is_pair: bool) -> Self {
         let all = postings.len() as f32;
         let documents: f32 = alternatives.iter().map(|(term, weight)| term.postings.len() as f32 * weight).sum();
         let documents = documents.min(all);
@@ -152,10 +152,10 @@ impl<'a> Concept<'a> {
 }
 
 /// The terms of the index that express a word.
-fn expressions<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a Term, f32)> {
+fn expressions<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a IndexTerm, f32)> {
     let exact = postings.term(stem).map(|term| (term, EXACT));
     let is_known = exact.is_some();
-    let mut found: Vec<(&Term, f32)> = exact.into_iter().collect();
+    let mut found: Vec<(&IndexTerm, f32)> = exact.into_iter().collect();
     for synonym in synonyms::of(stem) {
         found.extend(postings.term(synonym).map(|term| (term, SYNONYM)));
     }
@@ -170,9 +170,9 @@ fn expressions<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a T
     found
 }
 
-fn corrections<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a Term, f32)> {
-    let Some(mistyped) = Mistyped::new(word, stem) else { return Vec::new() };
-    let mut near: Vec<(usize, &Term)> =
+fn corrections<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a IndexTerm, f32)> {
+    let Some(mistyped) = MistypedWord::new(word, stem) else { return Vec::new() };
+    let mut near: Vec<(usize, &IndexTerm)> =
         postings.all_terms().filter_map(|term| Some((mistyped.distance_to(&term.text, term.letters)?, term))).collect();
     // Nearest first, then the more common word; the text makes the order independent of history.
     near.sort_unstable_by_key(|(edits, term)| (*edits, Reverse(term.postings.len()), &term.text));

@@ -19,7 +19,7 @@ pub(crate) fn letters(word: &str) -> u32 {
 ///
 /// Terms are stems, and a typo in an ending hides it from the stemmer. So three spellings are tried: the stem ("serach"), the
 /// word itself ("calander", whose "er" is no ending), and the word cut to the length of the term ("recipeints" and "recipi").
-pub(crate) struct Mistyped<'a> {
+pub(crate) struct MistypedWord<'a> {
     word: &'a str,
     stem: &'a str,
     word_letters: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Mistyped<'a> {
 /// Shorter stems begin too many words for a word to be cut to them.
 const MIN_CUT: usize = 5;
 
-impl<'a> Mistyped<'a> {
+impl<'a> MistypedWord<'a> {
     /// Nothing for words that are too short to be corrected.
     pub(crate) fn new(word: &'a str, stem: &'a str) -> Option<Self> {
         let edits = allowed(word);
@@ -138,7 +138,7 @@ mod tests {
             ("serach", "search"),
         ] {
             let stem = crate::stem::stem(word);
-            let mistyped = Mistyped::new(word, &stem).expect("long enough");
+            let mistyped = MistypedWord::new(word, &stem).expect("long enough");
             assert!(mistyped.distance_to(term, letters(term)).is_some(), "{word}");
         }
     }

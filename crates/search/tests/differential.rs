@@ -1,10 +1,10 @@
 //! The index follows the catalogue by differences.
 
 use proptest::prelude::*;
-use tidings_search::{Change, DocId, Document, Index};
+use tidings_search::{DocId, IndexChange, SearchIndex, ToolDocument};
 
-fn document(name: &str, description: &str) -> Document {
-    Document {
+fn document(name: &str, description: &str) -> ToolDocument {
+    ToolDocument {
         id: DocId { name: name.to_owned(), server: "server".to_owned() },
         name: name.to_owned(),
         title: None,
@@ -14,30 +14,30 @@ fn document(name: &str, description: &str) -> Document {
     }
 }
 
-fn put(name: &str, description: &str) -> Change {
-    Change::Put(document(name, description))
+fn put(name: &str, description: &str) -> IndexChange {
+    IndexChange::Put(document(name, description))
 }
 
-fn names(index: &Index, query: &str) -> Vec<String> {
+fn names(index: &SearchIndex, query: &str) -> Vec<String> {
     index.search(query, 10).into_iter().map(|hit| hit.name).collect()
 }
 
 // S3.6
 #[test]
 fn removing_the_last_tool_empties_the_results() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     index.apply(&[put("alpha", "weather today"), put("beta", "weather tomorrow")]);
     assert_eq!(names(&index, "weather").len(), 2);
-    index.apply(&[Change::Remove("alpha".to_owned())]);
+    index.apply(&[IndexChange::Remove("alpha".to_owned())]);
     assert_eq!(names(&index, "weather"), ["beta"]);
-    index.apply(&[Change::Remove("beta".to_owned())]);
+    index.apply(&[IndexChange::Remove("beta".to_owned())]);
     assert!(names(&index, "weather").is_empty() && names(&index, "beta").is_empty() && index.is_empty());
 }
 
 // S3.6
 #[test]
 fn a_changed_description_is_found_under_the_new_words_only() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     index.apply(&[put("alpha", "gardening"), put("beta", "cooking")]);
     index.apply(&[put("alpha", "astronomy")]);
     assert_eq!(names(&index, "astronomy"), ["alpha"]);
@@ -49,27 +49,27 @@ fn a_changed_description_is_found_under_the_new_words_only() {
 // S3.6
 #[test]
 fn words_of_a_removed_tool_are_no_longer_suggested() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     index.apply(&[put("alpha", "gardening"), put("beta", "cooking")]);
     assert_eq!(names(&index, "gardning"), ["alpha"]);
-    index.apply(&[Change::Remove("alpha".to_owned())]);
+    index.apply(&[IndexChange::Remove("alpha".to_owned())]);
     assert!(names(&index, "gardning").is_empty() && names(&index, "garde").is_empty());
 }
 
 // S3.6
 #[test]
 fn later_changes_of_one_commit_win() {
-    let index = Index::new();
-    index.apply(&[put("alpha", "gardening"), Change::Remove("alpha".to_owned()), put("alpha", "cooking")]);
+    let index = SearchIndex::new();
+    index.apply(&[put("alpha", "gardening"), IndexChange::Remove("alpha".to_owned()), put("alpha", "cooking")]);
     assert!(names(&index, "gardening").is_empty());
     assert_eq!(names(&index, "cooking"), ["alpha"]);
-    index.apply(&[Change::Remove("nobody".to_owned())]);
+    index.apply(&[IndexChange::Remove("nobody".to_owned())]);
     assert_eq!(index.len(), 1);
 }
 
 #[test]
 fn searches_see_a_commit_whole_or_not_at_all() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     let both = |word: &str| [put("alpha", word), put("beta", word)];
     index.apply(&both("gardening"));
     std::thread::scope(|scope| {
@@ -85,13 +85,13 @@ fn searches_see_a_commit_whole_or_not_at_all() {
     });
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = IndexChange> {
     let name = prop::sample::select(vec!["read_file", "write_file", "list_issues", "sendMail", "get-time", "file"]);
     let words = prop::sample::select(vec!["file", "files", "mail", "issue", "clock", "disk", "server", "garden"]);
     let text = prop::collection::vec(words, 0..5).prop_map(|words| words.join(" "));
     prop_oneof![
         3 => (name.clone(), text).prop_map(|(name, text)| put(name, &text)),
-        1 => name.prop_map(|name| Change::Remove(name.to_owned())),
+        1 => name.prop_map(|name| IndexChange::Remove(name.to_owned())),
     ]
 }
 
@@ -99,19 +99,19 @@ proptest! {
     // S3.6
     #[test]
     fn any_history_gives_the_same_answers_as_a_fresh_index(commits in prop::collection::vec(prop::collection::vec(change(), 0..4), 0..12)) {
-        let index = Index::new();
+        let index = SearchIndex::new();
         let mut truth = std::collections::BTreeMap::new();
         for commit in &commits {
             index.apply(commit);
             for change in commit {
                 match change {
-                    Change::Put(document) => truth.insert(document.id.name.clone(), document.clone()),
-                    Change::Remove(name) => truth.remove(name),
+                    IndexChange::Put(document) => truth.insert(document.id.name.clone(), document.clone()),
+                    IndexChange::Remove(name) => truth.remove(name),
                 };
             }
         }
-        let fresh = Index::new();
-        fresh.apply(&truth.into_values().map(Change::Put).collect::<Vec<_>>());
+        let fresh = SearchIndex::new();
+        fresh.apply(&truth.into_values().map(IndexChange::Put).collect::<Vec<_>>());
         prop_assert_eq!(index.len(), fresh.len());
         for query in ["read file", "fil", "mial", "gardn clock", "list_issues", "server", "send a mail from disk"] {
             prop_assert_eq!(index.search(query, 10), fresh.search(query, 10), "{}", query);

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
-use tidings_proto::{ListKind, View as ItemView};
-use tidings_search::{Found, ToolIndex, Update, View};
+use tidings_proto::{ListKind, SearchView as ItemView};
+use tidings_search::{FoundTool, IndexUpdate, SearchView, ToolIndex};
 
 fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {
     let item = |(name, description): &(&str, &str)| {
@@ -21,11 +21,11 @@ fn snapshot(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
     Arc::new(Snapshot::new(offers.to_vec(), ItemView::Strict))
 }
 
-fn names(found: &[Found]) -> Vec<&str> {
+fn names(found: &[FoundTool]) -> Vec<&str> {
     found.iter().map(|found| found.local.as_str()).collect()
 }
 
-fn all(_: &Found) -> bool {
+fn all(_: &FoundTool) -> bool {
     true
 }
 
@@ -36,16 +36,16 @@ fn only_what_changed_is_read_again() {
     let mail = offer(0, "mail", &[("send", "Send a letter"), ("list", "List letters"), ("drop", "Drop a letter")]);
     let files = offer(1, "files", &[("read", "Read a file")]);
     let first = snapshot(&[Arc::clone(&mail), Arc::clone(&files)]);
-    assert_eq!(index.follow(|| Arc::clone(&first)), Update { added: 4, ..Update::default() });
+    assert_eq!(index.follow(|| Arc::clone(&first)), IndexUpdate { added: 4, ..IndexUpdate::default() });
     assert!(index.follow(|| Arc::clone(&first)).is_empty());
     // The same offer in other words: down, and up again.
     let stale = Arc::new(ServerOffer { current: false, ..(*mail).clone() });
     assert!(index.follow(|| snapshot(&[stale, Arc::clone(&files)])).is_empty());
     let mail = offer(0, "mail", &[("send", "Send a parcel"), ("list", "List letters"), ("sort", "Sort letters")]);
     let update = index.follow(|| snapshot(&[Arc::clone(&mail), Arc::clone(&files)]));
-    assert_eq!(update, Update { added: 1, changed: 1, removed: 1 });
+    assert_eq!(update, IndexUpdate { added: 1, changed: 1, removed: 1 });
     let gone = index.follow(|| snapshot(&[mail]));
-    assert_eq!(gone, Update { removed: 1, ..Update::default() });
+    assert_eq!(gone, IndexUpdate { removed: 1, ..IndexUpdate::default() });
 }
 
 // S3.1
@@ -55,7 +55,7 @@ fn a_search_sees_the_snapshot_it_is_asked_about() {
     let before = snapshot(&[offer(0, "mail", &[("send", "Send a letter")])]);
     let after = snapshot(&[offer(0, "mail", &[("send", "Send a letter"), ("frank", "Stamp a letter")])]);
     let empty = snapshot(&[offer(0, "mail", &[])]);
-    let search = |at: &Snapshot| index.search(at, View::Shared, "stamp", 5, all);
+    let search = |at: &Snapshot| index.search(at, SearchView::Shared, "stamp", 5, all);
     assert!(search(&before).is_empty());
     assert_eq!(names(&search(&after)), ["frank"]);
     assert!(search(&before).is_empty(), "an older one too");
@@ -69,9 +69,9 @@ fn tools_that_are_not_wanted_do_not_take_the_places_of_others() {
     let many: Vec<String> = (0..60).map(|at| format!("letter_{at:02}")).collect();
     let tools: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "A letter")).collect();
     let both = snapshot(&[offer(0, "a", &tools), offer(1, "b", &[("letterbox", "Holds any letter you like to keep")])]);
-    let found = index.search(&both, View::Shared, "letter", 3, |found| found.server == ServerId(1));
+    let found = index.search(&both, SearchView::Shared, "letter", 3, |found| found.server == ServerId(1));
     assert_eq!(names(&found), ["letterbox"]);
-    let first = index.search(&both, View::Shared, "letter", 3, all);
+    let first = index.search(&both, SearchView::Shared, "letter", 3, all);
     assert_eq!(names(&first), ["letter_00", "letter_01", "letter_02"], "equally good ones by name");
 }
 
@@ -81,9 +81,9 @@ fn what_one_client_sees_does_not_show_to_others() {
     let shared = snapshot(&[offer(0, "a", &[("public", "Anything")])]);
     let own = snapshot(&[offer(0, "a", &[("secret", "Anything")])]);
     let search = |at: &Snapshot, view| index.search(at, view, "anything", 5, all);
-    assert_eq!(names(&search(&own, View::Own)), ["secret"]);
-    assert_eq!(names(&search(&shared, View::Shared)), ["public"]);
-    assert_eq!(names(&search(&shared, View::Own)), ["public"]);
+    assert_eq!(names(&search(&own, SearchView::Own)), ["secret"]);
+    assert_eq!(names(&search(&shared, SearchView::Shared)), ["public"]);
+    assert_eq!(names(&search(&shared, SearchView::Own)), ["public"]);
 }
 
 const WORDS: [&str; 6] = ["letter", "parcel", "stamp", "send", "sort", "list"];
@@ -104,8 +104,8 @@ proptest! {
             let now = snapshot(&offers);
             followed.follow(|| Arc::clone(&now));
             for word in WORDS {
-                let fresh = ToolIndex::new().search(&now, View::Shared, word, 50, all);
-                prop_assert_eq!(followed.search(&now, View::Shared, word, 50, all), fresh);
+                let fresh = ToolIndex::new().search(&now, SearchView::Shared, word, 50, all);
+                prop_assert_eq!(followed.search(&now, SearchView::Shared, word, 50, all), fresh);
             }
         }
     }

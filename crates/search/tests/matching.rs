@@ -1,17 +1,17 @@
 //! What a query finds.
 
-use tidings_search::{Change, Document, Index};
+use tidings_search::{IndexChange, SearchIndex, ToolDocument};
 
-fn tool(server: &str, name: &str, description: &str) -> Change {
+fn tool(server: &str, name: &str, description: &str) -> IndexChange {
     let raw = format!(
         r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object","properties":{{
             "page_size":{{"type":"integer","description":"How many at most"}}}}}}}}"#
     );
-    Change::Put(Document::from_tool(server, &format!("{server}__{name}"), raw.as_bytes()))
+    IndexChange::Put(ToolDocument::from_tool(server, &format!("{server}__{name}"), raw.as_bytes()))
 }
 
-fn office() -> Index {
-    let index = Index::new();
+fn office() -> SearchIndex {
+    let index = SearchIndex::new();
     index.apply(&[
         tool("mail", "send_message", "Delivers a letter to recipients"),
         tool("mail", "listMessages", "Inbox overview"),
@@ -25,7 +25,7 @@ fn office() -> Index {
     index
 }
 
-fn first(index: &Index, query: &str) -> Option<String> {
+fn first(index: &SearchIndex, query: &str) -> Option<String> {
     index.search(query, 5).into_iter().next().map(|hit| hit.name)
 }
 
@@ -112,7 +112,7 @@ fn a_full_name_comes_first() {
 
 #[test]
 fn the_public_name_wins_over_the_same_words_elsewhere() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     index.apply(&[tool("a", "b__c", "a b c"), tool("a__b", "c", "a b c"), tool("a", "b_c", "")]);
     assert_eq!(first(&index, "a__b_c").as_deref(), Some("a__b_c"));
 }
@@ -125,7 +125,7 @@ fn parameters_and_servers_are_searched() {
 
 #[test]
 fn equals_are_ordered_by_name_and_the_limit_holds() {
-    let index = Index::new();
+    let index = SearchIndex::new();
     index.apply(&[tool("c", "ping", ""), tool("a", "ping", ""), tool("b", "ping", "")]);
     let names: Vec<String> = index.search("ping", 2).into_iter().map(|hit| hit.name).collect();
     assert_eq!(names, ["a__ping", "b__ping"]);

@@ -10,14 +10,14 @@ use tidings_config::CatalogueEntry;
 
 /// A server that could be added, and who says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The source that it comes from.
     pub source: Arc<str>,
     /// What is known of it.
     pub about: CatalogueEntry,
 }
 
-impl Deref for Entry {
+impl Deref for CatalogEntry {
     type Target = CatalogueEntry;
 
     fn deref(&self) -> &CatalogueEntry {
@@ -27,7 +27,7 @@ impl Deref for Entry {
 
 /// What is looked for. Empty lists do not restrict; of a list that is not empty, one word has to fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct EntryQuery {
     /// What the server should do, or its name.
     pub text: String,
     /// Its categories.
@@ -46,18 +46,18 @@ pub struct Query {
 
 /// An entry that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
+pub struct EntryHit {
     /// The entry.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<CatalogEntry>,
     /// How well it fits; comparable only within one result.
     pub score: f32,
 }
 
 /// Some entries of many.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct EntryPage {
     /// Those that were asked for, in the order of their ids.
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Arc<CatalogEntry>>,
     /// How many there are.
     pub total: usize,
 }
@@ -79,7 +79,7 @@ pub struct SourceStatus {
 
 /// What a refresh of one source changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refreshed {
+pub struct RefreshReport {
     /// How the source is now.
     pub source: SourceStatus,
     /// How many entries are new.
@@ -117,14 +117,14 @@ pub trait EntryCatalogue: Send + Sync + 'static {
     fn sources(&self) -> Vec<SourceStatus>;
 
     /// The entries that fit, best first.
-    fn search(&self, query: Query) -> BoxFuture<'_, Result<Vec<Hit>, CatalogueError>>;
+    fn search(&self, query: EntryQuery) -> BoxFuture<'_, Result<Vec<EntryHit>, CatalogueError>>;
 
     /// The first entries of one source, or of all.
-    fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<Listing, CatalogueError>>;
+    fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<EntryPage, CatalogueError>>;
 
     /// One entry.
-    fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<Entry>>, CatalogueError>>;
+    fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<CatalogEntry>>, CatalogueError>>;
 
     /// Reads one source again, or all. A source that can not be read says so in its status and keeps what it had.
-    fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<Refreshed>, CatalogueError>>;
+    fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<RefreshReport>, CatalogueError>>;
 }

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use tidings_config::Run;
 
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogEntry;
 use crate::keys::default_prefix;
 
 /// The page, in Markdown.
-pub fn documentation(entry: &Entry) -> String {
+pub fn documentation(entry: &CatalogEntry) -> String {
     let mut page = format!("# {}\n\n{}\n", entry.name, entry.description);
     if let Some(docs) = &entry.docs {
         let _ = write!(page, "\n{docs}\n");
@@ -69,7 +69,7 @@ mod tests {
             container = \"acme/desk:1\"\nnetwork = true\narguments = { description = \"the queues\", required = true }\n\
             variables = [{ name = \"KEY\", description = \"a key\", required = true, secret = true }]";
         let about = tidings_config::parse_catalogue(text, Path::new("s.toml")).unwrap().remove(0);
-        let page = documentation(&Entry { source: Arc::from("file"), about });
+        let page = documentation(&CatalogEntry { source: Arc::from("file"), about });
         for part in [
             "# Desk",
             "Ask ACME.",

@@ -3,43 +3,44 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidings_search::{Change, DocId, Document, Index};
+use tidings_search::{DocId, IndexChange, SearchIndex, ToolDocument};
 
-use crate::catalogue::{Entry, Hit, Query};
+use crate::catalogue::{CatalogEntry, EntryQuery, EntryHit};
 
 /// The entries of all sources.
 #[derive(Debug, Default)]
 pub(crate) struct EntryIndex {
-    entries: BTreeMap<String, Arc<Entry>>,
-    index: Index,
+    entries: BTreeMap<String, Arc<CatalogEntry>>,
+    index: SearchIndex,
 }
 
 impl EntryIndex {
     /// Of two entries with one id, the later one counts.
-    pub(crate) fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
-        let entries: BTreeMap<String, Arc<Entry>> =
+    pub(crate) fn new(entries: impl IntoIterator<Item = Arc<CatalogEntry>>) -> Self {
+        let entries: BTreeMap<String, Arc<CatalogEntry>> =
             entries.into_iter().map(|entry| (entry.id.clone(), entry)).collect();
-        let index = Index::new();
-        let documents: Vec<Change> = entries.values().map(|entry| Change::Put(document(entry))).collect();
+        let index = SearchIndex::new();
+        let documents: Vec<IndexChange> = entries.values().map(|entry| IndexChange::Put(document(entry))).collect();
         index.apply(&documents);
         Self { entries, index }
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<CatalogEntry>> {
         self.entries.get(id).cloned()
     }
 
-    pub(crate) fn of_source<'a>(&'a self, source: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Entry>> {
+    pub(crate) fn of_source<'a>(&'a self, source: Option<&'a str>) -> impl Iterator<Item = &'a Arc<CatalogEntry>> {
         self.entries.values().filter(move |entry| source.is_none_or(|source| *entry.source == *source))
     }
 
-    pub(crate) fn search(&self, query: &Query) -> Vec<Hit> {
-        let weighed = |hit: tidings_search::Hit| {
+    pub(crate) fn search(&self, query: &EntryQuery) -> Vec<EntryHit> {
+        let weighed = |hit: tidings_search::SearchHit| {
             let entry = self.get(&hit.name)?;
-            Some(Hit { score: hit.score * standing(&entry), entry })
+            Some(EntryHit { score: hit.score * standing(&entry), entry })
         };
         let hits = self.index.search(&query.text, self.entries.len());
-        let mut hits: Vec<Hit> = hits.into_iter().filter_map(weighed).filter(|hit| fits(&hit.entry, query)).collect();
+        let mut hits: Vec<EntryHit> =
+            hits.into_iter().filter_map(weighed).filter(|hit| fits(&hit.entry, query)).collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.entry.id.cmp(&b.entry.id)));
         hits.truncate(query.limit);
         hits
@@ -47,15 +48,15 @@ impl EntryIndex {
 }
 
 /// Of two that fit about equally well, the one that is vouched for comes first.
-fn standing(entry: &Entry) -> f32 {
+fn standing(entry: &CatalogEntry) -> f32 {
     let vouched = [entry.official, entry.featured].into_iter().filter(|vouched| *vouched).count();
     [1.0, 1.15, 1.3][vouched]
 }
 
 /// What an entry is found by: as a tool by its name, title and description, and by its words.
-fn document(entry: &Entry) -> Document {
+fn document(entry: &CatalogEntry) -> ToolDocument {
     let (maker, own) = entry.id.rsplit_once('/').unwrap_or(("", &entry.id));
-    Document {
+    ToolDocument {
         id: DocId { name: entry.id.clone(), server: maker.to_owned() },
         name: own.to_owned(),
         title: Some(entry.name.clone()),
@@ -65,7 +66,7 @@ fn document(entry: &Entry) -> Document {
     }
 }
 
-fn fits(entry: &Entry, query: &Query) -> bool {
+fn fits(entry: &CatalogEntry, query: &EntryQuery) -> bool {
     let one_of = |wanted: &[String], has: &[String]| {
         wanted.is_empty() || wanted.iter().any(|word| has.iter().any(|own| own.eq_ignore_ascii_case(word)))
     };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidings_config::{Run, Variable};
 
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogEntry;
 
 /// What the one who adds a server wants besides the entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,7 +67,11 @@ pub fn default_prefix(id: &str) -> String {
 
 /// The keys of a server that runs this entry. `is_set` tells whether the gateway's own environment has a variable: then
 /// the server gets it by reference, and the value is written nowhere.
-pub fn server_keys(entry: &Entry, wishes: &ExtraKeys, is_set: &dyn Fn(&str) -> bool) -> Result<Value, KeysError> {
+pub fn server_keys(
+    entry: &CatalogEntry,
+    wishes: &ExtraKeys,
+    is_set: &dyn Fn(&str) -> bool,
+) -> Result<Value, KeysError> {
     check_arguments(entry, wishes)?;
     let environment = environment(entry, wishes, is_set)?;
     let mut keys = match &entry.run {
@@ -97,7 +101,7 @@ pub fn server_keys(entry: &Entry, wishes: &ExtraKeys, is_set: &dyn Fn(&str) -> b
     Ok(Value::Object(keys))
 }
 
-fn check_arguments(entry: &Entry, wishes: &ExtraKeys) -> Result<(), KeysError> {
+fn check_arguments(entry: &CatalogEntry, wishes: &ExtraKeys) -> Result<(), KeysError> {
     if matches!(entry.run, Run::Url { .. }) && !wishes.args.is_empty() {
         return Err(KeysError::NoArguments { id: entry.id.clone() });
     }
@@ -111,7 +115,7 @@ fn check_arguments(entry: &Entry, wishes: &ExtraKeys) -> Result<(), KeysError> {
 
 /// What was given, and references to what the gateway's own environment has.
 fn environment(
-    entry: &Entry,
+    entry: &CatalogEntry,
     wishes: &ExtraKeys,
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<(String, String)>, KeysError> {
@@ -133,7 +137,7 @@ fn environment(
 
 /// The headers with the values that were given in the place of their references.
 fn filled_in(
-    entry: &Entry,
+    entry: &CatalogEntry,
     headers: &[(String, String)],
     wishes: &ExtraKeys,
 ) -> Result<Vec<(String, String)>, KeysError> {

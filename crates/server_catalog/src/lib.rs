@@ -13,7 +13,9 @@ mod keys;
 mod local;
 mod starter;
 
-pub use catalogue::{CatalogueError, Entry, EntryCatalogue, Hit, Listing, Query, Refreshed, SourceStatus};
+pub use catalogue::{
+    CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, RefreshReport, SourceStatus,
+};
 pub use docs::documentation;
 pub use keys::{ExtraKeys, KeysError, default_prefix, server_keys};
 pub use local::{FileFault, LocalCatalogue};

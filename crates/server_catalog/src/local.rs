@@ -10,7 +10,9 @@ use std::time::SystemTime;
 use futures_util::future::BoxFuture;
 use tidings_config::{CatalogueEntry, Errors, parse_catalogue};
 
-use crate::catalogue::{CatalogueError, Entry, EntryCatalogue, Hit, Listing, Query, Refreshed, SourceStatus};
+use crate::catalogue::{
+    CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, RefreshReport, SourceStatus,
+};
 use crate::index::EntryIndex;
 use crate::starter;
 
@@ -60,33 +62,33 @@ impl std::error::Error for FileFault {}
 /// The starter set and perhaps a file.
 #[derive(Debug)]
 pub struct LocalCatalogue {
-    state: Mutex<State>,
+    state: Mutex<CatalogState>,
 }
 
 #[derive(Debug)]
-struct State {
-    sources: Vec<Source>,
+struct CatalogState {
+    sources: Vec<EntrySource>,
     index: Arc<EntryIndex>,
 }
 
 #[derive(Debug, Clone)]
-struct Source {
+struct EntrySource {
     status: SourceStatus,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<CatalogEntry>>,
 }
 
 impl LocalCatalogue {
     /// Reads the file, if there is one.
     pub fn open(file: Option<&Path>) -> Result<Self, FileFault> {
-        let mut sources = vec![Source::new(BUILT_IN, None, starter::entries())];
+        let mut sources = vec![EntrySource::new(BUILT_IN, None, starter::entries())];
         if let Some(path) = file {
-            sources.push(Source::new(FILE, Some(path.to_owned()), read(path)?));
+            sources.push(EntrySource::new(FILE, Some(path.to_owned()), read(path)?));
         }
         let index = Arc::new(index(&sources));
-        Ok(Self { state: Mutex::new(State { sources, index }) })
+        Ok(Self { state: Mutex::new(CatalogState { sources, index }) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CatalogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,12 +107,12 @@ impl LocalCatalogue {
     }
 
     /// Takes in what was read of a file.
-    fn take_in(&self, path: &Path, outcome: Result<Vec<CatalogueEntry>, FileFault>) -> Option<Refreshed> {
+    fn take_in(&self, path: &Path, outcome: Result<Vec<CatalogueEntry>, FileFault>) -> Option<RefreshReport> {
         let mut state = self.state();
         let source = state.sources.iter_mut().find(|source| source.status.file.as_deref() == Some(path))?;
         let before = source.clone();
         match outcome {
-            Ok(entries) => *source = Source::new(FILE, Some(path.to_owned()), entries),
+            Ok(entries) => *source = EntrySource::new(FILE, Some(path.to_owned()), entries),
             Err(fault) => source.status.error = Some(fault.to_string()),
         }
         let refreshed = difference(&before, source);
@@ -118,7 +120,7 @@ impl LocalCatalogue {
         Some(refreshed)
     }
 
-    async fn refresh_now(&self, source: Option<String>) -> Result<Vec<Refreshed>, CatalogueError> {
+    async fn refresh_now(&self, source: Option<String>) -> Result<Vec<RefreshReport>, CatalogueError> {
         let named = self.named(source)?;
         let wanted = self.state().sources.clone();
         let wanted = wanted.into_iter().filter(|source| named.as_ref().is_none_or(|n| **n == *source.status.name));
@@ -143,36 +145,36 @@ impl EntryCatalogue for LocalCatalogue {
         self.state().sources.iter().map(|source| source.status.clone()).collect()
     }
 
-    fn search(&self, query: Query) -> BoxFuture<'_, Result<Vec<Hit>, CatalogueError>> {
+    fn search(&self, query: EntryQuery) -> BoxFuture<'_, Result<Vec<EntryHit>, CatalogueError>> {
         Box::pin(async move {
             for source in &query.sources {
                 self.named(Some(source.clone()))?;
             }
             let any = query.sources.iter().any(|source| source.eq_ignore_ascii_case(ALL));
-            let query = if any { Query { sources: Vec::new(), ..query } } else { query };
+            let query = if any { EntryQuery { sources: Vec::new(), ..query } } else { query };
             Ok(self.index().search(&query))
         })
     }
 
-    fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<Listing, CatalogueError>> {
+    fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<EntryPage, CatalogueError>> {
         Box::pin(async move {
             let source = self.named(source)?;
             let index = self.index();
             let entries = || index.of_source(source.as_deref());
-            Ok(Listing { entries: entries().take(limit).cloned().collect(), total: entries().count() })
+            Ok(EntryPage { entries: entries().take(limit).cloned().collect(), total: entries().count() })
         })
     }
 
-    fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<Entry>>, CatalogueError>> {
+    fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<CatalogEntry>>, CatalogueError>> {
         Box::pin(async move { Ok(self.index().get(&id)) })
     }
 
-    fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<Refreshed>, CatalogueError>> {
+    fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<RefreshReport>, CatalogueError>> {
         Box::pin(self.refresh_now(source))
     }
 }
 
-impl Source {
+impl EntrySource {
     fn new(name: &str, file: Option<PathBuf>, entries: Vec<CatalogueEntry>) -> Self {
         let name: Arc<str> = name.into();
         let status = SourceStatus {
@@ -182,20 +184,21 @@ impl Source {
             refreshed: SystemTime::now(),
             error: None,
         };
-        let entry = |about| Arc::new(Entry { source: Arc::clone(&name), about });
+        let entry = |about| Arc::new(CatalogEntry { source: Arc::clone(&name), about });
         Self { status, entries: entries.into_iter().map(entry).collect() }
     }
 }
 
-fn index(sources: &[Source]) -> EntryIndex {
+fn index(sources: &[EntrySource]) -> EntryIndex {
     EntryIndex::new(sources.iter().flat_map(|source| source.entries.iter().cloned()))
 }
 
-fn difference(before: &Source, after: &Source) -> Refreshed {
-    let known: HashMap<&str, &Arc<Entry>> = before.entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
+fn difference(before: &EntrySource, after: &EntrySource) -> RefreshReport {
+    let known: HashMap<&str, &Arc<CatalogEntry>> =
+        before.entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
     let kept: Vec<bool> =
         after.entries.iter().filter_map(|entry| Some(known.get(entry.id.as_str())? == &entry)).collect();
-    Refreshed {
+    RefreshReport {
         source: after.status.clone(),
         added: after.entries.len() - kept.len(),
         changed: kept.iter().filter(|same| !**same).count(),

@@ -110,7 +110,7 @@ async fn scripts(cli: &Cli, command: &ScriptCommand) -> Result<(), Failure> {
 
 fn json(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
-    let streams = tidings_json::Streams {
+    let streams = tidings_json::JsonStreams {
         input: &mut std::io::stdin().lock(),
         output: &mut output,
         errors: &mut std::io::stderr(),

@@ -22,7 +22,7 @@ pub(crate) enum HttpError {
 }
 
 /// A keep-alive connection.
-pub(crate) struct Connection {
+pub(crate) struct LoadConnection {
     pub(crate) to: SocketAddr,
     stream: TcpStream,
     /// The answer as it was received; reused.
@@ -32,18 +32,18 @@ pub(crate) struct Connection {
 }
 
 /// An answer, valid until the next exchange.
-pub(crate) struct Answer<'a> {
+pub(crate) struct LoadAnswer<'a> {
     pub(crate) status: u16,
     head: &'a [u8],
     pub(crate) body: &'a [u8],
 }
 
-enum Length {
+enum BodyLength {
     Known(usize),
     Chunked,
 }
 
-impl Connection {
+impl LoadConnection {
     /// Connects, without delay for small writes.
     pub(crate) async fn open(to: SocketAddr) -> Result<Self, HttpError> {
         let connect = |source| HttpError::Connect { to, source };
@@ -53,7 +53,7 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole answer.
-    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, HttpError> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<LoadAnswer<'_>, HttpError> {
         self.received.clear();
         self.stream.write_all(request).await?;
         let head = loop {
@@ -65,18 +65,18 @@ impl Connection {
         let status = status(&self.received[..head])?;
         let start = head + 4;
         let chunked = match length(&self.received[..head])? {
-            Length::Known(length) => {
+            BodyLength::Known(length) => {
                 while self.received.len() < start + length {
                     self.read("within a body").await?;
                 }
                 false
             }
-            Length::Chunked => {
+            BodyLength::Chunked => {
                 self.join_chunks(start).await?;
                 true
             }
         };
-        Ok(Answer {
+        Ok(LoadAnswer {
             status,
             head: &self.received[..head],
             body: if chunked { &self.joined } else { &self.received[start..] },
@@ -106,7 +106,7 @@ impl Connection {
     }
 }
 
-impl Answer<'_> {
+impl LoadAnswer<'_> {
     /// The value of a header; `name` in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(self.head, name)
@@ -128,15 +128,15 @@ fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     })
 }
 
-fn length(head: &[u8]) -> Result<Length, HttpError> {
+fn length(head: &[u8]) -> Result<BodyLength, HttpError> {
     if let Some(length) = header(head, "content-length") {
         let length = length.parse().map_err(|_| HttpError::Malformed("content-length"))?;
-        return Ok(Length::Known(length));
+        return Ok(BodyLength::Known(length));
     }
     match header(head, "transfer-encoding") {
-        Some("chunked") => Ok(Length::Chunked),
+        Some("chunked") => Ok(BodyLength::Chunked),
         Some(_) => Err(HttpError::Malformed("transfer-encoding")),
-        None => Ok(Length::Known(0)),
+        None => Ok(BodyLength::Known(0)),
     }
 }
 
@@ -172,6 +172,6 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\nMcp-Session-Id: abc\r\nContent-Length: 5";
         assert_eq!(status(head).unwrap(), 200);
         assert_eq!(header(head, "mcp-session-id"), Some("abc"));
-        assert!(matches!(length(head).unwrap(), Length::Known(5)));
+        assert!(matches!(length(head).unwrap(), BodyLength::Known(5)));
     }
 }

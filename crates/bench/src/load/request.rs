@@ -7,11 +7,11 @@ use memchr::memmem;
 
 use crate::echo::{Era, LEGACY_REVISION, MODERN_REVISION};
 use crate::error::BenchError;
-use crate::load::http::{Answer, Connection};
+use crate::load::http::{LoadAnswer, LoadConnection};
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Operation {
+pub(crate) enum LoadOperation {
     /// `tools/call` of the echo tool, with a text and an id that no other request has.
     Call,
     /// `tools/list`, always with id 1, which a fixed body can answer.
@@ -19,8 +19,8 @@ pub(crate) enum Operation {
 }
 
 /// A client on one connection.
-pub(crate) struct Client {
-    connection: Connection,
+pub(crate) struct LoadClient {
+    connection: LoadConnection,
     era: Era,
     tool: String,
     session: Option<String>,
@@ -31,9 +31,9 @@ pub(crate) struct Client {
     wanted: Vec<u8>,
 }
 
-impl Client {
+impl LoadClient {
     /// Opens the session that the era asks for.
-    pub(crate) async fn start(connection: Connection, era: Era, tool: &str) -> Result<Self, BenchError> {
+    pub(crate) async fn start(connection: LoadConnection, era: Era, tool: &str) -> Result<Self, BenchError> {
         let mut client = Self::without_session(connection, era, tool);
         if era == Era::Legacy {
             client.open_session().await?;
@@ -43,7 +43,7 @@ impl Client {
 
     /// For an endpoint that knows no sessions. A legacy client names one nevertheless, so that its
     /// requests are as long as any other's.
-    pub(crate) fn without_session(connection: Connection, era: Era, tool: &str) -> Self {
+    pub(crate) fn without_session(connection: LoadConnection, era: Era, tool: &str) -> Self {
         Self {
             connection,
             era,
@@ -78,10 +78,10 @@ impl Client {
     }
 
     /// Asks once; anything but the right answer is an error.
-    pub(crate) async fn ask(&mut self, operation: Operation) -> Result<(), BenchError> {
+    pub(crate) async fn ask(&mut self, operation: LoadOperation) -> Result<(), BenchError> {
         match operation {
-            Operation::Call => self.call().await,
-            Operation::List => self.list().await.map(drop),
+            LoadOperation::Call => self.call().await,
+            LoadOperation::List => self.list().await.map(drop),
         }
     }
 
@@ -134,7 +134,7 @@ impl Client {
     }
 
     /// Posts `self.body` with the headers of the era.
-    async fn send(&mut self, method: &str) -> Result<Answer<'_>, BenchError> {
+    async fn send(&mut self, method: &str) -> Result<LoadAnswer<'_>, BenchError> {
         let out = &mut self.request;
         out.clear();
         let _ = write!(
@@ -165,7 +165,7 @@ fn has_id(body: &[u8], id: u64) -> bool {
     memmem::find_iter(body, wanted.as_bytes()).any(|at| matches!(body.get(at + wanted.len()), Some(b',' | b'}')))
 }
 
-fn unexpected(expected: &'static str, answer: &Answer<'_>) -> BenchError {
+fn unexpected(expected: &'static str, answer: &LoadAnswer<'_>) -> BenchError {
     let got = [format!("{} ", answer.status).as_bytes(), answer.body].concat();
     BenchError::unexpected("the endpoint", expected, &got)
 }

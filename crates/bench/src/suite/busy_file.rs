@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tidings_testkit::{Client, Gateway, TempDir};
 
-use super::Bench;
-use crate::report::{Measure, Row, Sample, Target};
+use super::BenchContext;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const NOTICE: &str = "notifications/resources/updated";
 const CHANGES: usize = 1_000;
@@ -17,12 +17,12 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 /// Notices of a file that is written a hundred times a second.
-pub(super) async fn row(bench: &Bench) -> Row {
+pub(super) async fn row(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
         eprintln!("busy file … {}/{}", repetition + 1, bench.repeat);
-        let Measured { notices, last_told, last_read } = measure(bench).await;
+        let BusyFileResult { notices, last_told, last_read } = measure(bench).await;
         if !last_told || !last_read {
             note = Some(format!("the last change: announced {last_told}, read {last_read}"));
         }
@@ -31,16 +31,16 @@ pub(super) async fn row(bench: &Bench) -> Row {
     let seconds = CHANGES as f64 / f64::from(PER_SECOND);
     let most = seconds / MAX_WAIT.as_secs_f64() + 1.0;
     let what = format!("a file written {PER_SECOND} times a second for {seconds} s: notices");
-    Row::judge(16, what, Measure::Count, Target::CountAtMost(most), samples, note)
+    ReportRow::judge(16, what, RowMeasure::Count, RowTarget::CountAtMost(most), samples, note)
 }
 
-struct Measured {
+struct BusyFileResult {
     notices: usize,
     last_told: bool,
     last_read: bool,
 }
 
-async fn measure(bench: &Bench) -> Measured {
+async fn measure(bench: &BenchContext) -> BusyFileResult {
     let folder = TempDir::new();
     let file = folder.write("busy.txt", "0");
     let toml = format!("[watch.busy]\nfile = {file:?}\n");
@@ -62,7 +62,7 @@ async fn measure(bench: &Bench) -> Measured {
     let last_told = client.count(NOTICE) > before_the_last;
     let last_read = reads(&client, &CHANGES.to_string()).await;
     tokio::time::sleep(AFTERWARDS).await;
-    Measured { notices: client.count(NOTICE), last_told, last_read }
+    BusyFileResult { notices: client.count(NOTICE), last_told, last_read }
 }
 
 async fn reads(client: &Client, text: &str) -> bool {

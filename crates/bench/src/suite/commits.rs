@@ -9,8 +9,8 @@ use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
 use tidings_proto::{Era, ListKind, Revision, UriMap, View};
 
-use super::Bench;
-use crate::report::{Measure, Row, Sample, Target, median};
+use super::BenchContext;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
 
 const SERVERS: u32 = 50;
 const TIMES: u32 = 10;
@@ -18,17 +18,17 @@ const TOOLS: usize = 20;
 const COMMITS: usize = 500;
 
 /// A catalogue that one client of each era follows.
-struct Followed {
+struct FollowedCatalogue {
     snapshot: Snapshot,
     ledger: Ledger,
 }
 
 /// One tool of one server changes, in a small catalogue and in one ten times as large, in turns.
-pub(super) fn row(bench: &Bench) -> Row {
+pub(super) fn row(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     for repetition in 0..bench.repeat {
         eprintln!("commits … {}/{}", repetition + 1, bench.repeat);
-        let (mut small, mut large) = (Followed::new(SERVERS), Followed::new(SERVERS * TIMES));
+        let (mut small, mut large) = (FollowedCatalogue::new(SERVERS), FollowedCatalogue::new(SERVERS * TIMES));
         let (mut small_micros, mut large_micros) = (Vec::new(), Vec::new());
         for version in 0..COMMITS {
             small_micros.push(small.commit(SERVERS / 2, version));
@@ -41,10 +41,10 @@ pub(super) fn row(bench: &Bench) -> Row {
         });
     }
     let what = format!("one of {TOOLS} tools changes: {SERVERS} servers, and {}", SERVERS * TIMES);
-    Row::judge(7, what, Measure::MedianMicros, Target::RatioAtMost(1.2), samples, None)
+    ReportRow::judge(7, what, RowMeasure::MedianMicros, RowTarget::RatioAtMost(1.2), samples, None)
 }
 
-impl Followed {
+impl FollowedCatalogue {
     fn new(servers: u32) -> Self {
         let mut snapshot = Snapshot::new(Vec::new(), View::Strict);
         for server in 0..servers {

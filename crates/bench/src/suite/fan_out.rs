@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::BenchContext;
 use super::listen::{each, listen, listen_bare};
 use crate::error::BenchError;
 use crate::fan::PUBLISH;
-use crate::load::http::Connection;
+use crate::load::http::LoadConnection;
 use crate::machine::resident_mb;
-use crate::process::{Gateway, Part};
-use crate::report::{Measure, Row, Sample, Target, median};
+use crate::process::{GatewayProcess, PartProcess};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
 
 const SUBSCRIBERS: usize = 10_000;
 /// Changes in each repetition; the median counts.
@@ -32,13 +32,13 @@ const AFTERWARDS: Duration = Duration::from_secs(1);
 const MARK: &[u8] = b"resources/updated";
 
 /// Last delivery, and memory of each.
-pub(super) async fn rows(bench: &Bench) -> [Row; 2] {
+pub(super) async fn rows(bench: &BenchContext) -> [ReportRow; 2] {
     let (mut times, mut sizes) = (Vec::new(), Vec::new());
     let mut note = None;
     for repetition in 0..bench.repeat {
         eprintln!("fan-out … {}/{}", repetition + 1, bench.repeat);
         match measure(bench).await {
-            Ok(Measured { gateway, floor, kibibytes, all }) => {
+            Ok(FanOutResult { gateway, floor, kibibytes, all }) => {
                 times.push(Sample { baseline: Some(floor), gateway: Some(gateway), full: all });
                 sizes.push(Sample { baseline: None, gateway: Some(kibibytes), full: json!({ "kib": kibibytes }) });
             }
@@ -46,23 +46,24 @@ pub(super) async fn rows(bench: &Bench) -> [Row; 2] {
         }
     }
     let what = format!("1 change, {SUBSCRIBERS} subscriptions/listen: last delivery");
-    let delivery = Row::judge(14, what, Measure::Milliseconds, Target::RatioAtMost(2.0), times, note.clone());
+    let delivery =
+        ReportRow::judge(14, what, RowMeasure::Milliseconds, RowTarget::RatioAtMost(2.0), times, note.clone());
     let what = format!("{SUBSCRIBERS} subscribers of one resource, each");
-    [delivery, Row::judge(14, what, Measure::Kibibytes, Target::KibibytesAtMost(16.0), sizes, note)]
+    [delivery, ReportRow::judge(14, what, RowMeasure::Kibibytes, RowTarget::KibibytesAtMost(16.0), sizes, note)]
 }
 
-struct Measured {
+struct FanOutResult {
     gateway: f64,
     floor: f64,
     kibibytes: f64,
     all: serde_json::Value,
 }
 
-async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+async fn measure(bench: &BenchContext) -> Result<FanOutResult, BenchError> {
     let (event, gateway, kibibytes) = through_the_gateway(bench).await?;
     let floor = through_the_floor(&event).await?;
     let middle = |times: &[f64]| median(times.iter().copied()).unwrap_or(f64::NAN);
-    Ok(Measured {
+    Ok(FanOutResult {
         gateway: middle(&gateway),
         floor: middle(&floor),
         kibibytes,
@@ -71,16 +72,16 @@ async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
 }
 
 /// One event as it was written, the times, and what each subscriber costs.
-async fn through_the_gateway(bench: &Bench) -> Result<(Vec<u8>, Vec<f64>, f64), BenchError> {
+async fn through_the_gateway(bench: &BenchContext) -> Result<(Vec<u8>, Vec<f64>, f64), BenchError> {
     let server = Server::builder("shared").resource(URI, "x").modern_only().http().await;
     let config = format!("[notifications]\nresource_quiet = \"0ms\"\n[servers.shared]\n{}", server.toml());
-    let gateway = Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
     let measured = measure_gateway(&gateway, &server).await;
     gateway.stop().await;
     measured
 }
 
-async fn measure_gateway(gateway: &Gateway, server: &Server) -> Result<(Vec<u8>, Vec<f64>, f64), BenchError> {
+async fn measure_gateway(gateway: &GatewayProcess, server: &Server) -> Result<(Vec<u8>, Vec<f64>, f64), BenchError> {
     let filter = json!({ "resourceSubscriptions": [URI] }).to_string();
     let resident = || {
         let unreadable = || BenchError::unexpected("the kernel", "VmRSS of the gateway", b"");
@@ -96,7 +97,7 @@ async fn measure_gateway(gateway: &Gateway, server: &Server) -> Result<(Vec<u8>,
     drop(first);
     tokio::time::sleep(IDLE).await;
     let idle = resident()?;
-    let crowd = Crowd::new(streams);
+    let crowd = FanOutCrowd::new(streams);
     let mut times = Vec::new();
     for change in 0..CHANGES {
         let since = Instant::now();
@@ -109,14 +110,14 @@ async fn measure_gateway(gateway: &Gateway, server: &Server) -> Result<(Vec<u8>,
 }
 
 async fn through_the_floor(event: &[u8]) -> Result<Vec<f64>, BenchError> {
-    let fan = Part::start("fan", &[]).await?;
+    let fan = PartProcess::start("fan", &[]).await?;
     let mut streams = Vec::with_capacity(SUBSCRIBERS);
     for number in 0..SUBSCRIBERS {
         streams.push(listen_bare(fan.address, &format!("data: {number}\n\n")).await?);
     }
     tokio::time::sleep(IDLE).await;
-    let crowd = Crowd::new(streams);
-    let mut publisher = Connection::open(fan.address).await?;
+    let crowd = FanOutCrowd::new(streams);
+    let mut publisher = LoadConnection::open(fan.address).await?;
     let mut times = Vec::new();
     for change in 0..CHANGES {
         let since = Instant::now();
@@ -126,7 +127,7 @@ async fn through_the_floor(event: &[u8]) -> Result<Vec<f64>, BenchError> {
     Ok(times)
 }
 
-async fn publish(connection: &mut Connection, to: SocketAddr, event: &[u8]) -> Result<(), BenchError> {
+async fn publish(connection: &mut LoadConnection, to: SocketAddr, event: &[u8]) -> Result<(), BenchError> {
     let mut request =
         format!("POST {PUBLISH} HTTP/1.1\r\nhost: {to}\r\ncontent-length: {}\r\n\r\n", event.len()).into_bytes();
     request.extend_from_slice(event);
@@ -135,13 +136,13 @@ async fn publish(connection: &mut Connection, to: SocketAddr, event: &[u8]) -> R
 }
 
 /// Everybody who reads, on tasks that end with it.
-struct Crowd {
-    told: Arc<Told>,
+struct FanOutCrowd {
+    told: Arc<TellingTimes>,
     _readers: JoinSet<()>,
 }
 
 #[derive(Default)]
-struct Told {
+struct TellingTimes {
     /// Notices of each reader.
     each: Vec<AtomicUsize>,
     all: AtomicUsize,
@@ -149,9 +150,12 @@ struct Told {
     event: std::sync::OnceLock<Vec<u8>>,
 }
 
-impl Crowd {
+impl FanOutCrowd {
     fn new(streams: Vec<TcpStream>) -> Self {
-        let told = Arc::new(Told { each: streams.iter().map(|_| AtomicUsize::new(0)).collect(), ..Told::default() });
+        let told = Arc::new(TellingTimes {
+            each: streams.iter().map(|_| AtomicUsize::new(0)).collect(),
+            ..TellingTimes::default()
+        });
         let mut readers = JoinSet::new();
         for (reader, stream) in streams.into_iter().enumerate() {
             let told = Arc::clone(&told);

@@ -11,11 +11,11 @@ use tidings_testkit::{Client, Gateway, Pending, PostgresServer, TempDir};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::Bench;
+use super::BenchContext;
 use crate::error::BenchError;
 use crate::machine::sleeps;
 use crate::process::this_program;
-use crate::report::{Measure, Row, Sample, Target};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 /// How often the counters are looked at: what happens between two looks is one wake-up. A long timer of the runtime wakes up
 /// once more within the 64 ms before its time.
@@ -26,7 +26,7 @@ const WATCHED: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Wake-ups of a gateway that follows each, against one that follows nothing; a URL against that and a program that only polls.
-pub(super) async fn rows(bench: &Bench) -> Vec<Row> {
+pub(super) async fn rows(bench: &BenchContext) -> Vec<ReportRow> {
     let kinds = ["file", "table", "URL"];
     let mut samples = kinds.map(|_| Vec::new());
     let mut note = None;
@@ -47,39 +47,39 @@ pub(super) async fn rows(bench: &Bench) -> Vec<Row> {
     }
     let row = |(kind, samples)| {
         let what = format!("idle watched {kind}, {} s: wake-ups", WATCHED.as_secs());
-        Row::judge(17, what, Measure::Count, Target::ExtraCountAtMost(1.0), samples, note.clone())
+        ReportRow::judge(17, what, RowMeasure::Count, RowTarget::ExtraCountAtMost(1.0), samples, note.clone())
     };
     kinds.into_iter().zip(samples).map(row).collect()
 }
 
 /// For a file, a table and a URL: wake-ups of the floor, and of the gateway.
-async fn measure(bench: &Bench) -> Result<[(usize, usize); 3], BenchError> {
+async fn measure(bench: &BenchContext) -> Result<[(usize, usize); 3], BenchError> {
     let folder = TempDir::new();
     let file = folder.write("idle.txt", "idle");
     let unexpected = |expected| BenchError::unexpected("the machine", expected, b"");
     let started = tokio::task::spawn_blocking(PostgresServer::start).await.ok().flatten();
     let postgres = started.ok_or_else(|| unexpected("PostgreSQL; install it with: apt-get install postgresql"))?;
-    let api = Api::start().await?;
+    let api = CountingUrl::start().await?;
     let table = format!("postgres = {:?}\nquery = \"select 1 as one\"\nchannel = \"idle\"", postgres.url());
     let url = format!("http = \"http://{}/\"\nevery = \"{}ms\"", api.address, EVERY.as_millis());
     let gateways = [
         // Nobody posts, and nobody follows it.
-        Followed::start(bench, "webhook = \"idle\"\nsecret = \"s\"", false).await,
-        Followed::start(bench, &format!("file = {file:?}"), true).await,
-        Followed::start(bench, &table, true).await,
-        Followed::start(bench, &url, true).await,
+        IdleGateway::start(bench, "webhook = \"idle\"\nsecret = \"s\"", false).await,
+        IdleGateway::start(bench, &format!("file = {file:?}"), true).await,
+        IdleGateway::start(bench, &table, true).await,
+        IdleGateway::start(bench, &url, true).await,
     ];
     let poller = poller(api.address)?;
     let poller_id = poller.id().ok_or_else(|| unexpected("a process that polls"))?;
     tokio::time::sleep(SETTLE).await;
     let ids = gateways.each_ref().map(|followed| followed.gateway.pid());
-    let mut counters: Vec<Wakes> = ids.into_iter().chain([poller_id]).map(Wakes::new).collect();
+    let mut counters: Vec<WakeUps> = ids.into_iter().chain([poller_id]).map(WakeUps::new).collect();
     let asked = api.asked.load(Ordering::Relaxed);
     let end = tokio::time::Instant::now() + WATCHED;
     let mut every = tokio::time::interval(LOOK);
     while tokio::time::Instant::now() < end {
         every.tick().await;
-        counters.iter_mut().for_each(Wakes::look);
+        counters.iter_mut().for_each(WakeUps::look);
     }
     let polls = api.asked.load(Ordering::Relaxed) - asked;
     // Both of them, give or take one at either end.
@@ -113,14 +113,14 @@ fn poller(to: std::net::SocketAddr) -> Result<tokio::process::Child, BenchError>
 }
 
 /// A gateway and a client of it, which listens; also to the watch, if it is to be followed.
-struct Followed {
+struct IdleGateway {
     gateway: Gateway,
     _client: Client,
     _listen: Pending,
 }
 
-impl Followed {
-    async fn start(bench: &Bench, keys: &str, followed: bool) -> Self {
+impl IdleGateway {
+    async fn start(bench: &BenchContext, keys: &str, followed: bool) -> Self {
         let toml = format!("[watch.idle]\n{keys}\n");
         let gateway = Gateway::builder().binary(&bench.gateway).toml(&toml).serve().await;
         let client = gateway.client().modern().connect().await;
@@ -133,14 +133,14 @@ impl Followed {
 }
 
 /// Moments in which some thread of a process woke up.
-struct Wakes {
+struct WakeUps {
     pid: u32,
     sleeps: u64,
     awake: bool,
     wakes: usize,
 }
 
-impl Wakes {
+impl WakeUps {
     fn new(pid: u32) -> Self {
         Self { pid, sleeps: sleeps(pid).unwrap_or_default(), awake: false, wakes: 0 }
     }
@@ -157,13 +157,13 @@ impl Wakes {
 }
 
 /// A URL that counts how often it is asked. Ends when dropped.
-struct Api {
+struct CountingUrl {
     address: std::net::SocketAddr,
     asked: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
-impl Api {
+impl CountingUrl {
     async fn start() -> Result<Self, BenchError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(BenchError::io("listening"))?;
         let address = listener.local_addr().map_err(BenchError::io("reading the listening address"))?;
@@ -182,7 +182,7 @@ impl Api {
     }
 }
 
-impl Drop for Api {
+impl Drop for CountingUrl {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -10,12 +10,12 @@ use tidings_testkit::{Server, Tool};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::BenchContext;
 use super::listen::each;
 use crate::error::BenchError;
 use crate::machine::resident_mb;
-use crate::process::Gateway;
-use crate::report::{Measure, Row, Sample, Target};
+use crate::process::GatewayProcess;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const LISTENERS: usize = 5_000;
 const IDLE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Resident memory of each, and whether one change reaches all of them once.
-pub(super) async fn row(bench: &Bench) -> Row {
+pub(super) async fn row(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
@@ -34,7 +34,7 @@ pub(super) async fn row(bench: &Bench) -> Row {
         match measure(bench).await {
             Ok(measured) => {
                 if measured.reached != LISTENERS || measured.notices != LISTENERS {
-                    let Measured { reached, notices, .. } = measured;
+                    let ListenersResult { reached, notices, .. } = measured;
                     note = Some(format!("{reached} of {LISTENERS} were told, {notices} times"));
                 }
                 samples.push(Sample {
@@ -47,26 +47,26 @@ pub(super) async fn row(bench: &Bench) -> Row {
         }
     }
     let what = format!("{LISTENERS} idle subscriptions/listen, each");
-    Row::judge(10, what, Measure::Kibibytes, Target::KibibytesAtMost(16.0), samples, note)
+    ReportRow::judge(10, what, RowMeasure::Kibibytes, RowTarget::KibibytesAtMost(16.0), samples, note)
 }
 
-struct Measured {
+struct ListenersResult {
     kibibytes: f64,
     reached: usize,
     notices: usize,
     last_ms: f64,
 }
 
-async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+async fn measure(bench: &BenchContext) -> Result<ListenersResult, BenchError> {
     let server = Server::builder("changing").echo("echo").modern_only().http().await;
     let config = format!("[servers.changing]\n{}", server.toml());
-    let gateway = Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
     let measured = measure_running(&gateway, &server).await;
     gateway.stop().await;
     measured
 }
 
-async fn measure_running(gateway: &Gateway, server: &Server) -> Result<Measured, BenchError> {
+async fn measure_running(gateway: &GatewayProcess, server: &Server) -> Result<ListenersResult, BenchError> {
     let resident = || {
         let unreadable = || BenchError::unexpected("the kernel", "VmRSS of the gateway", b"");
         gateway.pid().and_then(resident_mb).ok_or_else(unreadable)
@@ -99,7 +99,7 @@ async fn measure_running(gateway: &Gateway, server: &Server) -> Result<Measured,
     let last_ms = started.elapsed().as_secs_f64() * 1e3;
     tokio::time::sleep(AFTERWARDS).await;
     let (reached, notices) = (counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed));
-    Ok(Measured { kibibytes, reached, notices, last_ms })
+    Ok(ListenersResult { kibibytes, reached, notices, last_ms })
 }
 
 /// Opens a stream on which the tools are announced, and reads its acknowledgement.

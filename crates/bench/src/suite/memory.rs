@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::BenchContext;
 use crate::echo::Era;
 use crate::error::BenchError;
-use crate::load::http::Connection;
-use crate::load::request::Client;
+use crate::load::http::LoadConnection;
+use crate::load::request::LoadClient;
 use crate::machine::resident_mb;
-use crate::process::{Gateway, this_program};
-use crate::report::{Measure, Row, Sample, Target};
+use crate::process::{GatewayProcess, this_program};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const SERVERS: usize = 10;
 const IDLE: Duration = Duration::from_secs(2);
 
 /// Measures it afresh in each repetition.
-pub(super) async fn idle(bench: &Bench) -> Row {
+pub(super) async fn idle(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
@@ -31,34 +31,34 @@ pub(super) async fn idle(bench: &Bench) -> Row {
             Err(error) => note = Some(error.to_string()),
         }
     }
-    Row::judge(
+    ReportRow::judge(
         4,
         format!("resident memory, idle, {SERVERS} stdio servers"),
-        Measure::Megabytes,
-        Target::MegabytesAtMost(25.0),
+        RowMeasure::Megabytes,
+        RowTarget::MegabytesAtMost(25.0),
         samples,
         note,
     )
 }
 
-async fn measure(bench: &Bench) -> Result<f64, BenchError> {
+async fn measure(bench: &BenchContext) -> Result<f64, BenchError> {
     let config = config()?;
-    let gateway = Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
     let measured = measure_running(&gateway).await;
     gateway.stop().await;
     measured
 }
 
-async fn measure_running(gateway: &Gateway) -> Result<f64, BenchError> {
+async fn measure_running(gateway: &GatewayProcess) -> Result<f64, BenchError> {
     all_connected(gateway).await?;
     tokio::time::sleep(IDLE).await;
     gateway.pid().and_then(resident_mb).ok_or_else(|| BenchError::unexpected("the kernel", "VmRSS of the gateway", b""))
 }
 
 /// A gateway that lacks a server would look small.
-async fn all_connected(gateway: &Gateway) -> Result<(), BenchError> {
-    let connection = Connection::open(gateway.address).await?;
-    let mut client = Client::start(connection, Era::Modern, "echo").await?;
+async fn all_connected(gateway: &GatewayProcess) -> Result<(), BenchError> {
+    let connection = LoadConnection::open(gateway.address).await?;
+    let mut client = LoadClient::start(connection, Era::Modern, "echo").await?;
     let body = client.list().await?;
     let list: Value =
         serde_json::from_slice(body).map_err(|_| BenchError::unexpected("tools/list", "plain JSON", body))?;

@@ -10,11 +10,11 @@ use tidings_testkit::{Client, Server, ServerBuilder};
 use tokio::task::JoinSet;
 
 use super::listeners::{count, listen};
-use super::{Bench, startup};
+use super::{BenchContext, startup};
 use crate::error::BenchError;
-use crate::load::http::Connection;
-use crate::process::{Gateway, this_program};
-use crate::report::{Measure, Row, Sample, Target};
+use crate::load::http::LoadConnection;
+use crate::process::{GatewayProcess, this_program};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const CLIENTS: usize = 1_000;
 const SERVERS: usize = 100;
@@ -22,7 +22,7 @@ const FILE_SERVERS: usize = 500;
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Case 11: a stdio server is added; case 12: one is removed that has a call running.
-pub(super) async fn add_and_remove(bench: &Bench, add: bool, remove: bool) -> Vec<Row> {
+pub(super) async fn add_and_remove(bench: &BenchContext, add: bool, remove: bool) -> Vec<ReportRow> {
     let (mut added, mut removed) = (Vec::new(), Vec::new());
     let mut note = None;
     for repetition in 0..bench.repeat {
@@ -39,19 +39,19 @@ pub(super) async fn add_and_remove(bench: &Bench, add: bool, remove: bool) -> Ve
     let beside = format!("beside {SERVERS} servers, until the last of {CLIENTS} clients is told");
     let mut rows = Vec::new();
     if add {
-        let (what, target) = (format!("a stdio server added {beside}"), Target::ExtraMillisecondsAtMost(50.0));
-        rows.push(Row::judge(11, what, Measure::Milliseconds, target, added, note.clone()));
+        let (what, target) = (format!("a stdio server added {beside}"), RowTarget::ExtraMillisecondsAtMost(50.0));
+        rows.push(ReportRow::judge(11, what, RowMeasure::Milliseconds, target, added, note.clone()));
     }
     if remove {
         let what = format!("a server removed {beside} and its running call is answered");
-        let target = Target::MillisecondsAtMost(50.0);
-        rows.push(Row::judge(12, what, Measure::Milliseconds, target, removed, note));
+        let target = RowTarget::MillisecondsAtMost(50.0);
+        rows.push(ReportRow::judge(12, what, RowMeasure::Milliseconds, target, removed, note));
     }
     rows
 }
 
 /// Case 13: one server more in a long file, compared with one more in a short file.
-pub(super) async fn reload(bench: &Bench) -> Row {
+pub(super) async fn reload(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
@@ -68,10 +68,10 @@ pub(super) async fn reload(bench: &Bench) -> Row {
         }
     }
     let what = format!("one server more in a file of {FILE_SERVERS}, from saving it to the notice");
-    Row::judge(13, what, Measure::Milliseconds, Target::ExtraMillisecondsAtMost(20.0), samples, note)
+    ReportRow::judge(13, what, RowMeasure::Milliseconds, RowTarget::ExtraMillisecondsAtMost(20.0), samples, note)
 }
 
-struct Took {
+struct ChangeTimes {
     alone: f64,
     added: f64,
     removed: f64,
@@ -90,11 +90,11 @@ fn config(server: &Server, servers: usize) -> String {
     (0..servers).map(|number| format!("[servers.s{number}]\n{}\n", server.toml())).collect()
 }
 
-async fn add_and_remove_once(bench: &Bench) -> Result<Took, BenchError> {
+async fn add_and_remove_once(bench: &BenchContext) -> Result<ChangeTimes, BenchError> {
     let alone = startup::alone_ms(0).await?;
     let there = Server::builder("there").echo("echo").modern_only().http().await;
-    let gateway = Gateway::start_ready(&bench.gateway, &config(&there, SERVERS), bench.folder.path()).await?;
-    let crowd = Crowd::gather(gateway.address, CLIENTS).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &config(&there, SERVERS), bench.folder.path()).await?;
+    let crowd = ListeningCrowd::gather(gateway.address, CLIENTS).await?;
     let keys = json!({ "command": this_program()?, "args": ["stdio-server"] });
     let begun = Instant::now();
     manage(&gateway, "PUT", "new", Some(&keys)).await?;
@@ -118,14 +118,14 @@ async fn add_and_remove_once(bench: &Bench) -> Result<Took, BenchError> {
     if !said.contains("was removed") {
         return Err(BenchError::unexpected("the call", "that its server was removed", said.as_bytes()));
     }
-    Ok(Took { alone, added, removed })
+    Ok(ChangeTimes { alone, added, removed })
 }
 
-async fn reload_once(bench: &Bench, servers: usize) -> Result<f64, BenchError> {
+async fn reload_once(bench: &BenchContext, servers: usize) -> Result<f64, BenchError> {
     let there = Server::builder("there").echo("echo").modern_only().http().await;
     let text = config(&there, servers);
-    let gateway = Gateway::start_ready(&bench.gateway, &text, bench.folder.path()).await?;
-    let crowd = Crowd::gather(gateway.address, 1).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &text, bench.folder.path()).await?;
+    let crowd = ListeningCrowd::gather(gateway.address, 1).await?;
     let more = Server::builder("more").echo("echo").modern_only().http().await;
     let fresh = gateway.config.with_extension("new");
     std::fs::write(&fresh, format!("{text}[servers.more]\n{}", more.toml())).map_err(BenchError::io("writing"))?;
@@ -137,14 +137,14 @@ async fn reload_once(bench: &Bench, servers: usize) -> Result<f64, BenchError> {
 }
 
 /// Clients that listen, and how often they were told.
-struct Crowd {
+struct ListeningCrowd {
     notices: Arc<(AtomicUsize, AtomicUsize)>,
     size: usize,
     // Dropping it hangs up.
     _readers: JoinSet<()>,
 }
 
-impl Crowd {
+impl ListeningCrowd {
     async fn gather(address: SocketAddr, size: usize) -> Result<Self, BenchError> {
         let notices = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
         let mut readers = JoinSet::new();
@@ -168,7 +168,7 @@ impl Crowd {
 }
 
 /// One request to the API; answered when it is done.
-async fn manage(gateway: &Gateway, method: &str, name: &str, keys: Option<&Value>) -> Result<(), BenchError> {
+async fn manage(gateway: &GatewayProcess, method: &str, name: &str, keys: Option<&Value>) -> Result<(), BenchError> {
     let token =
         std::fs::read_to_string(gateway.data.join("admin.token")).map_err(BenchError::io("reading the token"))?;
     let body = keys.map(Value::to_string).unwrap_or_default();
@@ -179,7 +179,7 @@ async fn manage(gateway: &Gateway, method: &str, name: &str, keys: Option<&Value
         token.trim(),
         body.len()
     );
-    let mut connection = Connection::open(gateway.address).await?;
+    let mut connection = LoadConnection::open(gateway.address).await?;
     let answer = connection.exchange(request.as_bytes()).await?;
     match answer.status {
         200..=299 => Ok(()),

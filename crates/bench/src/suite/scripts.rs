@@ -10,9 +10,9 @@ use serde_json::json;
 use tidings_testkit::{Client, ClientBuilder};
 use tokio::process::Command;
 
-use super::Bench;
+use super::BenchContext;
 use crate::error::BenchError;
-use crate::report::{Measure, Row, Sample, Target, median};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
 
 const CALLS: usize = 200;
 /// The other program takes its time.
@@ -25,12 +25,12 @@ const QUIET_MS: f64 = 250.0;
 const SCRIPT: &str = "#!/bin/sh\necho hello\n";
 
 /// All rows. `other` is a folder or a git directory of mcp-bash.
-pub(super) async fn rows(bench: &Bench, other: Option<&Path>) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn rows(bench: &BenchContext, other: Option<&Path>) -> Result<Vec<ReportRow>, BenchError> {
     Ok(vec![call(bench).await?, call_of_others(bench, other).await?, listing(bench).await?, saving(bench).await?])
 }
 
 /// A project in the scratch folder.
-fn project(bench: &Bench, name: &str, tools: usize) -> Result<PathBuf, BenchError> {
+fn project(bench: &BenchContext, name: &str, tools: usize) -> Result<PathBuf, BenchError> {
     let root = bench.folder.path().join(name);
     for number in 0..tools {
         write_tool(&root, &format!("tool{number:03}"))?;
@@ -53,7 +53,7 @@ fn write_tool(root: &Path, name: &str) -> Result<(), BenchError> {
         .map_err(BenchError::io("making a project"))
 }
 
-fn client(bench: &Bench, root: &Path) -> ClientBuilder {
+fn client(bench: &BenchContext, root: &Path) -> ClientBuilder {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let data = bench.folder.path().join("data-scripts");
     let args = vec!["project".into(), text(root), "--data".into(), text(&data)];
@@ -85,7 +85,7 @@ async fn called(client: &Client) -> f64 {
 }
 
 /// A call of a trivial tool, against the script alone; the two take turns.
-async fn call(bench: &Bench) -> Result<Row, BenchError> {
+async fn call(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let root = project(bench, "one", 1)?;
     let script = root.join("tools/tool000/tool.sh");
     let client = client(bench, &root).connect().await;
@@ -102,15 +102,15 @@ async fn call(bench: &Bench) -> Result<Row, BenchError> {
         samples.push(Sample { baseline, gateway, full: json!({ "calls": CALLS }) });
     }
     let what = "a trivial script as a tool over stdio, against the script alone".to_owned();
-    Ok(Row::judge(20, what, Measure::MedianMicros, Target::RatioAtMost(1.3), samples, None))
+    Ok(ReportRow::judge(20, what, RowMeasure::MedianMicros, RowTarget::RatioAtMost(1.3), samples, None))
 }
 
 /// The same call by mcp-bash and by us.
-async fn call_of_others(bench: &Bench, other: Option<&Path>) -> Result<Row, BenchError> {
+async fn call_of_others(bench: &BenchContext, other: Option<&Path>) -> Result<ReportRow, BenchError> {
     let what = "a trivial script as a tool over stdio, against mcp-bash".to_owned();
-    let target = Target::RatioAtMost(0.2);
+    let target = RowTarget::RatioAtMost(0.2);
     let Some(other) = other else {
-        let mut row = Row::judge(21, what, Measure::MedianMicros, target, Vec::new(), None);
+        let mut row = ReportRow::judge(21, what, RowMeasure::MedianMicros, target, Vec::new(), None);
         row.ok = true;
         row.note = Some("mcp-bash was not available: name its folder or git directory with --mcp-bash".into());
         return Ok(row);
@@ -134,11 +134,11 @@ async fn call_of_others(bench: &Bench, other: Option<&Path>) -> Result<Row, Benc
         let (baseline, gateway) = (median(baseline.into_iter()), median(gateway.into_iter()));
         samples.push(Sample { baseline, gateway, full: json!({ "calls": CALLS_OF_OTHERS }) });
     }
-    Ok(Row::judge(21, what, Measure::MedianMicros, target, samples, None))
+    Ok(ReportRow::judge(21, what, RowMeasure::MedianMicros, target, samples, None))
 }
 
 /// A work tree: the folder itself, or one made of a git directory.
-async fn checked_out(bench: &Bench, other: &Path) -> Result<PathBuf, BenchError> {
+async fn checked_out(bench: &BenchContext, other: &Path) -> Result<PathBuf, BenchError> {
     if other.join("bin/mcp-bash").is_file() {
         return Ok(other.to_owned());
     }
@@ -163,7 +163,7 @@ async fn checked_out(bench: &Bench, other: &Path) -> Result<PathBuf, BenchError>
 }
 
 /// From the start of the process to the list of a large project.
-async fn listing(bench: &Bench) -> Result<Row, BenchError> {
+async fn listing(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let root = project(bench, "many", TOOLS)?;
     let mut samples = Vec::new();
     for repetition in 0..bench.repeat {
@@ -180,11 +180,11 @@ async fn listing(bench: &Bench) -> Result<Row, BenchError> {
         samples.push(Sample { baseline: None, gateway: Some(took), full: json!({ "tools": all }) });
     }
     let what = format!("a project of {TOOLS} tools: start of the process to tools/list");
-    Ok(Row::judge(22, what, Measure::Milliseconds, Target::MillisecondsAtMost(150.0), samples, None))
+    Ok(ReportRow::judge(22, what, RowMeasure::Milliseconds, RowTarget::MillisecondsAtMost(150.0), samples, None))
 }
 
 /// From a saved file to the notice, with the quiet window as it is.
-async fn saving(bench: &Bench) -> Result<Row, BenchError> {
+async fn saving(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let root = project(bench, "saved", 1)?;
     let client = client(bench, &root).connect().await;
     client.wait_for_method(NOTICE, 1).await;
@@ -198,7 +198,7 @@ async fn saving(bench: &Bench) -> Result<Row, BenchError> {
         samples.push(Sample { baseline: Some(QUIET_MS), gateway: Some(took), full: json!({ "save": save }) });
     }
     let what = "a file saved to a client notified, beyond the quiet window".to_owned();
-    Ok(Row::judge(23, what, Measure::Milliseconds, Target::ExtraMillisecondsAtMost(100.0), samples, None))
+    Ok(ReportRow::judge(23, what, RowMeasure::Milliseconds, RowTarget::ExtraMillisecondsAtMost(100.0), samples, None))
 }
 
 fn micros(duration: Duration) -> f64 {

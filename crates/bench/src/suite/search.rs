@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
 use tidings_proto::{ListKind, View as ItemView};
-use tidings_search::{Change, Document, Index, ToolIndex, View};
+use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
-use super::Bench;
-use crate::report::{Measure, Row, Sample, Target};
+use super::BenchContext;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 #[allow(dead_code, reason = "its other users use other parts")]
 #[path = "../../../search/relevance/harness.rs"]
@@ -23,29 +23,36 @@ const UPDATES: usize = 200;
 const ROUNDS: usize = 4;
 
 /// Measures the times afresh in each repetition; the ranking is always the same.
-pub(super) fn rows(bench: &Bench) -> Vec<Row> {
+pub(super) fn rows(bench: &BenchContext) -> Vec<ReportRow> {
     let queries: Vec<String> = harness::queries().into_iter().map(|query| query.text).collect();
     let (mut updates, mut searches) = (Vec::new(), Vec::new());
     for repetition in 0..bench.repeat {
         eprintln!("search … {}/{}", repetition + 1, bench.repeat);
-        let mut catalogue = Catalogue::new();
+        let mut catalogue = LargeCatalogue::new();
         let index = ToolIndex::new();
         let built = timed(|| index.follow(|| catalogue.snapshot()));
         updates.push(sample(&mut (0..UPDATES).map(|at| catalogue.update(&index, at)).collect::<Vec<_>>(), built));
         let snapshot = catalogue.snapshot();
         let all = (0..ROUNDS).flat_map(|_| &queries);
-        let search = |query: &String| timed(|| index.search(&snapshot, View::Shared, query, 5, |_| true));
+        let search = |query: &String| timed(|| index.search(&snapshot, SearchView::Shared, query, 5, |_| true));
         searches.push(sample(&mut all.map(search).collect::<Vec<_>>(), built));
     }
     let count = SERVERS * TOOLS;
     let time = |what: &str, most, samples| {
         let what = format!("tool index, {count} tools: {what}, p99");
-        Row::judge(6, what, Measure::Milliseconds, Target::MillisecondsAtMost(most), samples, None)
+        ReportRow::judge(6, what, RowMeasure::Milliseconds, RowTarget::MillisecondsAtMost(most), samples, None)
     };
     let quality = quality();
     let share = |what: &str, least, value: f64| {
         let sample = Sample { baseline: None, gateway: Some(value), full: json!({ "share": value }) };
-        Row::judge(6, format!("tool search, {what}"), Measure::Share, Target::ShareAtLeast(least), vec![sample], None)
+        ReportRow::judge(
+            6,
+            format!("tool search, {what}"),
+            RowMeasure::Share,
+            RowTarget::ShareAtLeast(least),
+            vec![sample],
+            None,
+        )
     };
     vec![
         time("one tool changed", 20.0, updates),
@@ -56,9 +63,9 @@ pub(super) fn rows(bench: &Bench) -> Vec<Row> {
 }
 
 fn quality() -> harness::Quality {
-    let documents: Vec<Document> = harness::documents();
-    let index = Index::new();
-    index.apply(&documents.into_iter().map(Change::Put).collect::<Vec<_>>());
+    let documents: Vec<ToolDocument> = harness::documents();
+    let index = SearchIndex::new();
+    index.apply(&documents.into_iter().map(IndexChange::Put).collect::<Vec<_>>());
     harness::measure(&index, harness::queries().iter())
 }
 
@@ -81,12 +88,12 @@ fn sample(times: &mut [Duration], built: Duration) -> Sample {
 }
 
 /// Servers with near-duplicates of the benchmark's tools, as a large catalogue has them.
-struct Catalogue {
+struct LargeCatalogue {
     definitions: Vec<Value>,
     offers: Vec<Arc<ServerOffer>>,
 }
 
-impl Catalogue {
+impl LargeCatalogue {
     fn new() -> Self {
         let mut this = Self { definitions: harness::tools(), offers: Vec::new() };
         this.offers = (0..SERVERS).map(|server| this.offer(server, None)).collect();
@@ -127,16 +134,16 @@ impl Catalogue {
 
 #[cfg(test)]
 mod tests {
-    use tidings_search::Update;
+    use tidings_search::IndexUpdate;
 
     use super::*;
 
     #[test]
     fn an_update_changes_one_tool_of_five_thousand() {
-        let mut catalogue = Catalogue::new();
+        let mut catalogue = LargeCatalogue::new();
         let index = ToolIndex::new();
         assert_eq!(index.follow(|| catalogue.snapshot()).added, SERVERS * TOOLS);
         catalogue.offers[3] = catalogue.offer(3, Some(53));
-        assert_eq!(index.follow(|| catalogue.snapshot()), Update { changed: 1, ..Update::default() });
+        assert_eq!(index.follow(|| catalogue.snapshot()), IndexUpdate { changed: 1, ..IndexUpdate::default() });
     }
 }

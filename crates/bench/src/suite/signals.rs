@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tidings_testkit::{Client, Gateway, Pending, Server, Tool};
 
-use super::Bench;
-use crate::report::{Measure, Row, Sample, Target, median};
+use super::BenchContext;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
 
 const NOTICE: &str = "notifications/tools/list_changed";
 const CHANGES: usize = 100;
@@ -15,11 +15,11 @@ const SIGNALS: usize = 200;
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 /// Signal to notification, with no quiet window, against one round trip to the server.
-pub(super) async fn latency(bench: &Bench) -> Row {
+pub(super) async fn latency(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     for repetition in 0..bench.repeat {
         eprintln!("signal to notification … {}/{}", repetition + 1, bench.repeat);
-        let setting = Setting::new(bench, "[notifications]\nlist_quiet = \"0ms\"\n").await;
+        let setting = SignalSetting::new(bench, "[notifications]\nlist_quiet = \"0ms\"\n").await;
         let direct = Client::of(&setting.server).modern().connect().await;
         let (mut trips, mut notices) = (Vec::new(), Vec::new());
         for version in 0..CHANGES {
@@ -42,16 +42,16 @@ pub(super) async fn latency(bench: &Bench) -> Row {
         });
     }
     let what = "signal at the server to notification at the client".to_owned();
-    Row::judge(8, what, Measure::MedianMicros, Target::RatioAtMost(5.0), samples, None)
+    ReportRow::judge(8, what, RowMeasure::MedianMicros, RowTarget::RatioAtMost(5.0), samples, None)
 }
 
 /// A flood of signals with one real change among them.
-pub(super) async fn flood(bench: &Bench) -> Row {
+pub(super) async fn flood(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
         eprintln!("flood of signals … {}/{}", repetition + 1, bench.repeat);
-        let setting = Setting::new(bench, "").await;
+        let setting = SignalSetting::new(bench, "").await;
         let before = setting.server.count("tools/list");
         let mut every = tokio::time::interval(Duration::from_secs(1) / SIGNALS as u32);
         for signal in 0..SIGNALS {
@@ -74,19 +74,19 @@ pub(super) async fn flood(bench: &Bench) -> Row {
         });
     }
     let what = format!("{SIGNALS} signals in a second, 1 change: discoveries for 1 notification");
-    Row::judge(9, what, Measure::Count, Target::CountAtMost(2.0), samples, note)
+    ReportRow::judge(9, what, RowMeasure::Count, RowTarget::CountAtMost(2.0), samples, note)
 }
 
 /// A modern server that announces its tools, and a modern client that follows them through the gateway.
-struct Setting {
+struct SignalSetting {
     server: Server,
     client: Client,
     _gateway: Gateway,
     _listen: Pending,
 }
 
-impl Setting {
-    async fn new(bench: &Bench, toml: &str) -> Self {
+impl SignalSetting {
+    async fn new(bench: &BenchContext, toml: &str) -> Self {
         let server = Server::builder("changing").echo("echo").modern_only().http().await;
         let gateway = Gateway::builder().binary(&bench.gateway).toml(toml).server("changing", &server).serve().await;
         let client = gateway.client().modern().connect().await;

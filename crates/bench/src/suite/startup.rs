@@ -10,13 +10,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::BenchContext;
 use crate::echo::Era;
 use crate::error::BenchError;
-use crate::load::http::Connection;
-use crate::load::request::Client;
-use crate::process::{Gateway, read_line, this_program};
-use crate::report::{Measure, Row, Sample, Target, median};
+use crate::load::http::LoadConnection;
+use crate::load::request::LoadClient;
+use crate::process::{GatewayProcess, read_line, this_program};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
 
 const ANSWERING: usize = 9;
 /// Each server takes this much longer to start than the one before: waiting for another shows.
@@ -25,7 +25,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const DIRECT_REPETITIONS: usize = 3;
 
 /// One server's answer through the gateway.
-struct Answered {
+struct FirstAnswer {
     server: usize,
     after: Duration,
     /// Answers before the right one.
@@ -33,7 +33,7 @@ struct Answered {
 }
 
 /// Measures the servers alone, then behind the gateway.
-pub(super) async fn one_hanging(bench: &Bench) -> Result<Row, BenchError> {
+pub(super) async fn one_hanging(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let mut alone = Vec::with_capacity(ANSWERING);
     for server in 0..ANSWERING {
         alone.push(alone_ms(server).await?);
@@ -56,19 +56,19 @@ pub(super) async fn one_hanging(bench: &Bench) -> Result<Row, BenchError> {
     if samples.is_empty() {
         samples.push(Sample { baseline: alone.last().copied(), gateway: None, full: json!({ "alone_ms": alone }) });
     }
-    Ok(Row::judge(
+    Ok(ReportRow::judge(
         5,
         format!("tools/call to each of {ANSWERING} starting servers, a tenth hanging"),
-        Measure::Milliseconds,
-        Target::ExtraMillisecondsAtMost(100.0),
+        RowMeasure::Milliseconds,
+        RowTarget::ExtraMillisecondsAtMost(100.0),
         samples,
         note,
     ))
 }
 
 /// The server with the greatest difference stands for the repetition.
-fn worst(alone: &[f64], answers: &[Answered]) -> Option<Sample> {
-    let extra = |answer: &&Answered| milliseconds(answer.after) - alone[answer.server];
+fn worst(alone: &[f64], answers: &[FirstAnswer]) -> Option<Sample> {
+    let extra = |answer: &&FirstAnswer| milliseconds(answer.after) - alone[answer.server];
     let worst = answers.iter().max_by(|left, right| extra(left).total_cmp(&extra(right)))?;
     let servers: Vec<_> = answers
         .iter()
@@ -127,8 +127,8 @@ async fn alone_once(server: usize) -> Result<Duration, BenchError> {
     Ok(took)
 }
 
-async fn through_gateway(bench: &Bench) -> Result<Vec<Answered>, BenchError> {
-    let gateway = Gateway::start(&bench.gateway, &config()?, bench.folder.path())?;
+async fn through_gateway(bench: &BenchContext) -> Result<Vec<FirstAnswer>, BenchError> {
+    let gateway = GatewayProcess::start(&bench.gateway, &config()?, bench.folder.path())?;
     let mut calls = JoinSet::new();
     for server in 0..ANSWERING {
         calls.spawn(call_until_answered(server, gateway.address, gateway.started));
@@ -141,17 +141,17 @@ async fn through_gateway(bench: &Bench) -> Result<Vec<Answered>, BenchError> {
 
 /// Knocks until the port opens, then calls. A refusal is counted and the call made again, so that the
 /// time is that of the right answer in any case.
-async fn call_until_answered(server: usize, address: SocketAddr, started: Instant) -> Answered {
+async fn call_until_answered(server: usize, address: SocketAddr, started: Instant) -> FirstAnswer {
     let tool = format!("s{server}__echo");
     let mut refusals = 0;
     loop {
-        if let Ok(connection) = Connection::open(address).await {
-            let answer = match Client::start(connection, Era::Modern, &tool).await {
+        if let Ok(connection) = LoadConnection::open(address).await {
+            let answer = match LoadClient::start(connection, Era::Modern, &tool).await {
                 Ok(mut client) => client.call().await,
                 Err(error) => Err(error),
             };
             if answer.is_ok() {
-                return Answered { server, after: started.elapsed(), refusals };
+                return FirstAnswer { server, after: started.elapsed(), refusals };
             }
             refusals += 1;
         }

@@ -4,19 +4,19 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use super::Bench;
+use super::BenchContext;
 use crate::echo::Era;
 use crate::error::BenchError;
 use crate::load::LoadReport;
-use crate::load::http::Connection;
-use crate::load::request::Client;
-use crate::process::{Gateway, Part, run_part};
-use crate::report::{Measure, Row, Sample, Target};
+use crate::load::http::LoadConnection;
+use crate::load::request::LoadClient;
+use crate::process::{GatewayProcess, PartProcess, run_part};
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const LIST_BYTES: usize = 100_000;
 
 /// A load that is put on both sides.
-struct Load {
+struct ThroughputLoad {
     case: u8,
     what: String,
     era: Era,
@@ -24,17 +24,17 @@ struct Load {
     clients: usize,
     /// Whether the baseline is an MCP endpoint, and opens sessions.
     baseline_has_sessions: bool,
-    measure: Measure,
-    target: Target,
+    measure: RowMeasure,
+    target: RowTarget,
 }
 
 /// Cases 1 and 2: `tools/call` of a small echo, for each era.
-pub(super) async fn calls(bench: &Bench, throughput: bool, latency: bool) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn calls(bench: &BenchContext, throughput: bool, latency: bool) -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for era in [Era::Legacy, Era::Modern] {
         let upstream = upstream(era, 0).await?;
         let to = upstream.address.to_string();
-        let floor = Part::start("floor", &["--to".into(), to]).await?;
+        let floor = PartProcess::start("floor", &["--to".into(), to]).await?;
         let gateway = gateway(bench, &upstream).await;
         for load in call_loads(era) {
             let wanted = match load.case {
@@ -52,34 +52,34 @@ pub(super) async fn calls(bench: &Bench, throughput: bool, latency: bool) -> Res
     Ok(rows)
 }
 
-fn call_loads(era: Era) -> [Load; 2] {
+fn call_loads(era: Era) -> [ThroughputLoad; 2] {
     let word = era.word();
     [
-        Load {
+        ThroughputLoad {
             case: 1,
             what: format!("tools/call, 16 clients, {word}"),
             era,
             operation: "call",
             clients: 16,
             baseline_has_sessions: true,
-            measure: Measure::RequestsPerSecond,
-            target: Target::RatioAtLeast(0.67),
+            measure: RowMeasure::RequestsPerSecond,
+            target: RowTarget::RatioAtLeast(0.67),
         },
-        Load {
+        ThroughputLoad {
             case: 2,
             what: format!("tools/call, 1 client, p50, {word}"),
             era,
             operation: "call",
             clients: 1,
             baseline_has_sessions: true,
-            measure: Measure::MedianMicros,
-            target: Target::RatioAtMost(1.5),
+            measure: RowMeasure::MedianMicros,
+            target: RowTarget::RatioAtMost(1.5),
         },
     ]
 }
 
 /// Case 3: a long `tools/list` from the catalogue, against a fixed body of the same size.
-pub(super) async fn lists(bench: &Bench) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for era in [Era::Legacy, Era::Modern] {
         let upstream = upstream(era, LIST_BYTES).await?;
@@ -91,16 +91,16 @@ pub(super) async fn lists(bench: &Bench) -> Result<Vec<Row>, BenchError> {
                 Err(error) => gateway = Err(error),
             }
         }
-        let fixed = Part::start("static", &["--bytes".into(), bytes.to_string()]).await?;
-        let load = Load {
+        let fixed = PartProcess::start("static", &["--bytes".into(), bytes.to_string()]).await?;
+        let load = ThroughputLoad {
             case: 3,
             what: format!("tools/list of {} KB, 16 clients, {}", bytes / 1000, era.word()),
             era,
             operation: "list",
             clients: 16,
             baseline_has_sessions: false,
-            measure: Measure::RequestsPerSecond,
-            target: Target::RatioAtLeast(0.8),
+            measure: RowMeasure::RequestsPerSecond,
+            target: RowTarget::RatioAtLeast(0.8),
         };
         rows.push(compare(bench, load, fixed.address, gateway.as_ref()).await);
         if let Ok(gateway) = gateway {
@@ -112,8 +112,8 @@ pub(super) async fn lists(bench: &Bench) -> Result<Vec<Row>, BenchError> {
 
 /// The size of the gateway's answer; a list cut short would make the comparison worthless.
 async fn list_size(address: SocketAddr, era: Era) -> Result<usize, BenchError> {
-    let connection = Connection::open(address).await?;
-    let mut client = Client::start(connection, era, "echo").await?;
+    let connection = LoadConnection::open(address).await?;
+    let mut client = LoadClient::start(connection, era, "echo").await?;
     let body = client.list().await?;
     if body.len() < LIST_BYTES {
         return Err(BenchError::unexpected("tools/list", "100 KB", body));
@@ -122,18 +122,23 @@ async fn list_size(address: SocketAddr, era: Era) -> Result<usize, BenchError> {
 }
 
 /// The echo server; a client of one era has a server of the same era behind it.
-async fn upstream(era: Era, list_bytes: usize) -> Result<Part, BenchError> {
+async fn upstream(era: Era, list_bytes: usize) -> Result<PartProcess, BenchError> {
     let args = ["--era".to_owned(), era.word().to_owned(), "--list-bytes".to_owned(), list_bytes.to_string()];
-    Part::start("upstream", &args).await
+    PartProcess::start("upstream", &args).await
 }
 
-async fn gateway(bench: &Bench, upstream: &Part) -> Result<Gateway, BenchError> {
+async fn gateway(bench: &BenchContext, upstream: &PartProcess) -> Result<GatewayProcess, BenchError> {
     let config = format!("[servers.echo]\nurl = \"http://{}/mcp\"\n", upstream.address);
-    Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await
+    GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await
 }
 
 /// Baseline and gateway in turns; who begins changes with each repetition.
-async fn compare(bench: &Bench, load: Load, baseline: SocketAddr, gateway: Result<&Gateway, &BenchError>) -> Row {
+async fn compare(
+    bench: &BenchContext,
+    load: ThroughputLoad,
+    baseline: SocketAddr,
+    gateway: Result<&GatewayProcess, &BenchError>,
+) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = gateway.err().map(ToString::to_string);
     for repetition in 0..bench.repeat {
@@ -159,10 +164,15 @@ async fn compare(bench: &Bench, load: Load, baseline: SocketAddr, gateway: Resul
             full: json!({ "baseline": baseline, "gateway": gateway }),
         });
     }
-    Row::judge(load.case, load.what, load.measure, load.target, samples, note)
+    ReportRow::judge(load.case, load.what, load.measure, load.target, samples, note)
 }
 
-async fn put_load(bench: &Bench, load: &Load, address: SocketAddr, sessions: bool) -> Result<LoadReport, BenchError> {
+async fn put_load(
+    bench: &BenchContext,
+    load: &ThroughputLoad,
+    address: SocketAddr,
+    sessions: bool,
+) -> Result<LoadReport, BenchError> {
     let mut args = vec![
         "--to".to_owned(),
         address.to_string(),
@@ -182,10 +192,10 @@ async fn put_load(bench: &Bench, load: &Load, address: SocketAddr, sessions: boo
     serde_json::from_slice(&output).map_err(|_| BenchError::unexpected("the load client", "a report", &output))
 }
 
-impl Load {
+impl ThroughputLoad {
     fn number(&self, report: &LoadReport) -> f64 {
         match self.measure {
-            Measure::MedianMicros => report.p50_us,
+            RowMeasure::MedianMicros => report.p50_us,
             _ => report.requests_per_second,
         }
     }

@@ -9,12 +9,12 @@ use tidings_testkit::Server;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::BenchContext;
 use super::listen::{each, listen};
 use crate::error::BenchError;
 use crate::machine::resident_mb;
-use crate::process::Gateway;
-use crate::report::{Measure, Row, Sample, Target};
+use crate::process::GatewayProcess;
+use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
 
 const CLIENTS: usize = 100;
 /// Of each client, and nobody else's.
@@ -26,7 +26,7 @@ const STALLED: usize = 4;
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Memory after 100,000 updates against memory after 10,000.
-pub(super) async fn row(bench: &Bench) -> Row {
+pub(super) async fn row(bench: &BenchContext) -> ReportRow {
     let mut samples = Vec::new();
     let mut note = None;
     for repetition in 0..bench.repeat {
@@ -46,14 +46,14 @@ pub(super) async fn row(bench: &Bench) -> Row {
         CLIENTS * URIS,
         CLIENTS * URIS * ROUNDS
     );
-    Row::judge(15, what, Measure::Megabytes, Target::RatioAtMost(1.1), samples, note)
+    ReportRow::judge(15, what, RowMeasure::Megabytes, RowTarget::RatioAtMost(1.1), samples, note)
 }
 
 /// Memory after each round.
-async fn measure(bench: &Bench) -> Result<Vec<f64>, BenchError> {
+async fn measure(bench: &BenchContext) -> Result<Vec<f64>, BenchError> {
     let server = Server::builder("many").template("file:///{path}", |_| Some("x".to_owned())).http().await;
     let config = format!("[notifications]\nresource_quiet = \"0ms\"\n[servers.many]\n{}", server.toml());
-    let gateway = Gateway::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
+    let gateway = GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
     let measured = measure_running(&gateway, &server).await;
     gateway.stop().await;
     measured
@@ -67,7 +67,7 @@ fn uris_of(client: usize) -> impl Iterator<Item = String> {
     (0..URIS).map(move |number| format!("file:///{client}/{number}"))
 }
 
-async fn measure_running(gateway: &Gateway, server: &Server) -> Result<Vec<f64>, BenchError> {
+async fn measure_running(gateway: &GatewayProcess, server: &Server) -> Result<Vec<f64>, BenchError> {
     let mut streams = Vec::with_capacity(CLIENTS);
     for client in 0..CLIENTS {
         let filter = json!({ "resourceSubscriptions": uris_of(client).collect::<Vec<_>>() }).to_string();

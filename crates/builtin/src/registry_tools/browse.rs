@@ -1,7 +1,7 @@
 //! Finding servers that could be added.
 
 use serde_json::{Value, json};
-use tidings_server_catalog::{Entry, Query, Refreshed, SourceStatus, documentation};
+use tidings_server_catalog::{CatalogEntry, EntryQuery, RefreshReport, SourceStatus, documentation};
 
 use super::arguments::Arguments;
 use super::{Problem, ToolReply, Tools, definitions};
@@ -16,7 +16,7 @@ const ID: &str = "the id of an entry, as mcp_registry_find gives it";
 
 impl Tools {
     pub(super) async fn find(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
-        let query = Query {
+        let query = EntryQuery {
             text: arguments.text("query", "what the server should do, such as \"search the web\"")?.to_owned(),
             categories: arguments.texts("categories")?,
             tags: arguments.texts("tags")?,
@@ -26,7 +26,7 @@ impl Tools {
             limit: arguments.limit(FIND_LIMIT.0, FIND_LIMIT.1)?,
         };
         let hits = self.context.entries.search(query).await?;
-        let hit = |hit: &tidings_server_catalog::Hit| {
+        let hit = |hit: &tidings_server_catalog::EntryHit| {
             let mut shown = summary(&hit.entry);
             // Three digits are more than anybody compares.
             shown["score"] = json!((f64::from(hit.score) * 1_000.0).round() / 1_000.0);
@@ -60,11 +60,11 @@ impl Tools {
     }
 
     /// An entry that has to be there.
-    pub(super) async fn entry(&self, id: &str) -> Result<std::sync::Arc<Entry>, Problem> {
+    pub(super) async fn entry(&self, id: &str) -> Result<std::sync::Arc<CatalogEntry>, Problem> {
         if let Some(entry) = self.context.entries.get(id.to_owned()).await? {
             return Ok(entry);
         }
-        let near = Query { text: id.to_owned(), limit: SUGGESTIONS, ..Query::default() };
+        let near = EntryQuery { text: id.to_owned(), limit: SUGGESTIONS, ..EntryQuery::default() };
         let near = self.context.entries.search(near).await?;
         let near: Vec<&str> = near.iter().map(|hit| hit.entry.id.as_str()).collect();
         let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
@@ -74,7 +74,7 @@ impl Tools {
 }
 
 /// An entry as results show it.
-fn summary(entry: &Entry) -> Value {
+fn summary(entry: &CatalogEntry) -> Value {
     let required = |required: bool| -> Vec<&str> {
         entry.variables.iter().filter(|v| v.required == required).map(|v| v.name.as_str()).collect()
     };
@@ -114,7 +114,7 @@ pub(super) fn source(source: &SourceStatus) -> Value {
     shown
 }
 
-fn refreshed(done: &Refreshed) -> Value {
+fn refreshed(done: &RefreshReport) -> Value {
     let mut shown = source(&done.source);
     shown["added"] = json!(done.added);
     shown["changed"] = json!(done.changed);

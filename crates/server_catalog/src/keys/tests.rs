@@ -6,10 +6,10 @@ use tidings_config::parse_catalogue;
 
 use super::*;
 
-fn entry(keys: &str) -> Entry {
+fn entry(keys: &str) -> CatalogEntry {
     let text = format!("[[servers]]\nid = \"acme/the-desk\"\ndescription = \"d\"\n{keys}");
     let about = parse_catalogue(&text, Path::new("s.toml")).unwrap().remove(0);
-    Entry { source: Arc::from("file"), about }
+    CatalogEntry { source: Arc::from("file"), about }
 }
 
 fn wishes(args: &[&str], environment: &[(&str, &str)]) -> ExtraKeys {

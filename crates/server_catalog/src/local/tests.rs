@@ -5,11 +5,11 @@ use super::*;
 const DESK: &str = "[[servers]]\nid = \"acme/desk\"\nname = \"Ticket desk\"\ndescription = \"Files tickets of customers.\"\n\
     categories = [\"Work\"]\ntags = [\"helpdesk\"]\nnpm = \"@acme/desk\"\n";
 
-fn query(text: &str) -> Query {
-    Query { text: text.to_owned(), limit: 20, ..Query::default() }
+fn query(text: &str) -> EntryQuery {
+    EntryQuery { text: text.to_owned(), limit: 20, ..EntryQuery::default() }
 }
 
-async fn found(catalogue: &LocalCatalogue, query: Query) -> Vec<String> {
+async fn found(catalogue: &LocalCatalogue, query: EntryQuery) -> Vec<String> {
     catalogue.search(query).await.unwrap().iter().map(|hit| hit.entry.id.clone()).collect()
 }
 
@@ -38,18 +38,18 @@ async fn filters_narrow_and_limits_cut() {
     let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK))).unwrap();
     let all = found(&catalogue, query("time")).await;
     assert!(all.len() >= 2, "{all:?}");
-    assert_eq!(found(&catalogue, Query { limit: 1, ..query("time") }).await, all[..1]);
-    let official = Query { official_only: true, ..query("time container") };
+    assert_eq!(found(&catalogue, EntryQuery { limit: 1, ..query("time") }).await, all[..1]);
+    let official = EntryQuery { official_only: true, ..query("time container") };
     assert!(!found(&catalogue, official).await.contains(&"docker/time".to_owned()));
-    let featured = Query { featured_only: true, ..query("git repository") };
+    let featured = EntryQuery { featured_only: true, ..query("git repository") };
     assert!(!found(&catalogue, featured).await.contains(&"modelcontextprotocol/git".to_owned()));
-    let of_file = Query { sources: vec!["FILE".into()], ..query("files tickets time") };
+    let of_file = EntryQuery { sources: vec!["FILE".into()], ..query("files tickets time") };
     assert_eq!(found(&catalogue, of_file).await, ["acme/desk"]);
-    let category = Query { categories: vec!["work".into()], ..query("files") };
+    let category = EntryQuery { categories: vec!["work".into()], ..query("files") };
     assert_eq!(found(&catalogue, category).await, ["acme/desk"]);
-    let tag = Query { tags: vec!["Clock".into(), "nothing".into()], ..query("time") };
+    let tag = EntryQuery { tags: vec!["Clock".into(), "nothing".into()], ..query("time") };
     assert!(found(&catalogue, tag).await.iter().all(|id| id.ends_with("time")));
-    let odd = catalogue.search(Query { sources: vec!["elsewhere".into()], ..query("a") }).await.unwrap_err();
+    let odd = catalogue.search(EntryQuery { sources: vec!["elsewhere".into()], ..query("a") }).await.unwrap_err();
     assert_eq!(odd.to_string(), "there is no source \"elsewhere\"; there is built-in, file, all");
 }
 
