@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidings_search::{DocId, IndexChange, SearchIndex, ToolDocument};
 
-use crate::catalogue::{CatalogEntry, EntryQuery, EntryHit};
+use crate::catalogue::{CatalogEntry, EntryHit, EntryQuery};
 
 /// The entries of all sources.
 #[derive(Debug, Default)]

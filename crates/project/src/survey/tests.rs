@@ -30,9 +30,13 @@ impl Project {
         self
     }
 
+    /// There at once and whole: a script that is run while it is empty says that it registers nothing.
     pub(crate) fn script(&self, name: &str, text: &str) -> &Self {
-        self.write(name, text);
-        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        const UNFINISHED: &str = ".unfinished";
+        self.write(UNFINISHED, text);
+        std::fs::set_permissions(self.path(UNFINISHED), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        std::fs::rename(self.path(UNFINISHED), self.path(name)).unwrap();
         self
     }
 
