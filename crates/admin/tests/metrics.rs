@@ -33,6 +33,7 @@ fn gateway() -> Gateway {
         poll_interval: Duration::ZERO,
         announce_initially: false,
         silent: Vec::new(),
+        own_links: Default::default(),
         limits: Default::default(),
         version: "0",
     };

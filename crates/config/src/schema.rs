@@ -108,6 +108,15 @@ struct Gateway {
     /// What older clients get: only fields of their revision, or everything.
     #[schemars(extend("default" = "strict"))]
     view: Option<View>,
+    /// How many connections servers with `isolation = "session"` may have for single clients, all together.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 256))]
+    session_links: Option<u32>,
+    /// How many of these one client may have.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 16))]
+    session_links_per_client: Option<u32>,
+    /// How long such a connection may be unused before it is closed.
+    #[schemars(extend("default" = "10m"))]
+    session_link_idle: Option<Span>,
 }
 
 #[derive(JsonSchema)]

@@ -14,7 +14,7 @@ use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method};
 use tidings_upstream::{Connector, Hello, Introduction, SharedLink};
 use tidings_wire::{Frame, RawId};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +30,8 @@ use crate::observe::journal::{self, Journal};
 use crate::observe::meters::Meters;
 use crate::observe::status::{Catalogue, ServerStatus};
 use crate::servers::change::Ids;
+use crate::servers::links::LinkUser;
+use crate::servers::own_links::OwnLinkTable;
 use crate::servers::plan::{Names, Origin, ServerPlan, Settings};
 use crate::servers::server::{LiveLink, Server};
 use crate::servers::server_set::Servers;
@@ -55,7 +57,10 @@ pub(crate) struct Inner {
     pub(crate) meters: Meters,
     only_client: Option<(Value, Era)>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
-    links: Mutex<HashMap<LinkKey, (Weak<Server>, SharedLink)>>,
+    links: Mutex<HashMap<LinkKey, LinkEntry>>,
+    pub(crate) own_links: OwnLinkTable,
+    /// Rings when a link of one owner alone is there that may become idle.
+    pub(crate) own_links_idle: Notify,
     sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
     pub(crate) level: Mutex<Option<LogLevel>>,
     announcements: Mutex<Announcements>,
@@ -66,6 +71,13 @@ pub(crate) struct Inner {
     next_client: AtomicU64,
     started: Instant,
     started_at: SystemTime,
+}
+
+/// A link that is up.
+struct LinkEntry {
+    server: Weak<Server>,
+    live: LiveLink,
+    user: LinkUser,
 }
 
 impl Gateway {
@@ -97,6 +109,7 @@ impl Gateway {
         servers.iter().for_each(|server| server.admit());
         let following = Following::new(settings.resource_pace);
         let ids = Ids::new(&servers);
+        let own_links = settings.own_links;
         let inner = Arc::new(Inner {
             in_flight: InFlight::new(settings.limits),
             settings,
@@ -113,6 +126,8 @@ impl Gateway {
             only_client,
             journal,
             links: Mutex::default(),
+            own_links: OwnLinkTable::new(own_links),
+            own_links_idle: Notify::new(),
             sessions: Mutex::default(),
             level: Mutex::default(),
             announcements: Mutex::default(),
@@ -132,6 +147,7 @@ impl Gateway {
             }
         });
         inner.tasks.spawn(Arc::clone(&inner).keep_time());
+        inner.tasks.spawn(Arc::clone(&inner).close_idle_links());
         for server in inner.servers().iter() {
             inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner), None));
         }
@@ -216,14 +232,8 @@ impl Gateway {
         self.0.unfollow(FollowerId(session.key.0));
         self.0.session_follows_no_more(session);
         self.0.update_level();
-        let gateway = Arc::clone(&self.0);
-        let session = Arc::clone(session);
-        self.0.tasks.spawn(async move {
-            for (_, live) in session.own_links.lock().await.drain(..) {
-                gateway.remove_link(live.key);
-                live.link.close().await;
-            }
-        });
+        session.over.cancel();
+        self.0.close_own_links(session);
     }
 
     /// No more is begun: streams that only wait end now, running requests may finish.
@@ -339,24 +349,25 @@ impl Inner {
 
     // Links
 
-    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, (Weak<Server>, SharedLink)>> {
+    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, LinkEntry>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink) {
+    pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink, user: LinkUser) {
         self.in_flight.link_opened(live.key);
-        self.links().insert(live.key, (Arc::downgrade(server), Arc::clone(&live.link)));
+        self.links().insert(live.key, LinkEntry { server: Arc::downgrade(server), live: live.clone(), user });
     }
 
     /// Gives up every link of a server, also those of single sessions: calls on them end at once. What is left is to close
     /// them.
     pub(crate) fn sever(self: &Arc<Self>, server: &Arc<Server>) -> Vec<SharedLink> {
         server.set_live(None);
-        let of_it = |(owner, _): &(Weak<Server>, SharedLink)| std::ptr::eq(owner.as_ptr(), Arc::as_ptr(server));
+        self.own_links.server_gone(server.id);
+        let of_it = |entry: &LinkEntry| std::ptr::eq(entry.server.as_ptr(), Arc::as_ptr(server));
         let severed: Vec<(LinkKey, SharedLink)> = {
             let links = self.links();
             let found = links.iter().filter(|(_, link)| of_it(link));
-            found.map(|(key, (_, link))| (*key, Arc::clone(link))).collect()
+            found.map(|(key, entry)| (*key, Arc::clone(&entry.live.link))).collect()
         };
         for (key, _) in &severed {
             self.link_closed(*key);
@@ -365,10 +376,9 @@ impl Inner {
         severed.into_iter().map(|(_, link)| link).collect()
     }
 
-    pub(crate) fn remove_link(self: &Arc<Self>, key: LinkKey) {
-        self.links().remove(&key);
-        self.lost_for_followers(key);
-        self.in_flight.link_gone(key);
+    /// Every link, with who uses it.
+    pub(crate) fn all_links(&self) -> Vec<(LiveLink, LinkUser)> {
+        self.links().values().map(|entry| (entry.live.clone(), entry.user.clone())).collect()
     }
 
     pub(crate) fn has_link(&self, key: LinkKey) -> bool {
@@ -376,16 +386,19 @@ impl Inner {
     }
 
     pub(crate) fn link(&self, key: LinkKey) -> Option<SharedLink> {
-        self.links().get(&key).map(|(_, link)| Arc::clone(link))
+        self.links().get(&key).map(|entry| Arc::clone(&entry.live.link))
     }
 
     /// The link broke by itself: whoever was asked something by it need not answer.
-    pub(crate) fn link_closed(self: &Arc<Self>, key: LinkKey) {
+    /// Tells whether somebody had it for itself until now.
+    pub(crate) fn link_closed(self: &Arc<Self>, key: LinkKey) -> bool {
         self.links().remove(&key);
+        let was_own = self.own_links.closed(key);
         self.lost_for_followers(key);
         for (shown, ask) in self.in_flight.link_gone(key) {
             self.withdraw_from_client(shown, &ask);
         }
+        was_own
     }
 
     /// Ends a link in the background.

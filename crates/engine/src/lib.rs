@@ -29,6 +29,7 @@ pub use servers::plan::{Isolation, LocalServer, Names, Origin, Patience, ServerP
 pub use servers::surroundings::{CallerView, CallingClient, Surroundings};
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::ledger::Topic;
+pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::refresh::Reason;
 pub use tidings_hub::scope::{Audience, Scope};
 pub use tidings_hub::subscriptions::{Pace, Phase};

@@ -4,6 +4,7 @@
 
 pub(crate) mod change;
 pub(crate) mod links;
+pub(crate) mod own_links;
 pub(crate) mod own_request;
 pub(crate) mod plan;
 pub(crate) mod removal;

@@ -85,6 +85,11 @@ impl Snapshot {
         self.replaced(server, Some(Arc::new(offer)))
     }
 
+    /// The catalogue with an offer that somebody keeps.
+    pub fn with_kept(&self, offer: &Arc<ServerOffer>) -> Self {
+        self.replaced(offer.server, Some(Arc::clone(offer)))
+    }
+
     /// The catalogue without a server.
     pub fn without(&self, server: ServerId) -> Self {
         self.replaced(server, None)

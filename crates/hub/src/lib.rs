@@ -5,6 +5,8 @@
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`refresh`]: when a server's lists are looked at again, and who waits for it.
+//! - [`own_links`]: links that one session or principal has for itself: when they are made, how many, when they end.
+//! - [`session_view`]: what a session with such links sees, and when they are looked at again.
 //! - [`scope`]: which servers somebody may use.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
@@ -14,9 +16,11 @@ pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
+pub mod own_links;
 pub mod refresh;
 pub mod scope;
 pub mod server_requests;
+pub mod session_view;
 pub mod subscriptions;
 
 pub use id_map::IdMap;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, ServerConfig, Transport};
-use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source};
+use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, OwnLinkLimits, Pace, ServerPlan, Settings, Source};
 
 use tidings_builtin::SearchTools;
 use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
@@ -216,6 +216,11 @@ fn settings(config: &Config) -> Settings {
         poll_interval: notifications.poll_interval,
         announce_initially: notifications.initial == tidings_config::InitialTriplet::Once,
         silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
+        own_links: OwnLinkLimits {
+            per_owner: gateway.session_links_per_client,
+            total: gateway.session_links,
+            idle: gateway.session_link_idle,
+        },
         limits: Default::default(),
         version: env!("CARGO_PKG_VERSION"),
     }

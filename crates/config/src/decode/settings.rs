@@ -11,6 +11,8 @@ use crate::tree::Value;
 
 /// More items than this on a page are no page.
 const MAX_PAGE_SIZE: i64 = 1_000_000;
+/// Each may be a process.
+const MAX_SESSION_LINKS: i64 = 1_000_000;
 
 pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     let default = GatewaySettings::default();
@@ -27,6 +29,9 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     section.not_below("max_timeout", max_timeout, "timeout", Some(timeout));
     let page_size = section.integer("page_size", 1, MAX_PAGE_SIZE).and_then(|size| usize::try_from(size).ok());
     let view = section.choice("view", &[("strict", View::Strict), ("pass", View::Pass)]);
+    let mut links = |key| section.integer(key, 1, MAX_SESSION_LINKS).and_then(|number| usize::try_from(number).ok());
+    let (session_links, session_links_per_client) = (links("session_links"), links("session_links_per_client"));
+    let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
     section.finish();
     GatewaySettings {
         listen,
@@ -40,6 +45,9 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
         max_timeout: max_timeout.unwrap_or(default.max_timeout.max(timeout)),
         page_size: page_size.unwrap_or(default.page_size),
         view: view.unwrap_or_default(),
+        session_links: session_links.unwrap_or(default.session_links),
+        session_links_per_client: session_links_per_client.unwrap_or(default.session_links_per_client),
+        session_link_idle,
     }
 }
 

@@ -34,6 +34,12 @@ pub struct GatewaySettings {
     pub page_size: usize,
     /// What older clients get.
     pub view: View,
+    /// How many connections servers with `isolation = "session"` may have for single clients; at least one.
+    pub session_links: usize,
+    /// And how many one client may have.
+    pub session_links_per_client: usize,
+    /// How long such a connection may be unused.
+    pub session_link_idle: Duration,
 }
 
 impl Default for GatewaySettings {
@@ -50,6 +56,9 @@ impl Default for GatewaySettings {
             max_timeout: Duration::from_secs(60 * 60),
             page_size: 1000,
             view: View::Strict,
+            session_links: 256,
+            session_links_per_client: 16,
+            session_link_idle: Duration::from_secs(10 * 60),
         }
     }
 }

@@ -63,6 +63,7 @@ fn settings() -> Settings {
         poll_interval: Duration::from_secs(3_600),
         announce_initially: true,
         silent: Vec::new(),
+        own_links: Default::default(),
         limits: Default::default(),
         version: "0",
     }

@@ -1,8 +1,7 @@
 //! What the gateway answers by itself: introductions, lists, levels.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, m
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::client::principal::Principal;
+use crate::client::session::NewSession;
 use crate::client::session::{Caller, ClientSink, Session};
 use crate::gateway::{Gateway, Inner};
 use crate::observe::status::{Catalogue, ServerStatus};
@@ -38,26 +38,13 @@ impl Gateway {
             ),
         };
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
-        let session = Arc::new(Session {
+        let session = Session::begin(NewSession {
             key: self.0.new_client(),
             revision,
             principal: principal.clone(),
-            since: SystemTime::now(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
-            level: Mutex::default(),
             sink,
-            silent: AtomicBool::new(false),
-            initialized: AtomicBool::new(false),
-            listed_early: AtomicBool::new(false),
-            delivering: Mutex::default(),
-            last_update: Mutex::default(),
-            own_view: tokio::sync::Mutex::default(),
-            own_stale: AtomicBool::new(false),
-            own_digests: Mutex::default(),
-            own_wanted: AtomicBool::new(false),
-            own_looking: AtomicBool::new(false),
-            own_links: tokio::sync::Mutex::default(),
         });
         // A server that is alone speaks for itself, so it must have spoken.
         if self.0.passthrough.is_some() {
@@ -176,7 +163,7 @@ impl Inner {
             ),
         };
         self.refresh_list(caller.viewer(), kind).await;
-        let snapshot = self.snapshot_of(caller.viewer()).await;
+        let snapshot = self.shown_view_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
         let page = listing.page(after.as_ref(), self.page_size(frame));
@@ -228,7 +215,7 @@ impl Inner {
             .and_then(|level| LogLevel::parse(&level))
             .ok_or_else(|| Refusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
         *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
-        self.update_level();
+        self.session_level_changed(session);
         Ok(Answer::result(id, b"{}"))
     }
 }

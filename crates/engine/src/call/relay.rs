@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
-use tidings_proto::{Era, ListKind, Revision, View};
+use tidings_proto::{Era, ListKind, LogLevel, Revision, View};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, Kind, Patch, RawId};
 
@@ -35,7 +35,9 @@ impl Relay<'_> {
         let method = frame.method();
         match &*method {
             "notifications/progress" => self.progress(frame),
-            "notifications/message" => self.caller.wants(log_level(frame)).then(|| frame.bytes().clone()),
+            "notifications/message" => {
+                self.caller.wants(log_level(frame), self.level_of_all()).then(|| frame.bytes().clone())
+            }
             "notifications/cancelled" => self.withdrawal(frame),
             "notifications/resources/updated" => {
                 self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
@@ -43,7 +45,7 @@ impl Relay<'_> {
             }
             name if !ListKind::announced_by(name).is_empty() => {
                 if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
-                    self.gateway.own_view_is_old(session);
+                    self.gateway.own_view_is_old(session, self.server.id);
                 }
                 self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
@@ -51,6 +53,12 @@ impl Relay<'_> {
             "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
             _ => Some(frame.bytes().clone()),
         }
+    }
+
+    /// What the link was told because of everybody who uses it.
+    fn level_of_all(&self) -> Option<LogLevel> {
+        let is_own = self.server.plan.isolation == Isolation::Session && self.caller.era() == Era::Legacy;
+        if is_own { None } else { self.gateway.shared_level() }
     }
 
     fn question(&self, frame: &Frame) -> Option<Bytes> {

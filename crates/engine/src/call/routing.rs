@@ -9,9 +9,10 @@ use tidings_proto::{Era, ListKind, Method};
 use tidings_wire::Frame;
 
 use crate::client::principal::{Principal, Viewer};
-use crate::client::session::{Caller, Session};
+use crate::client::session::Caller;
 use crate::gateway::Inner;
 use crate::observe::status::ServerState;
+use crate::servers::own_links::OwnLinkUser;
 use crate::servers::plan::Isolation;
 use crate::servers::server::{LiveLink, Server};
 
@@ -118,11 +119,11 @@ impl Inner {
 
     async fn find(self: &Arc<Self>, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
         let principal = viewer.principal;
-        let look_up_now = async || {
-            let snapshot = self.snapshot_of(viewer).await;
+        let look_up_now = || {
+            let snapshot = self.view_of(viewer);
             self.look_up(&snapshot, principal, wanted, || self.current().built_ins_settled())
         };
-        if let Some(routed) = look_up_now().await {
+        if let Some(routed) = look_up_now() {
             return Ok(routed);
         }
         if self.starting() {
@@ -132,13 +133,17 @@ impl Inner {
                 c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
             });
             let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
-            if let Some(routed) = look_up_now().await {
+            if let Some(routed) = look_up_now() {
                 return Ok(routed);
             }
         }
+        if let Some(session) = viewer.session.filter(|session| !self.is_own_view_settled(session)) {
+            // A link of its own that is being looked at may have it.
+            self.own_view_settled(session).await;
+        }
         // It may be what a server has just announced.
         self.refresh_list(viewer, wanted.kind()).await;
-        look_up_now().await.ok_or_else(|| wanted.unknown())
+        look_up_now().ok_or_else(|| wanted.unknown())
     }
 
     /// `is_whole`: whether a name that is not there is certainly none of our own.
@@ -192,12 +197,15 @@ impl Inner {
 
     /// The link that carries a client's call to a server.
     pub(crate) async fn link_for(self: &Arc<Self>, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
-        if let Caller::Legacy(session) = caller
-            && server.plan.isolation == Isolation::Session
-        {
-            return self.own_link(session, server).await;
+        let is_isolated = server.plan.isolation == Isolation::Session;
+        if is_isolated && caller.era() == Era::Legacy {
+            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
         }
         let live = self.live_link(server).await?;
+        // A modern server knows no sessions: capabilities and level ride each request.
+        if is_isolated && live.hello.revision.era() == Era::Legacy {
+            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
+        }
         if caller.era() == Era::Legacy
             && live.hello.revision.era() == Era::Modern
             && let Some(companion) = server.legacy_companion(self).await
@@ -233,31 +241,5 @@ impl Inner {
             None => "is not connected".into(),
         };
         Refusal::ServerDown { server: name.clone(), reason }
-    }
-
-    /// The connection of one session alone, opened when it is first needed.
-    pub(crate) async fn own_link(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        server: &Arc<Server>,
-    ) -> Result<LiveLink, Refusal> {
-        let mut own = session.own_links.lock().await;
-        if let Some((_, live)) = own.iter().find(|(id, live)| *id == server.id && self.has_link(live.key)) {
-            return Ok(live.clone());
-        }
-        own.retain(|(id, _)| *id != server.id);
-        let known = self.current().server(server.id).and_then(|status| status.era());
-        match server.connect(self, known, Some(session), None).await {
-            // A session that ended meanwhile has closed its connections already, and would never close this one.
-            Ok((live, _end)) if !self.sessions().contains_key(&session.key) => {
-                self.retire(live);
-                Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: "the session is over".to_owned() })
-            }
-            Ok((live, _end)) => {
-                own.push((server.id, live.clone()));
-                Ok(live)
-            }
-            Err(error) => Err(Refusal::ServerDown { server: server.plan.name.clone(), reason: error.to_string() }),
-        }
     }
 }

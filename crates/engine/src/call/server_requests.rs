@@ -50,27 +50,24 @@ impl Gateway {
         let method = frame.method();
         match &*method {
             "notifications/initialized" => self.initialized(session),
-            "notifications/roots/list_changed" => self.0.forward_to_own_links(session, frame.bytes()),
-            _ if self.0.passthrough.is_some() && self.0.has_only_client() => {
-                self.0.forward_to_own_links(session, frame.bytes());
+            "notifications/roots/list_changed" => {
+                self.0.forward_to_all(frame.bytes());
+                self.0.roots_changed(session, frame.bytes());
             }
+            _ if self.0.passthrough.is_some() => self.0.forward_to_all(frame.bytes()),
             other => tracing::debug!(method = other, "notification dropped"),
         }
     }
 }
 
 impl Inner {
-    /// Links that belong to this client alone: its own, or all of them when it is the only one.
-    fn forward_to_own_links(&self, session: &Session, message: &Bytes) {
-        if self.has_only_client() {
-            for server in self.servers().iter() {
-                if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
-                    live.link.send(message.clone());
-                }
-            }
+    /// Every link belongs to this client when it is the only one there will ever be.
+    fn forward_to_all(&self, message: &Bytes) {
+        if !self.has_only_client() {
+            return;
         }
-        if let Ok(own) = session.own_links.try_lock() {
-            for (_, live) in own.iter() {
+        for server in self.servers().iter() {
+            if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
                 live.link.send(message.clone());
             }
         }
@@ -131,7 +128,7 @@ impl Inner {
             "notifications/message" => {
                 let Some(frame) = self.in_flight.give_to_sole(key, frame) else { return };
                 match owner {
-                    Some(session) if session.wants(log_level(&frame)) => session.sink.push(frame.into_bytes()),
+                    Some(session) if session.wants(log_level(&frame), None) => session.sink.push(frame.into_bytes()),
                     Some(_) => {}
                     None => {
                         tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame));

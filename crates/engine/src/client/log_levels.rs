@@ -7,7 +7,9 @@ use tidings_proto::{Era, LogLevel, Method};
 use tidings_upstream::Outgoing;
 use tidings_wire::{RawId, request};
 
+use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::servers::links::LinkUser;
 use crate::servers::server::LiveLink;
 
 impl Inner {
@@ -22,6 +24,11 @@ impl Inner {
         self.lower_or_set(Some(level), false);
     }
 
+    /// What links that several use were told.
+    pub(crate) fn shared_level(&self) -> Option<LogLevel> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lower_or_set(self: &Arc<Self>, level: Option<LogLevel>, may_raise: bool) {
         {
             let mut current = self.level.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,15 +38,29 @@ impl Inner {
             }
             *current = level;
         }
-        for server in self.servers().iter() {
-            if let Some(live) = server.live() {
-                self.apply_level(&live);
+        for (live, user) in self.all_links() {
+            if !matches!(user, LinkUser::Session(_)) {
+                self.apply_level(&live, &user);
             }
         }
     }
 
-    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink) {
-        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A session wants another level: its own links are told that, all others the least that anybody wants.
+    pub(crate) fn session_level_changed(self: &Arc<Self>, session: &Session) {
+        for (live, user) in self.all_links() {
+            if user.session().is_some_and(|owner| owner.key == session.key) {
+                self.apply_level(&live, &user);
+            }
+        }
+        self.update_level();
+    }
+
+    /// Tells a legacy server the level that is wanted over a link.
+    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink, user: &LinkUser) {
+        let level = match user {
+            LinkUser::Session(_) => user.session().and_then(|session| session.level()),
+            LinkUser::Everybody | LinkUser::Principal => self.shared_level(),
+        };
         let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
         let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
         let id = self.in_flight.mint();

@@ -1,19 +1,23 @@
 //! Clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::ClientKey;
 use tidings_hub::ledger::ViewDigests;
-use tidings_hub::{ClientKey, ServerId};
+use tidings_hub::session_view::SessionView;
 use tidings_proto::{Era, LogLevel, Revision};
 use tidings_wire::{Frame, Span};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::client::principal::Principal;
-use crate::servers::server::LiveLink;
+
+/// What a session gets that never said which log messages it wants, where a server was asked for more by others.
+const UNASKED: LogLevel = LogLevel::Info;
 
 /// Where messages go that belong to no request of the client. Must not block.
 pub trait ClientSink: Send + Sync + 'static {
@@ -48,28 +52,57 @@ pub struct Session {
     pub(crate) delivering: Mutex<()>,
     /// When it was last told that a resource changed.
     pub(crate) last_update: Mutex<Option<Instant>>,
-    /// What this session sees where it has connections of its own, and the shared state it was made with.
-    pub(crate) own_view: tokio::sync::Mutex<Option<OwnView>>,
-    /// Whether a connection of its own has said or shown that the view is old.
-    pub(crate) own_stale: AtomicBool,
+    /// What this session sees where it has links of its own. Taken before the lock of the announcements.
+    view: Mutex<SessionView>,
+    /// Changes whenever a look over a link of its own is over.
+    pub(crate) looked: watch::Sender<()>,
+    /// Lets looks that only gather signals begin at once.
+    pub(crate) hurry: Notify,
+    /// Rings when the session is over.
+    pub(crate) over: CancellationToken,
     /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
     pub(crate) own_digests: Mutex<Option<ViewDigests>>,
-    /// Whether its own view is to be made again, and whether somebody is about to do it.
-    pub(crate) own_wanted: AtomicBool,
-    pub(crate) own_looking: AtomicBool,
-    /// Connections of this session alone (`isolation = "session"`).
-    pub(crate) own_links: tokio::sync::Mutex<Vec<(ServerId, LiveLink)>>,
 }
 
-/// A catalogue as one session sees it.
-pub(crate) struct OwnView {
-    pub(crate) shared: Arc<Snapshot>,
-    pub(crate) own: Arc<Snapshot>,
-    /// What its own connections gave.
-    pub(crate) offers: Vec<Arc<ServerOffer>>,
+/// What a client tells of itself when it begins.
+pub(crate) struct NewSession {
+    pub(crate) key: ClientKey,
+    pub(crate) revision: Revision,
+    pub(crate) principal: Principal,
+    pub(crate) info: Option<Bytes>,
+    pub(crate) capabilities: Value,
+    pub(crate) sink: Arc<dyn ClientSink>,
 }
 
 impl Session {
+    pub(crate) fn begin(new: NewSession) -> Arc<Self> {
+        let NewSession { key, revision, principal, info, capabilities, sink } = new;
+        Arc::new(Self {
+            key,
+            revision,
+            principal,
+            since: SystemTime::now(),
+            info,
+            capabilities,
+            level: Mutex::default(),
+            sink,
+            silent: AtomicBool::new(false),
+            initialized: AtomicBool::new(false),
+            listed_early: AtomicBool::new(false),
+            delivering: Mutex::default(),
+            last_update: Mutex::default(),
+            view: Mutex::default(),
+            looked: watch::Sender::new(()),
+            hurry: Notify::new(),
+            over: CancellationToken::new(),
+            own_digests: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The revision that was agreed on.
     pub fn revision(&self) -> Revision {
         self.revision
@@ -94,10 +127,12 @@ impl Session {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a log message of this level is wanted.
-    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+    /// Whether a log message of this level is wanted. `asked`: what the server was asked for because of others, if it was.
+    pub(crate) fn wants(&self, level: Option<LogLevel>, asked: Option<LogLevel>) -> bool {
         match (self.level(), level) {
             (Some(least), Some(level)) => level >= least,
+            // It has not said what it wants, and would not have got what only others asked for.
+            (None, Some(level)) if asked.is_some() => level >= UNASKED,
             _ => true,
         }
     }
@@ -177,9 +212,9 @@ impl Caller {
     }
 
     /// Whether a log message of this level may be sent. A modern request that asked for none gets none.
-    pub(crate) fn wants(&self, level: Option<LogLevel>) -> bool {
+    pub(crate) fn wants(&self, level: Option<LogLevel>, asked: Option<LogLevel>) -> bool {
         match self {
-            Self::Legacy(session) => session.wants(level),
+            Self::Legacy(session) => session.wants(level, asked),
             Self::Modern(caller) => match (caller.log_level, level) {
                 (Some(least), Some(level)) => level >= least,
                 (Some(_), None) => true,

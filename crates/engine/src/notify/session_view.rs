@@ -1,155 +1,169 @@
-//! What a session sees that has connections of its own (`isolation = "session"`), and when it is told that this changed.
+//! What a session sees that has links of its own (`isolation = "session"`), and when it is told that this changed.
 //!
-//! Such a view is made when the session first asks, and from then on whenever one of its connections says that something
-//! changed or breaks, and when the shared catalogue changes. The ledger compares its hash as it does for everybody.
+//! The hub decides (`tidings_hub::session_view`); here its looks are carried out, each in a task of its own. Reading the view
+//! waits for nothing; only a list is waited for, and not for long.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::Snapshot;
+use tidings_hub::session_view::{Look, Looked};
 
 use crate::client::principal::Viewer;
-use crate::client::session::{OwnView, Session};
+use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::servers::own_links::OwnLinkUser;
 use crate::servers::plan::Isolation;
-use crate::servers::server::Server;
 
-/// How long to wait before a connection that failed is tried again.
+/// How long to wait before a link is looked at again that broke during a look.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Says again that a view is old, unless it was made anew.
-struct Unfinished<'a>(Option<&'a AtomicBool>);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(stale) = self.0 {
-            stale.store(true, Ordering::SeqCst);
-        }
-    }
-}
-
 impl Inner {
-    /// The catalogue as this client sees it: sessions with connections of their own see their own lists.
-    pub(crate) async fn snapshot_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+    /// The catalogue as this client sees it now: sessions with links of their own see their own lists.
+    pub(crate) fn view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
         match viewer.session {
-            Some(session) if self.has_isolated() => self.own_snapshot(session).await,
+            Some(session) if self.has_isolated() => self.own_view(session, false),
             _ => self.current().snapshot.seen_by(&viewer.principal.scope),
         }
     }
 
-    async fn own_snapshot(self: &Arc<Self>, session: &Arc<Session>) -> Arc<Snapshot> {
-        let mut view = session.own_view.lock().await;
-        // Read behind the lock: an older state must not follow a newer one.
-        let shared = Arc::clone(&self.current().snapshot);
-        let stale = session.own_stale.swap(false, Ordering::SeqCst);
-        // Whoever asked may leave in between; then the view is as old as before.
-        let mut unfinished = Unfinished(Some(&session.own_stale).filter(|_| stale));
-        if let Some(view) = view.as_ref().filter(|view| !stale && Arc::ptr_eq(&view.shared, &shared)) {
-            return Arc::clone(&view.own);
+    /// The same, after what is not known yet was waited for, but not for long.
+    pub(crate) async fn settled_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+        if let Some(session) = viewer.session.filter(|_| self.has_isolated()) {
+            self.own_view(session, true);
+            self.own_view_settled(session).await;
         }
-        let before = view.as_ref();
-        let mut offers = before.map(|view| view.offers.clone()).unwrap_or_default();
-        let servers = self.servers();
-        offers.retain(|own| servers.get(own.server).is_some_and(|server| server.plan.isolation == Isolation::Session));
-        let isolated = servers.iter().filter(|server| server.plan.isolation == Isolation::Session);
-        for server in isolated.filter(|server| session.principal.may_use(server)) {
-            // What a server says on the shared link may hold for this one, too.
-            let same = before.is_some_and(|before| same_offer(server, &before.shared, &shared));
-            if stale || !same {
-                self.list_own(session, server, &mut offers).await;
-            }
-        }
-        let mut merged = shared.offers().to_vec();
-        merged.retain(|offer| offers.iter().all(|own| own.server != offer.server));
-        merged.extend(offers.iter().cloned());
-        merged.sort_by_key(|offer| offer.server);
-        let own = Arc::new(Snapshot::new(merged, self.settings.view)).seen_by(&session.principal.scope);
-        *view = Some(OwnView { shared, own: Arc::clone(&own), offers });
-        unfinished.0 = None;
-        // It can be read now, by whoever waits for the lock.
-        self.show_own(session, own.digests(session.revision), Instant::now());
-        own
+        self.view_of(viewer)
     }
 
-    /// Lists a server over the session's own connection. One that fails keeps its place, and is asked again.
-    async fn list_own(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        server: &Arc<Server>,
-        offers: &mut Vec<Arc<ServerOffer>>,
-    ) {
-        let listed = match self.own_link(session, server).await {
-            Ok(live) => {
-                let shared = self.current();
-                let known = offers.iter().find(|offer| offer.server == server.id).or(shared.snapshot.offer(server.id));
-                let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
-                server.list_for_session(self, &live, lists).await.map_err(|error| error.to_string())
-            }
-            Err(_) => Err("it can not be reached".to_owned()),
+    /// The same, to be shown: from now on the session is owed what changes in it.
+    pub(crate) async fn shown_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+        let Some(session) = viewer.session.filter(|_| self.has_isolated()) else { return self.view_of(viewer) };
+        self.settled_view_of(viewer).await;
+        let (shown, shared) = {
+            let mut view = session.view();
+            // Read behind the lock: an older state must not follow a newer one.
+            let shared = Arc::clone(&self.current().snapshot);
+            let shown = view.snapshot(&shared, &session.principal.scope);
+            view.show();
+            self.show_own(session, shown.digests(session.revision), Instant::now());
+            (shown, shared)
         };
-        match listed {
-            Ok((offer, complete)) => {
-                session.own_stale.fetch_or(!complete, Ordering::SeqCst);
-                offers.retain(|other| other.server != server.id);
-                offers.push(Arc::new(offer));
-            }
-            Err(error) => {
-                session.own_stale.store(true, Ordering::SeqCst);
-                tracing::warn!(server = %server.plan.name, %error, "listing for a session failed");
-            }
+        if !Arc::ptr_eq(&shared, &self.current().snapshot) {
+            // A commit in between did not know yet that this session has a view of its own.
+            self.look_again_for(session);
         }
+        shown
     }
 
-    /// One of the session's own connections said, or showed, that its lists are not what they were.
-    pub(crate) fn own_view_is_old(self: &Arc<Self>, session: &Arc<Session>) {
-        session.own_stale.store(true, Ordering::SeqCst);
-        self.look_again_for(session);
+    /// Whether a look is under way that could find what a session asks for.
+    pub(crate) fn is_own_view_settled(&self, session: &Session) -> bool {
+        session.view().is_settled()
     }
 
-    /// The session's own view may have changed: it is made again after a quiet while, once for all that comes meanwhile.
-    pub(crate) fn look_again_for(self: &Arc<Self>, session: &Arc<Session>) {
-        session.own_wanted.store(true, Ordering::SeqCst);
-        if session.own_looking.swap(true, Ordering::SeqCst) {
+    /// Waits for looks that are under way, at most as long as for any list.
+    pub(crate) async fn own_view_settled(&self, session: &Session) {
+        if session.view().is_settled() {
             return;
         }
-        let gateway = Arc::clone(self);
-        let session = Arc::clone(session);
+        let mut looked = session.looked.subscribe();
+        session.hurry.notify_waiters();
+        let settled = looked.wait_for(|()| session.view().is_settled());
+        if tokio::time::timeout(self.settings.list_max_wait, settled).await.is_err() {
+            session.view().waited_enough();
+        }
+    }
+
+    fn own_view(self: &Arc<Self>, session: &Arc<Session>, is_asked: bool) -> Arc<Snapshot> {
+        let servers = self.servers();
+        let isolated = servers.iter().filter(|server| server.plan.isolation == Isolation::Session);
+        let own: BTreeSet<ServerId> =
+            isolated.filter(|server| session.principal.may_use(server)).map(|server| server.id).collect();
+        let (seen, looks) = {
+            let mut view = session.view();
+            let shared = Arc::clone(&self.current().snapshot);
+            let looks = view.attend(&shared, &own, is_asked, self.settings.list_quiet, Instant::now());
+            (view.snapshot(&shared, &session.principal.scope), looks)
+        };
+        for look in looks {
+            self.begin_look(session, look);
+        }
+        seen
+    }
+
+    /// The session's own link to a server said, or showed, that its lists are not what they were.
+    pub(crate) fn own_view_is_old(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) {
+        let look = session.view().signalled(server, Instant::now() + self.settings.list_quiet);
+        look.into_iter().for_each(|look| self.begin_look(session, look));
+    }
+
+    /// The session's own link to a server was made.
+    pub(crate) fn own_link_is_up(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) {
+        let look = session.view().connected(server, Instant::now());
+        look.into_iter().for_each(|look| self.begin_look(session, look));
+    }
+
+    /// The shared catalogue changed, of which a session with a view of its own sees a part.
+    pub(crate) fn look_again_for(self: &Arc<Self>, session: &Arc<Session>) {
+        self.own_view(session, false);
+        self.show_again(session);
+    }
+
+    /// Somebody who was shown the view is owed what differs now.
+    fn show_again(self: &Arc<Self>, session: &Arc<Session>) {
+        let mut view = session.view();
+        if view.is_shown() {
+            let shared = Arc::clone(&self.current().snapshot);
+            let now = view.snapshot(&shared, &session.principal.scope);
+            self.show_own(session, now.digests(session.revision), Instant::now());
+        }
+    }
+
+    fn begin_look(self: &Arc<Self>, session: &Arc<Session>, look: Look) {
+        let (gateway, session) = (Arc::clone(self), Arc::clone(session));
         self.spawn(async move {
-            let stop = gateway.stop.clone();
-            stop.run_until_cancelled(gateway.look_for(&session)).await;
+            tokio::select! {
+                () = gateway.look_for(&session, look) => {}
+                () = session.over.cancelled() => {}
+                () = gateway.stop.cancelled() => {}
+            }
         });
     }
 
-    async fn look_for(self: &Arc<Self>, session: &Arc<Session>) {
-        let mut pause = self.settings.list_quiet;
-        loop {
-            tokio::time::sleep(pause).await;
-            let wanted = session.own_wanted.swap(false, Ordering::SeqCst);
-            // A session that has not asked yet has nothing that could change.
-            let has_asked = || session.own_digests.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            pause = self.settings.list_quiet;
-            if wanted && has_asked() && self.sessions().contains_key(&session.key) {
-                self.own_snapshot(session).await;
-                if session.own_stale.load(Ordering::SeqCst) {
-                    // Something failed: it is asked again, and meanwhile stays what it was.
-                    pause = RETRY;
-                    session.own_wanted.store(true, Ordering::SeqCst);
-                }
+    async fn look_for(self: &Arc<Self>, session: &Arc<Session>, first: Look) {
+        let mut next = Some(first);
+        while let Some(look) = next {
+            tokio::select! {
+                () = tokio::time::sleep_until(look.at.into()) => {}
+                () = session.hurry.notified(), if look.may_hurry => {}
             }
-            session.own_looking.store(false, Ordering::SeqCst);
-            let more = session.own_wanted.load(Ordering::SeqCst);
-            if !more || session.own_looking.swap(true, Ordering::SeqCst) {
-                return;
-            }
+            let Some(looked) = self.look_at(session, look.server).await else {
+                return session.view().forget(look.server);
+            };
+            next = session.view().looked(look.server, looked, self.settings.list_quiet, Instant::now());
+            self.show_again(session);
+            session.looked.send_replace(());
         }
     }
-}
 
-fn same_offer(server: &Server, before: &Snapshot, now: &Snapshot) -> bool {
-    match (before.offer(server.id), now.offer(server.id)) {
-        (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-        (None, None) => true,
-        _ => false,
+    /// Lists a server over the session's own link. `None` when the server is gone.
+    async fn look_at(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) -> Option<Looked> {
+        let server = self.server(server).filter(|server| server.plan.isolation == Isolation::Session)?;
+        let live = match self.own_link(&OwnLinkUser::Session(Arc::clone(session)), &server).await {
+            Ok(live) => live,
+            Err(none) => return Some(Looked::Failed { retry_at: none.retry_at }),
+        };
+        let known = session.view().offer(server.id).cloned();
+        let known = known.or_else(|| self.current().snapshot.offer(server.id).cloned());
+        let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
+        Some(match server.list_for_session(self, &live, lists).await {
+            Ok((offer, complete)) => Looked::Offer(Arc::new(offer), complete),
+            Err(error) => {
+                tracing::warn!(server = %server.plan.name, %error, "listing for a session failed");
+                Looked::Failed { retry_at: Instant::now() + RETRY }
+            }
+        })
     }
 }

@@ -17,11 +17,36 @@ use crate::servers::server::Server;
 /// How many messages may arrive before the introduction is over.
 const EARLY: usize = 256;
 
+/// Who uses a link.
+#[derive(Clone)]
+pub(crate) enum LinkUser {
+    /// Everybody who may use the server.
+    Everybody,
+    /// One session alone.
+    Session(Weak<Session>),
+    /// The modern clients of one principal.
+    Principal,
+}
+
+impl LinkUser {
+    /// The session that has the link for itself, if it is still there.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        match self {
+            Self::Session(session) => session.upgrade(),
+            Self::Everybody | Self::Principal => None,
+        }
+    }
+
+    /// Whether the link speaks for the server as everybody sees it.
+    fn is_everybody(&self) -> bool {
+        matches!(self, Self::Everybody)
+    }
+}
+
 pub(crate) struct LinkSink {
     gateway: Weak<Inner>,
     server: Weak<Server>,
-    /// The session that alone uses the link, if it is not shared.
-    own: Option<Weak<Session>>,
+    user: LinkUser,
     pub(crate) key: LinkKey,
     link: OnceLock<SharedLink>,
     early: Mutex<Vec<Frame>>,
@@ -35,13 +60,13 @@ impl LinkSink {
     pub(crate) fn new(
         gateway: &Arc<Inner>,
         server: &Arc<Server>,
-        own: Option<&Arc<Session>>,
+        user: LinkUser,
     ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
         let (ended, end) = oneshot::channel();
         let sink = Self {
             gateway: Arc::downgrade(gateway),
             server: Arc::downgrade(server),
-            own: own.map(Arc::downgrade),
+            user,
             key: gateway.next_link(),
             link: OnceLock::new(),
             early: Mutex::default(),
@@ -67,11 +92,10 @@ impl LinkSink {
 
     /// Where one session has the link for itself, its view of the server must be made again.
     fn own_view_is_old(&self) {
-        if let Some(session) = self.own.as_ref().and_then(Weak::upgrade) {
-            match self.gateway.upgrade() {
-                Some(gateway) => gateway.own_view_is_old(&session),
-                None => session.own_stale.store(true, Ordering::SeqCst),
-            }
+        if let (Some(session), Some(gateway), Some(server)) =
+            (self.user.session(), self.gateway.upgrade(), self.server.upgrade())
+        {
+            gateway.own_view_is_old(&session, server.id);
         }
     }
 
@@ -84,8 +108,7 @@ impl LinkSink {
         else {
             return;
         };
-        let own = self.own.as_ref().and_then(Weak::upgrade);
-        gateway.unowned(&server, self.key, link, own, frame);
+        gateway.unowned(&server, self.key, link, self.user.session(), frame);
     }
 }
 
@@ -126,14 +149,14 @@ impl Sink for LinkSink {
             if let Some(gateway) = self.gateway.upgrade() {
                 gateway.heard_again(self.key);
             }
-            if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+            if let Some(server) = self.server.upgrade().filter(|_| self.user.is_everybody()) {
                 server.unheard_lists(&ListKind::ALL);
             }
         }
     }
 
     fn deaf(&self) {
-        if let Some(server) = self.server.upgrade().filter(|_| self.own.is_none()) {
+        if let Some(server) = self.server.upgrade().filter(|_| self.user.is_everybody()) {
             server.hears_nothing_on(self.key);
         }
         if let Some(gateway) = self.gateway.upgrade() {
@@ -149,9 +172,11 @@ impl Sink for LinkSink {
 
     fn closed(&self, error: LinkError) {
         self.over.store(true, Ordering::SeqCst);
-        self.own_view_is_old();
         if let Some(gateway) = self.gateway.upgrade() {
-            gateway.link_closed(self.key);
+            // One that was given up on purpose, because nobody used it, is not missed.
+            if gateway.link_closed(self.key) {
+                self.own_view_is_old();
+            }
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(ended) = ended {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::calls::Limits;
+use tidings_hub::own_links::OwnLinkLimits;
 use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub announce_initially: bool,
     /// Revisions that are told of no change.
     pub silent: Vec<Revision>,
+    /// Bounds on links that one session or principal has for itself.
+    pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
     pub limits: Limits,
     /// The program's version.

@@ -12,13 +12,12 @@ use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink,
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::session::Session;
 use crate::discovery::signals::{Signals, promised};
 use crate::gateway::Inner;
 use crate::observe::meters::ServerMeters;
 use crate::observe::remarks::Remarks;
 use crate::observe::status::ServerState;
-use crate::servers::links::LinkSink;
+use crate::servers::links::{LinkSink, LinkUser};
 use crate::servers::plan::{CallChannel, ServerPlan, Source};
 use crate::servers::removal::Presence;
 pub(crate) use crate::servers::removal::Removal;
@@ -145,23 +144,23 @@ impl Server {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// Makes a link; `own` is the session that alone uses it, `deadline` when the introduction must be over at the latest.
+    /// Makes a link for somebody; `deadline` when the introduction must be over at the latest.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
         known: Option<Era>,
-        own: Option<&Arc<Session>>,
+        user: LinkUser,
         deadline: Option<Instant>,
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
         let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
         let make_sink = || -> Arc<dyn Sink> {
-            let (sink, end) = LinkSink::new(gateway, self, own);
+            let (sink, end) = LinkSink::new(gateway, self, user.clone());
             *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
             sink
         };
         let Connected { link, hello } = match &self.plan.source {
             Source::Remote(spec) => {
-                let introduction = gateway.introduction(own.map(Arc::as_ref), deadline);
+                let introduction = gateway.introduction(user.session().as_deref(), deadline);
                 gateway.connector.connect(spec, known, &introduction, &make_sink).await?
             }
             Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
@@ -169,7 +168,7 @@ impl Server {
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(Arc::clone(&link));
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
-        gateway.add_link(self, &live);
+        gateway.add_link(self, &live, user.clone());
         if sink.is_over() {
             // It closed before it was in the table, so nothing took it out again.
             gateway.link_closed(live.key);
@@ -180,6 +179,7 @@ impl Server {
             self.end_links(gateway).await;
             return Err(LinkError::Stopped);
         }
+        gateway.apply_level(&live, &user);
         Ok((live, end))
     }
 
@@ -210,7 +210,7 @@ impl Server {
                 return None;
             }
         }
-        match self.connect(gateway, Some(Era::Legacy), None, None).await {
+        match self.connect(gateway, Some(Era::Legacy), LinkUser::Everybody, None).await {
             Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
                 tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
                 *companion = Companion::Live(live.clone());
@@ -288,7 +288,7 @@ impl Server {
                 }
                 (startup.live, startup.end, Some(startup.opened))
             }
-            None => match self.connect(gateway, *era, None, None).await {
+            None => match self.connect(gateway, *era, LinkUser::Everybody, None).await {
                 Ok((live, end)) => (live, end, None),
                 Err(error) => {
                     // The assumption may be what failed.
@@ -319,7 +319,6 @@ impl Server {
                 self.begin(live);
                 // A list that can not be had now stays what it was before the link broke.
                 let lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
-                gateway.apply_level(live);
                 gateway.can_follow(self, live);
                 Opened { signals: self.open_signals(gateway, live).await, lists, schedule: self.new_schedule(gateway) }
             }

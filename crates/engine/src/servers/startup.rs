@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::discovery::signals::Signals;
 use crate::gateway::Inner;
 use crate::observe::status::FailedList;
+use crate::servers::links::LinkUser;
 use crate::servers::server::{LiveLink, Server};
 
 /// A link that has been listed, and what is needed to go on from there.
@@ -80,7 +81,7 @@ impl Server {
         gateway: &Arc<Inner>,
         deadline: Instant,
     ) -> Result<(Startup, Ready), LinkError> {
-        let (live, end) = self.connect(gateway, None, None, Some(deadline.into_std())).await?;
+        let (live, end) = self.connect(gateway, None, LinkUser::Everybody, Some(deadline.into_std())).await?;
         let late = || LinkError::Protocol("did not give its lists in time".into());
         let opened = tokio::time::timeout_at(deadline, self.open(gateway, &live)).await;
         let opened = opened.unwrap_or_else(|_| Err(late()));
@@ -108,7 +109,6 @@ impl Server {
 
     /// It was admitted before it was ready: now it is, and is shown like any that connects.
     pub(crate) fn show_startup(self: &Arc<Self>, gateway: &Arc<Inner>, startup: &Startup) {
-        gateway.apply_level(&startup.live);
         gateway.can_follow(self, &startup.live);
         gateway.set_failed_lists(self, startup.opened.schedule.failures());
         let offer = self.offer(&startup.live, startup.opened.lists.clone());

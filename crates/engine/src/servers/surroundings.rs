@@ -67,7 +67,7 @@ impl Surroundings {
         }
         let (principal, session) = caller(&gateway, call)?;
         if session.is_some() && gateway.has_isolated() {
-            let own = gateway.snapshot_of(Viewer { principal: &principal, session: session.as_ref() }).await;
+            let own = gateway.settled_view_of(Viewer { principal: &principal, session: session.as_ref() }).await;
             return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
         }
         let whole = Arc::clone(&gateway.current().snapshot);

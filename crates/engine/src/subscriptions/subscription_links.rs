@@ -12,6 +12,7 @@ use tidings_proto::{Era, capabilities};
 use super::{FIRST_OWN, Table};
 use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::servers::own_links::OwnLinkUser;
 use crate::servers::plan::Isolation;
 use crate::servers::server::{LiveLink, Server};
 
@@ -129,7 +130,7 @@ impl Inner {
             self.live_link(server).await?;
             return Ok(server.id);
         }
-        let live = self.own_link(session, server).await?;
+        let live = self.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
         let id = {
             let mut table = self.following.lock();
             if let Some(id) = table.by_link.get(&live.key) {
@@ -150,6 +151,12 @@ impl Inner {
             self.lost_for_followers(key);
         }
         Ok(id)
+    }
+
+    /// Whether somebody follows resources over a link.
+    pub(crate) fn is_followed_over(&self, link: LinkKey) -> bool {
+        let table = self.following.lock();
+        table.by_link.get(&link).is_some_and(|place| table.machine.has_followers(*place))
     }
 
     /// The server at a place, connected or not, or removed while it was followed.

@@ -231,6 +231,7 @@ fn settings(rules: &Rules) -> Settings {
         poll_interval: Duration::ZERO,
         announce_initially: true,
         silent: Vec::new(),
+        own_links: Default::default(),
         limits: Default::default(),
         version: "0",
     }

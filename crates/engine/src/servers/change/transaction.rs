@@ -188,7 +188,6 @@ impl<'g> Transaction<'g> {
             ids.keep(&arrival.server);
             gateway.keep_spellings(&arrival.server);
             if let First::Ready(ready) = &arrival.first {
-                gateway.apply_level(&ready.live);
                 gateway.can_follow(&arrival.server, &ready.live);
             }
         }

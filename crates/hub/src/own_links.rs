@@ -1,0 +1,279 @@
+//! Links that one session, or the modern clients of one principal, have for themselves.
+//!
+//! Such a link is opened when it is first needed, by one attempt at a time; after a failure there is a pause, longer each
+//! time. There are only so many per owner and in all, and one that nobody has used for a while is closed. This table
+//! decides; whoever drives it connects, closes and tells how that went.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::{ClientKey, LinkKey, ServerId};
+
+/// The first pause after a failure, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A link that held this long has not failed when it ends.
+const STABLE: Duration = Duration::from_secs(10);
+
+/// Who has a link for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LinkOwner {
+    /// One legacy session.
+    Session(ClientKey),
+    /// All modern clients of one principal, by its name: a modern request tells of no other bond.
+    Principal(Arc<str>),
+}
+
+/// Bounds of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnLinkLimits {
+    /// Links of one owner.
+    pub per_owner: usize,
+    /// Links altogether.
+    pub total: usize,
+    /// How long a link may be unused.
+    pub idle: Duration,
+}
+
+impl Default for OwnLinkLimits {
+    fn default() -> Self {
+        Self { per_owner: 16, total: 256, idle: Duration::from_secs(10 * 60) }
+    }
+}
+
+/// What whoever needs a link has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkClaim {
+    /// It is there.
+    Up(LinkKey),
+    /// Connect it, and tell how that went.
+    Connect,
+    /// Somebody is connecting it.
+    Wait,
+    /// It failed, and is not tried before this time.
+    Resting {
+        /// When.
+        until: Instant,
+        /// What went wrong.
+        error: Arc<str>,
+    },
+    /// The owner has as many as it may have.
+    TooManyOfOwner(usize),
+    /// All owners together have as many as there may be.
+    TooMany(usize),
+}
+
+#[derive(Debug)]
+struct OwnLink {
+    state: LinkState,
+    /// How often in a row it failed, or ended soon.
+    failures: u32,
+}
+
+#[derive(Debug)]
+enum LinkState {
+    Connecting {
+        /// The owner's roots changed meanwhile: the server may have asked for them already.
+        roots_changed: bool,
+    },
+    Up {
+        key: LinkKey,
+        since: Instant,
+        used: Instant,
+    },
+    Resting {
+        until: Instant,
+        error: Arc<str>,
+    },
+}
+
+impl OwnLink {
+    fn is_counted(&self) -> bool {
+        !matches!(self.state, LinkState::Resting { .. })
+    }
+
+    fn key(&self) -> Option<LinkKey> {
+        match self.state {
+            LinkState::Up { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    fn rest(&mut self, error: &str, now: Instant) -> Instant {
+        let until = now + FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.state = LinkState::Resting { until, error: error.into() };
+        until
+    }
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub struct OwnLinks {
+    limits: OwnLinkLimits,
+    owners: HashMap<LinkOwner, BTreeMap<ServerId, OwnLink>>,
+    by_key: HashMap<LinkKey, (LinkOwner, ServerId)>,
+    /// Links that are up or being connected.
+    counted: usize,
+}
+
+impl OwnLinks {
+    /// An empty table.
+    pub fn new(limits: OwnLinkLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Somebody needs a link now.
+    pub fn claim(&mut self, owner: &LinkOwner, server: ServerId, now: Instant) -> LinkClaim {
+        let known = self.owners.get_mut(owner).and_then(|links| links.get_mut(&server));
+        match known.map(|link| &mut link.state) {
+            Some(LinkState::Up { key, used, .. }) => {
+                *used = now;
+                return LinkClaim::Up(*key);
+            }
+            Some(LinkState::Connecting { .. }) => return LinkClaim::Wait,
+            Some(LinkState::Resting { until, error }) if *until > now => {
+                return LinkClaim::Resting { until: *until, error: Arc::clone(error) };
+            }
+            Some(LinkState::Resting { .. }) | None => {}
+        }
+        let links = self.owners.get(owner);
+        if links.is_some_and(|links| links.values().filter(|link| link.is_counted()).count() >= self.limits.per_owner) {
+            return LinkClaim::TooManyOfOwner(self.limits.per_owner);
+        }
+        if self.counted >= self.limits.total {
+            return LinkClaim::TooMany(self.limits.total);
+        }
+        let links = self.owners.entry(owner.clone()).or_default();
+        let fresh = || OwnLink { state: LinkState::Connecting { roots_changed: false }, failures: 0 };
+        let link = links.entry(server).or_insert_with(fresh);
+        link.state = LinkState::Connecting { roots_changed: false };
+        self.counted += 1;
+        LinkClaim::Connect
+    }
+
+    /// A link was made. `None` when nobody wants it any more, so that it is to be closed; otherwise whether the server is
+    /// to be told that the owner's roots changed.
+    pub fn connected(&mut self, owner: &LinkOwner, server: ServerId, key: LinkKey, now: Instant) -> Option<bool> {
+        let link = self.owners.get_mut(owner)?.get_mut(&server)?;
+        let LinkState::Connecting { roots_changed } = link.state else { return None };
+        link.state = LinkState::Up { key, since: now, used: now };
+        self.by_key.insert(key, (owner.clone(), server));
+        Some(roots_changed)
+    }
+
+    /// A link could not be made. Tells when it may be tried again; `None` when nobody wants it any more.
+    pub fn failed(&mut self, owner: &LinkOwner, server: ServerId, error: &str, now: Instant) -> Option<Instant> {
+        let link = self.owners.get_mut(owner)?.get_mut(&server)?;
+        if !matches!(link.state, LinkState::Connecting { .. }) {
+            return None;
+        }
+        self.counted -= 1;
+        Some(link.rest(error, now))
+    }
+
+    /// A link ended by itself. Tells whose it was; `None` when it is not one of these, or was given up before.
+    pub fn closed(&mut self, key: LinkKey, now: Instant) -> Option<(LinkOwner, ServerId)> {
+        let (owner, server) = self.by_key.remove(&key)?;
+        let links = self.owners.get_mut(&owner)?;
+        let link = links.get_mut(&server)?;
+        let LinkState::Up { since, .. } = link.state else { return None };
+        self.counted -= 1;
+        if now.duration_since(since) >= STABLE {
+            links.remove(&server);
+        } else {
+            link.rest("it ended soon after it was made", now);
+        }
+        self.tidy(&owner);
+        Some((owner, server))
+    }
+
+    /// The roots of an owner changed: the links to tell now. Those that are being connected are told when they are up.
+    pub fn roots_changed(&mut self, owner: &LinkOwner) -> Vec<LinkKey> {
+        let links = self.owners.get_mut(owner).into_iter().flat_map(|links| links.values_mut());
+        links
+            .filter_map(|link| match &mut link.state {
+                LinkState::Up { key, .. } => Some(*key),
+                LinkState::Connecting { roots_changed } => {
+                    *roots_changed = true;
+                    None
+                }
+                LinkState::Resting { .. } => None,
+            })
+            .collect()
+    }
+
+    /// An owner is gone: the links to close. One that is still being connected finds that nobody wants it.
+    pub fn owner_gone(&mut self, owner: &LinkOwner) -> Vec<LinkKey> {
+        let links = self.owners.remove(owner).unwrap_or_default();
+        self.counted -= links.values().filter(|link| link.is_counted()).count();
+        let keys: Vec<LinkKey> = links.values().filter_map(OwnLink::key).collect();
+        keys.iter().for_each(|key| _ = self.by_key.remove(key));
+        keys
+    }
+
+    /// A server is gone, or another has taken its place: what is known of its failures is of no use.
+    pub fn server_gone(&mut self, server: ServerId) {
+        for links in self.owners.values_mut() {
+            if links.get(&server).is_some_and(|link| !link.is_counted()) {
+                links.remove(&server);
+            }
+        }
+        self.owners.retain(|_, links| !links.is_empty());
+    }
+
+    /// Links that nobody has used for too long: they are given up, and to be closed. `is_busy` says of which something is
+    /// still expected.
+    pub fn idle(&mut self, now: Instant, is_busy: impl Fn(LinkKey) -> bool) -> Vec<(LinkOwner, ServerId, LinkKey)> {
+        let mut idle = Vec::new();
+        for (owner, links) in &mut self.owners {
+            for (server, link) in links {
+                let LinkState::Up { key, used, .. } = &mut link.state else { continue };
+                if now.duration_since(*used) < self.limits.idle {
+                    continue;
+                }
+                if is_busy(*key) {
+                    *used = now;
+                } else {
+                    idle.push((owner.clone(), *server, *key));
+                }
+            }
+        }
+        for (owner, server, key) in &idle {
+            self.by_key.remove(key);
+            self.counted -= 1;
+            if let Some(links) = self.owners.get_mut(owner) {
+                links.remove(server);
+            }
+            self.tidy(owner);
+        }
+        idle
+    }
+
+    /// When the next link may be idle for too long.
+    pub fn next_idle(&self) -> Option<Instant> {
+        let links = self.owners.values().flat_map(|links| links.values());
+        let used = links.filter_map(|link| match link.state {
+            LinkState::Up { used, .. } => Some(used),
+            _ => None,
+        });
+        used.min().map(|used| used + self.limits.idle)
+    }
+
+    /// How many links are up or being connected.
+    pub fn len(&self) -> usize {
+        self.counted
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.counted == 0
+    }
+
+    fn tidy(&mut self, owner: &LinkOwner) {
+        if self.owners.get(owner).is_some_and(BTreeMap::is_empty) {
+            self.owners.remove(owner);
+        }
+    }
+}

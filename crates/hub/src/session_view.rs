@@ -1,0 +1,217 @@
+//! What a session sees that has links of its own.
+//!
+//! Each server that is connected once per session has a part here: what the session's own link gave when it was last looked
+//! at. Until it was, and whenever it can not be, the part is what the shared catalogue has. So there is always a view, and
+//! nobody waits for a link to read it. One look per server at a time; a signal during a look causes exactly one more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::ServerId;
+use crate::catalogue::{ServerOffer, Snapshot};
+use crate::scope::Scope;
+
+/// How long to wait before a list is asked for again that the server failed to give.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A server whose lists are to be had over the session's own link. Exactly one is under way for each server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Which server.
+    pub server: ServerId,
+    /// Not before this time.
+    pub at: Instant,
+    /// Whether somebody who waits for the view may have it begin at once. Not after a failure.
+    pub may_hurry: bool,
+}
+
+/// What came of a look.
+#[derive(Debug)]
+pub enum Looked {
+    /// What the server offers, and whether all of its lists could be had.
+    Offer(Arc<ServerOffer>, bool),
+    /// It could not be looked at.
+    Failed {
+        /// When to try again.
+        retry_at: Instant,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// What is known is what there is.
+    #[default]
+    Settled,
+    /// A look is under way and may be waited for.
+    Looking,
+    /// A look is under way, and the last one failed or took too long: nobody waits for it.
+    Trying,
+    /// The link was closed because nobody used it: looked at again when somebody asks.
+    Asleep,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    offer: Option<Arc<ServerOffer>>,
+    /// What the shared catalogue had when the last look was wanted. What changes there may have changed here too.
+    shared: Option<Arc<ServerOffer>>,
+    phase: Phase,
+    /// Something was said while a look was under way: it may have come too late for it.
+    again: bool,
+}
+
+/// The view of one session.
+#[derive(Debug, Default)]
+pub struct SessionView {
+    parts: BTreeMap<ServerId, Part>,
+    built: Option<(Arc<Snapshot>, Arc<Snapshot>)>,
+    is_shown: bool,
+}
+
+impl SessionView {
+    /// These servers are connected once per session, and the shared catalogue is this. Tells what is to be looked at.
+    /// `is_asked`: the client wants to see the view, so that links which sleep are needed again.
+    pub fn attend(
+        &mut self,
+        shared: &Snapshot,
+        servers: &BTreeSet<ServerId>,
+        is_asked: bool,
+        quiet: Duration,
+        now: Instant,
+    ) -> Vec<Look> {
+        let before = self.parts.len();
+        self.parts.retain(|server, _| servers.contains(server));
+        if self.parts.len() != before {
+            self.built = None;
+        }
+        let mut looks = Vec::new();
+        for server in servers {
+            let there = shared.offer(*server).cloned();
+            if !self.parts.contains_key(server) {
+                let part = Part { shared: there, phase: Phase::Looking, ..Part::default() };
+                self.parts.insert(*server, part);
+                looks.push(Look { server: *server, at: now, may_hurry: true });
+                continue;
+            }
+            let Some(part) = self.parts.get_mut(server) else { continue };
+            let is_same = match (&part.shared, &there) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                (None, None) => true,
+                _ => false,
+            };
+            part.shared = there;
+            if !is_same || (is_asked && part.phase == Phase::Asleep) {
+                let at = if is_same { now } else { now + quiet };
+                looks.extend(part.want(*server, at));
+            }
+        }
+        looks
+    }
+
+    /// The session's own link to a server said, or showed, that its lists are not what they were.
+    pub fn signalled(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+        // A session that has not asked yet has nothing that could change.
+        self.parts.get_mut(&server)?.want(server, at)
+    }
+
+    /// The session's own link to a server is up again, for a call: what it gives may differ.
+    pub fn connected(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+        let part = self.parts.get_mut(&server)?;
+        match part.phase {
+            // That look is what the link was made for.
+            Phase::Looking | Phase::Trying => None,
+            Phase::Settled | Phase::Asleep => part.want(server, at),
+        }
+    }
+
+    /// The session's own link to a server was closed because nobody used it.
+    pub fn slept(&mut self, server: ServerId) {
+        if let Some(part) = self.parts.get_mut(&server).filter(|part| part.phase == Phase::Settled) {
+            part.phase = Phase::Asleep;
+        }
+    }
+
+    /// A look is over. Tells whether there must be another one.
+    pub fn looked(&mut self, server: ServerId, looked: Looked, quiet: Duration, now: Instant) -> Option<Look> {
+        let part = self.parts.get_mut(&server)?;
+        let again = std::mem::take(&mut part.again);
+        let at = match looked {
+            Looked::Offer(offer, complete) => {
+                part.offer = Some(offer);
+                part.phase = Phase::Settled;
+                self.built = None;
+                match (again, complete) {
+                    (true, _) => now + quiet,
+                    (false, false) => now + RETRY,
+                    (false, true) => return None,
+                }
+            }
+            Looked::Failed { retry_at } => {
+                part.phase = Phase::Trying;
+                return Some(Look { server, at: retry_at, may_hurry: false });
+            }
+        };
+        part.want(server, at)
+    }
+
+    /// A server turned out not to be there while it was looked at.
+    pub fn forget(&mut self, server: ServerId) {
+        self.parts.remove(&server);
+        self.built = None;
+    }
+
+    /// Whether a look is under way that is worth waiting for.
+    pub fn is_settled(&self) -> bool {
+        self.parts.values().all(|part| part.phase != Phase::Looking)
+    }
+
+    /// Somebody has waited for the looks that are under way as long as is right: nobody else waits for them.
+    pub fn waited_enough(&mut self) {
+        let slow = self.parts.values_mut().filter(|part| part.phase == Phase::Looking);
+        slow.for_each(|part| part.phase = Phase::Trying);
+    }
+
+    /// The view, as of now.
+    pub fn snapshot(&mut self, shared: &Arc<Snapshot>, scope: &Scope) -> Arc<Snapshot> {
+        if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
+            return Arc::clone(own);
+        }
+        let offers = self.parts.values().filter_map(|part| part.offer.as_ref());
+        let whole = offers.fold(Arc::clone(shared), |whole, offer| Arc::new(whole.with_kept(offer)));
+        let own = whole.seen_by(scope);
+        self.built = Some((Arc::clone(shared), Arc::clone(&own)));
+        own
+    }
+
+    /// What the last look over the session's own link gave.
+    pub fn offer(&self, server: ServerId) -> Option<&Arc<ServerOffer>> {
+        self.parts.get(&server)?.offer.as_ref()
+    }
+
+    /// The client is shown the view: from now on it is owed what changes in it.
+    pub fn show(&mut self) {
+        self.is_shown = true;
+    }
+
+    /// Whether the client was shown the view.
+    pub fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+}
+
+impl Part {
+    /// A look is wanted; it is begun unless one is under way.
+    fn want(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+        match self.phase {
+            Phase::Looking | Phase::Trying => {
+                self.again = true;
+                None
+            }
+            Phase::Settled | Phase::Asleep => {
+                self.phase = Phase::Looking;
+                Some(Look { server, at, may_hurry: true })
+            }
+        }
+    }
+}

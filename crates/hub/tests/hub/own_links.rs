@@ -1,0 +1,237 @@
+//! Links of single owners against a model that is a plain list.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
+use tidings_hub::{ClientKey, LinkKey, ServerId};
+
+const LIMITS: OwnLinkLimits = OwnLinkLimits { per_owner: 2, total: 4, idle: Duration::from_secs(60) };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Claim { owner: u64, server: u32 },
+    Connected { owner: u64, server: u32 },
+    Failed { owner: u64, server: u32 },
+    Closed { owner: u64, server: u32 },
+    OwnerGone(u64),
+    ServerGone(u32),
+    RootsChanged(u64),
+    Idle { busy: bool },
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = || (0..4u64, 0..3u32);
+    prop_oneof![
+        6 => place().prop_map(|(owner, server)| Step::Claim { owner, server }),
+        4 => place().prop_map(|(owner, server)| Step::Connected { owner, server }),
+        2 => place().prop_map(|(owner, server)| Step::Failed { owner, server }),
+        2 => place().prop_map(|(owner, server)| Step::Closed { owner, server }),
+        1 => (0..4u64).prop_map(Step::OwnerGone),
+        1 => (0..3u32).prop_map(Step::ServerGone),
+        1 => (0..4u64).prop_map(Step::RootsChanged),
+        1 => any::<bool>().prop_map(|busy| Step::Idle { busy }),
+        3 => (0..90u64).prop_map(Step::Pass),
+    ]
+}
+
+/// One link, as it should be.
+#[derive(Clone, Debug, PartialEq)]
+enum Expected {
+    Connecting {
+        roots: bool,
+    },
+    Up {
+        key: LinkKey,
+        since: Instant,
+        used: Instant,
+    },
+    /// How long exactly is not the model's business, only that it ends.
+    Resting,
+}
+
+struct Run {
+    table: OwnLinks,
+    model: BTreeMap<(u64, u32), Expected>,
+    now: Instant,
+    next_key: u64,
+}
+
+fn owner(number: u64) -> LinkOwner {
+    match number {
+        0..=2 => LinkOwner::Session(ClientKey(number)),
+        _ => LinkOwner::Principal("p".into()),
+    }
+}
+
+impl Run {
+    fn counted(&self, of: impl Fn(u64) -> bool) -> usize {
+        self.model.iter().filter(|((owner, _), link)| of(*owner) && **link != Expected::Resting).count()
+    }
+
+    fn claim(&mut self, number: u64, server: u32) {
+        let got = self.table.claim(&owner(number), ServerId(server), self.now);
+        let (mine, all) = (self.counted(|owner| owner == number), self.counted(|_| true));
+        let now = self.now;
+        match self.model.get_mut(&(number, server)) {
+            Some(Expected::Up { key, used, .. }) => {
+                assert_eq!(got, LinkClaim::Up(*key));
+                *used = now;
+            }
+            Some(Expected::Connecting { .. }) => assert_eq!(got, LinkClaim::Wait),
+            Some(Expected::Resting) if matches!(got, LinkClaim::Resting { .. }) => {
+                let LinkClaim::Resting { until, .. } = got else { return };
+                assert!(until > now && until <= now + Duration::from_secs(30));
+            }
+            _ if mine >= LIMITS.per_owner => assert_eq!(got, LinkClaim::TooManyOfOwner(LIMITS.per_owner)),
+            _ if all >= LIMITS.total => assert_eq!(got, LinkClaim::TooMany(LIMITS.total)),
+            _ => {
+                assert_eq!(got, LinkClaim::Connect);
+                self.model.insert((number, server), Expected::Connecting { roots: false });
+            }
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        let now = self.now;
+        match *step {
+            Step::Claim { owner, server } => self.claim(owner, server),
+            Step::Connected { owner: number, server } => {
+                let key = LinkKey(self.next_key);
+                self.next_key += 1;
+                let got = self.table.connected(&owner(number), ServerId(server), key, now);
+                match self.model.get_mut(&(number, server)) {
+                    Some(Expected::Connecting { roots }) => {
+                        assert_eq!(got, Some(*roots), "nothing the client said is lost");
+                        self.model.insert((number, server), Expected::Up { key, since: now, used: now });
+                    }
+                    _ => assert_eq!(got, None),
+                }
+            }
+            Step::Failed { owner: number, server } => {
+                let got = self.table.failed(&owner(number), ServerId(server), "no", now);
+                let is_connecting = matches!(self.model.get(&(number, server)), Some(Expected::Connecting { .. }));
+                assert_eq!(got.is_some(), is_connecting);
+                if is_connecting {
+                    self.model.insert((number, server), Expected::Resting);
+                }
+            }
+            Step::Closed { owner: number, server } => {
+                let Some(Expected::Up { key, since, .. }) = self.model.get(&(number, server)).cloned() else { return };
+                assert_eq!(self.table.closed(key, now), Some((owner(number), ServerId(server))));
+                assert_eq!(self.table.closed(key, now), None, "it ends once");
+                self.model.remove(&(number, server));
+                if now - since < Duration::from_secs(10) {
+                    self.model.insert((number, server), Expected::Resting);
+                }
+            }
+            Step::OwnerGone(number) => {
+                let mut got = self.table.owner_gone(&owner(number));
+                got.sort();
+                let up = |((of, _), link): (&(u64, u32), &Expected)| match link {
+                    Expected::Up { key, .. } if *of == number => Some(*key),
+                    _ => None,
+                };
+                let mut expected: Vec<LinkKey> = self.model.iter().filter_map(up).collect();
+                expected.sort();
+                assert_eq!(got, expected);
+                self.model.retain(|(of, _), _| *of != number);
+            }
+            Step::ServerGone(server) => {
+                self.table.server_gone(ServerId(server));
+                self.model.retain(|(_, of), link| *of != server || *link != Expected::Resting);
+            }
+            Step::RootsChanged(number) => {
+                let mut got = self.table.roots_changed(&owner(number));
+                got.sort();
+                let mut expected = Vec::new();
+                for ((of, _), link) in &mut self.model {
+                    match link {
+                        Expected::Up { key, .. } if *of == number => expected.push(*key),
+                        Expected::Connecting { roots } if *of == number => *roots = true,
+                        _ => {}
+                    }
+                }
+                expected.sort();
+                assert_eq!(got, expected);
+            }
+            Step::Idle { busy } => {
+                let mut got: Vec<LinkKey> = self.table.idle(now, |_| busy).into_iter().map(|(_, _, key)| key).collect();
+                got.sort();
+                let mut expected = Vec::new();
+                self.model.retain(|_, link| match link {
+                    Expected::Up { key, used, .. } if now - *used >= LIMITS.idle => {
+                        if busy {
+                            *used = now;
+                        } else {
+                            expected.push(*key);
+                        }
+                        busy
+                    }
+                    _ => true,
+                });
+                expected.sort();
+                assert_eq!(got, expected);
+            }
+            Step::Pass(seconds) => self.now += Duration::from_secs(seconds),
+        }
+        assert_eq!(self.table.len(), self.counted(|_| true));
+        assert!(self.table.len() <= LIMITS.total);
+        let used = self.model.values().filter_map(|link| match link {
+            Expected::Up { used, .. } => Some(*used + LIMITS.idle),
+            _ => None,
+        });
+        assert_eq!(self.table.next_idle(), used.min());
+    }
+}
+
+proptest! {
+    // edges B2, B3
+    #[test]
+    fn links_are_made_one_at_a_time_within_their_bounds_and_leave_nothing(
+        steps in proptest::collection::vec(step(), 1..150)
+    ) {
+        let mut run =
+            Run { table: OwnLinks::new(LIMITS), model: BTreeMap::new(), now: Instant::now(), next_key: 1 };
+        for step in &steps {
+            run.apply(step);
+        }
+        for number in 0..4 {
+            run.apply(&Step::OwnerGone(number));
+        }
+        prop_assert!(run.table.is_empty());
+        let text = format!("{:?}", run.table);
+        prop_assert!(text.contains("owners: {}, by_key: {}, counted: 0"), "{}", text);
+    }
+}
+
+// edges B2
+#[test]
+fn pauses_grow_until_a_link_has_held() {
+    let mut table = OwnLinks::new(OwnLinkLimits::default());
+    let (who, server) = (LinkOwner::Session(ClientKey(1)), ServerId(1));
+    let mut now = Instant::now();
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
+        let until = table.failed(&who, server, "no", now).unwrap();
+        pauses.push(until - now);
+        assert!(matches!(table.claim(&who, server, until - Duration::from_millis(1)), LinkClaim::Resting { .. }));
+        now = until;
+    }
+    assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]) && pauses[0] < pauses[5], "{pauses:?}");
+    assert_eq!(pauses.last(), Some(&Duration::from_secs(30)));
+    // A link that ends soon has failed, too.
+    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
+    table.connected(&who, server, LinkKey(1), now);
+    table.closed(LinkKey(1), now + Duration::from_secs(1));
+    assert!(matches!(table.claim(&who, server, now + Duration::from_secs(2)), LinkClaim::Resting { .. }));
+    now += Duration::from_secs(60);
+    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
+    table.connected(&who, server, LinkKey(2), now);
+    now += Duration::from_secs(11);
+    table.closed(LinkKey(2), now);
+    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect, "one that held is made again at once");
+}
