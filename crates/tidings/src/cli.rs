@@ -193,7 +193,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Get a prompt, filled in with arguments.
-    #[command(after_help = "Example:\n  tidings prompt haiku topic=rain")]
+    #[command(after_help = "Example:\n  tidings prompt haiku subject=rain")]
     Prompt {
         /// The prompt's name.
         name: String,

@@ -8,7 +8,7 @@ mod watches;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::commands::terminal::{BOLD, CAME, DIM, WENT, plural, styled};
+use crate::commands::terminal::{BOLD, CAME, DIM, Paint, WENT, cut, plural, wrapped};
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::{settings, wiring};
@@ -103,19 +103,24 @@ fn configuration(loaded: &settings::Loaded) -> Vec<Finding> {
 }
 
 fn print(findings: &[Finding]) {
+    let paint = Paint::for_stdout();
     let width = findings.iter().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
-    let beside = " ".repeat(9 + width + 2);
+    let width = paint.width.map_or(width, |columns| width.min(columns / 3));
+    let edge = 9 + width + 2;
+    let beside = " ".repeat(edge);
     for finding in findings {
         let style = match finding.level {
             Level::Fine => CAME,
             Level::Note => DIM,
             Level::Problem => WENT,
         };
-        let level = styled(style, &format!("{:7}", finding.level.word()));
-        let about = styled(BOLD, &format!("{:width$}", finding.about));
-        println!("{level}  {about}  {}", finding.what.replace('\n', &format!("\n{beside}")));
+        let level = paint.styled(style, &format!("{:7}", finding.level.word()));
+        let about = paint.styled(BOLD, &format!("{:width$}", cut(&finding.about, width)));
+        let what = wrapped(&finding.what, paint.width, edge).join(&format!("\n{beside}"));
+        println!("{level}  {about}  {what}");
         if let Some(remedy) = &finding.remedy {
-            println!("{beside}→ {}", remedy.replace('\n', &format!("\n{beside}  ")));
+            let remedy = wrapped(remedy, paint.width, edge + 2).join(&format!("\n{beside}  "));
+            println!("{beside}→ {remedy}");
         }
         // What is installed already need not be read again.
         if let Some(sql) = finding.sql.as_ref().filter(|_| finding.level != Level::Fine) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::status::ago;
-use super::terminal::{BOLD, CAME, DIM, OTHER, Paint, WENT, WIDEST_NAME, cut, harmless, plural};
+use super::terminal::{BOLD, CAME, DIM, OTHER, Paint, WENT, WIDEST_NAME, cut, harmless, plural, wrapped};
 use super::tools::tools_of;
 use crate::backend::Backend;
 use crate::cli::Cli;
@@ -137,6 +137,9 @@ fn failed_list(failed: &Value) -> String {
     format!("{what} (retry in {} s)", failed["retry_in"])
 }
 
+/// How far a fact stands from the edge, beside its label.
+const BESIDE: usize = 14;
+
 /// Everything that is known about one server.
 fn everything(row: &Value, tools: &[String], paint: Paint) -> String {
     let text = |key: &str| row[key].as_str().map(harmless);
@@ -177,35 +180,12 @@ fn everything(row: &Value, tools: &[String], paint: Paint) -> String {
     let mut out = format!("{}\n", paint.styled(BOLD, &text("name").unwrap_or_default()));
     for (label, fact) in facts {
         let Some(fact) = fact else { continue };
-        for (nth, line) in wrapped(&fact, paint.width).iter().enumerate() {
+        for (nth, line) in wrapped(&fact, paint.width, BESIDE).iter().enumerate() {
             let label = if nth == 0 { label } else { "" };
             out.push_str(&format!("  {}  {line}\n", paint.styled(DIM, &format!("{label:10}"))));
         }
     }
     out
-}
-
-/// Lines that fit beside their label, broken between words.
-fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
-    const BESIDE: usize = 14;
-    let Some(room) = width.map(|width| width.saturating_sub(BESIDE).max(20)) else {
-        return text.lines().map(str::to_owned).collect();
-    };
-    let mut lines = Vec::new();
-    for whole in text.lines() {
-        let mut line = String::new();
-        for word in whole.split(' ') {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
-                lines.push(std::mem::take(&mut line));
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -66,6 +66,28 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     format!("{}…", shown.trim_end_matches([' ', ',', '.', ';', ':']))
 }
 
+/// The lines of a text that stands `beside` columns from the edge, broken between words where the terminal ends.
+pub(crate) fn wrapped(text: &str, width: Option<usize>, beside: usize) -> Vec<String> {
+    let Some(room) = width.map(|width| width.saturating_sub(beside).max(20)) else {
+        return text.lines().map(str::to_owned).collect();
+    };
+    let mut lines = Vec::new();
+    for whole in text.lines() {
+        let mut line = String::new();
+        for word in whole.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 /// A server's text without anything that moves the cursor, changes colours or turns the direction of writing.
 pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -102,5 +124,14 @@ mod tests {
         assert_eq!(cut("one, two and three", 6), "one…");
         assert_eq!(cut("żółć żółć", 6).chars().count(), 5);
         assert_eq!(cut("", 6), "");
+    }
+
+    // edges F14
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let lines = wrapped("a sentence that is longer than the room there is\nand a second one", Some(34), 10);
+        assert_eq!(lines, ["a sentence that is", "longer than the room", "there is", "and a second one"]);
+        assert_eq!(wrapped("never cut without a terminal", None, 10), ["never cut without a terminal"]);
+        assert_eq!(wrapped("", Some(80), 10), [""; 0]);
     }
 }

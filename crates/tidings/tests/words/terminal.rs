@@ -29,9 +29,9 @@ async fn lines_fit_the_terminal_and_no_color_is_honoured() {
         .echo("short")
         .stdio()
         .await;
-    let broken = "[servers.a-server-with-a-name-that-is-longer-than-it-has-to-be]\ncommand = \"/no/such/program/at/all/anywhere/on/this/machine\"";
+    let broken = "[servers.a-server-with-a-name-that-is-longer-than-it-has-to-be]\ncommand = \"/no/such/program\"";
     let gateway = quick().server("one", &one).toml(broken).serve().await;
-    for command in [&["servers"][..], &["tools"], &["servers", "one"]] {
+    for command in [&["servers"][..], &["tools"], &["servers", "one"], &["doctor"]] {
         let plain = seen(&gateway, command, &[("NO_COLOR", "1")]).await;
         assert!(!plain.contains('\u{1b}'), "{command:?}: {plain:?}");
         // A name is never cut where it has to be typed.

@@ -64,22 +64,22 @@ pub(super) fn open_files() -> Option<Finding> {
     (most < FEW_FILES).then(|| Finding::note("limits", what, remedy))
 }
 
-/// The configuration that a running gateway serves, if it is another than this file.
+/// What a running gateway serves, in words, if it is another file than this.
 pub(super) async fn other_configuration(running: &Running, file: &Path) -> Option<String> {
     let asked = tokio::time::timeout(HEALTHY_WITHIN, backend::api(running, "status")).await;
-    let Ok(Ok(status)) = asked else { return Some("a configuration that it does not tell".to_owned()) };
+    let Ok(Ok(status)) = asked else { return Some("does not say which configuration it serves".to_owned()) };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match status["config"].as_str() {
         Some(served) if real(Path::new(served)) == real(file) => None,
-        Some(served) => Some(served.to_owned()),
-        None => Some("no configuration file".to_owned()),
+        Some(served) => Some(format!("serves {served}")),
+        None => Some("serves without a configuration file".to_owned()),
     }
 }
 
 /// A gateway that serves something else, and whether one could listen beside it.
 pub(super) async fn beside(running: &Running, other: &str, config: Option<&Config>) -> Vec<Finding> {
     const ABOUT: &str = "gateway";
-    let what = format!("the one at {} serves {other}; this file is examined by itself", running.url);
+    let what = format!("the one at {} {other}; so this file is examined by itself", running.url);
     let mut findings = vec![Finding::fine(ABOUT, what)];
     let Some(config) = config else { return findings };
     let listen = &config.gateway.listen;
@@ -91,7 +91,7 @@ pub(super) async fn beside(running: &Running, other: &str, config: Option<&Confi
         );
         findings.push(Finding::note(ABOUT, format!("that gateway listens on {listen}"), remedy));
     } else {
-        findings.push(port(listen).await);
+        findings.push(port(listen, "").await);
     }
     findings
 }
@@ -111,7 +111,7 @@ pub(super) async fn gateway(running: Option<&Running>, config: Option<&Config>) 
     }
     let Some(config) = config else { return (false, Vec::new()) };
     let listen = &config.gateway.listen;
-    let mut findings = vec![port(listen).await];
+    let mut findings = vec![port(listen, "none is running; ").await];
     if !listen.is_loopback() && config.auth.is_none() {
         let what = format!("{listen} can be reached from other machines, and nobody needs a token");
         findings.push(Finding::problem(ABOUT, what, "add [auth] tokens, or listen on 127.0.0.1"));
@@ -130,10 +130,10 @@ async fn health(url: &str) -> Result<(), String> {
 }
 
 /// Tries to listen, for a moment.
-async fn port(listen: &Listen) -> Finding {
+async fn port(listen: &Listen, before: &str) -> Finding {
     const ABOUT: &str = "gateway";
     match TcpListener::bind((listen.host.as_str(), listen.port)).await {
-        Ok(_) => Finding::fine(ABOUT, format!("none is running; {listen} is free for `tidings serve`")),
+        Ok(_) => Finding::fine(ABOUT, format!("{before}{listen} is free for `tidings serve`")),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let remedy = format!(
                 "end that program, or serve elsewhere: tidings serve --listen {}:{}, or `listen` in [gateway]",
