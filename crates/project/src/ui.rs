@@ -84,7 +84,7 @@ pub(crate) fn page(
     problems: &mut Vec<Problem>,
 ) -> Result<Resource, Problem> {
     let path = folder.join(METADATA);
-    let written = if path.is_file() { document(&path, root)? } else { Document::empty(path.clone()) };
+    let written = if path.is_file() { document(&path, root)? } else { Document::empty(path) };
     let facts = written.facts();
     let about = facts.text("description", problems).unwrap_or_else(|| format!("UI resource for {name}"));
     let entry = facts.text("entrypoint", problems).unwrap_or_else(|| PAGE.to_owned());
