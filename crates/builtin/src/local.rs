@@ -11,6 +11,7 @@ use tidings_proto::{Method, Revision, code};
 use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Link, LinkError, Outgoing, Redirect, Sink};
 use tidings_wire::{Frame, Limits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use progress::Progress;
 
@@ -64,19 +65,19 @@ pub(crate) fn connect_tools(
     work: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Connected {
     let stop = CancellationToken::new();
-    if let Some(work) = work {
+    let work = work.map(|work| {
         let stop = stop.clone();
-        tokio::spawn(async move {
+        AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::select! {
                 () = work => {}
                 () = stop.cancelled() => {}
             }
             // To let go of the sink is to end the link.
             drop(sink);
-        });
-    }
+        }))
+    });
     Connected {
-        link: Arc::new(LocalLink { server, stop }),
+        link: Arc::new(LocalLink { server, stop, _work: work }),
         hello: Hello {
             revision: Revision::MODERN,
             capabilities: json!({ "tools": {} }),
@@ -90,6 +91,8 @@ pub(crate) fn connect_tools(
 pub(crate) struct LocalLink<S> {
     pub(crate) server: Arc<S>,
     pub(crate) stop: CancellationToken,
+    /// What goes on beside the calls.
+    _work: Option<AbortOnDropHandle<()>>,
 }
 
 impl<S: Answers> Link for LocalLink<S> {

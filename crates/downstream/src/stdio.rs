@@ -95,6 +95,9 @@ fn first_words(message: &Result<Message, FrameError>) -> FirstWords {
     FirstWords { capabilities: declared.unwrap_or_else(|| json!({})), era }
 }
 
+/// How many subscriptions one client may have open. One can follow everything, so nobody needs many.
+const LISTENS: usize = 1_024;
+
 struct Connection {
     gateway: Gateway,
     outbox: Arc<Outbox>,
@@ -230,6 +233,11 @@ impl Connection {
         let token = CancellationToken::new();
         if method == Method::Listen {
             let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+            if listening.len() >= LISTENS {
+                return Err(Refusal::InvalidRequest(format!(
+                    "this client has {LISTENS} subscriptions open; end one first"
+                )));
+            }
             listening.insert(id.clone(), token.clone());
         }
         let exchange = self.gateway.request(caller, frame, method, id.clone());

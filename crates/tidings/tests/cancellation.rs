@@ -334,3 +334,78 @@ async fn a_modern_call_is_cancelled_when_its_stream_closes() {
         server.assert_clean();
     }
 }
+
+// edges G13
+#[tokio::test]
+async fn in_a_storm_of_cancellations_no_call_goes_on_at_the_server() {
+    const CALLS: usize = 60;
+    let running = std::sync::Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+    let record = std::sync::Arc::clone(&running);
+    let server = Server::builder("beta")
+        .tool("slow", move |call| {
+            let record = std::sync::Arc::clone(&record);
+            async move {
+                let who = call.argument("who").to_string();
+                record.lock().expect("a record").insert(who.clone());
+                if call.argument("early") == true {
+                    call.progress(1);
+                }
+                call.cancelled().await;
+                record.lock().expect("a record").remove(&who);
+                call.ok_text("too late")
+            }
+        })
+        .http()
+        .await;
+    let slow_road = slow_road(&server).await;
+    let gateway = Gateway::builder().toml(&format!("[servers.beta]\nurl = \"{slow_road}\"")).serve().await;
+    let client = gateway.client().connect().await;
+    let mut calls = Vec::new();
+    for i in 0..CALLS {
+        let arguments = json!({"who": format!("{i}"), "early": i % 2 == 0});
+        let params = json!({"name": "slow", "arguments": arguments});
+        calls.push(client.call("tools/call").params(params).progress_token(&i.to_string()).start());
+    }
+    for call in &calls {
+        client.cancel(call).await;
+    }
+    server.record().wait_for_nth("all calls that were sent", 1, |r| r.method == "tools/call").await;
+    let left = || running.lock().expect("a record").clone();
+    let mut quiet = 0;
+    tidings_testkit::within("the end of every call", async {
+        // A call may begin late.
+        while quiet < 20 {
+            quiet = if left().is_empty() { quiet + 1 } else { 0 };
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(left(), BTreeSet::new());
+}
+
+/// A way to a server on which calls take longer than anything else, so that what is sent after them arrives before them.
+async fn slow_road(server: &Server) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let to = server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let Ok(far) = tokio::net::TcpStream::connect(&to).await else { return };
+            let ((mut from, mut back), (mut answers, mut onward)) = (near.into_split(), far.into_split());
+            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
+            tokio::spawn(async move {
+                let mut chunk = vec![0; 64 << 10];
+                while let Ok(read @ 1..) = from.read(&mut chunk).await {
+                    if chunk[..read].windows(10).any(|window| window == b"tools/call") {
+                        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                    }
+                    if onward.write_all(&chunk[..read]).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}

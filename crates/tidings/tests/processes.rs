@@ -274,3 +274,96 @@ async fn a_server_gets_its_arguments_directory_and_environment() {
     assert_eq!(Path::new(&process.cwd), directory.path());
     assert_eq!((&process.env["COLOUR"], &process.env["SHAPE"]), (&json!("red"), &json!("round")));
 }
+
+/// A child that leaves the group and the session of its server, and that no signal to them reaches.
+const DEFECTOR: &str = "setsid sleep 1000 <&- >&- 2>&- & echo $! > $2/grandchild; exec \"$0\" \"$1\"";
+
+// edges G10
+#[tokio::test]
+async fn a_child_that_left_its_session_is_gone_when_its_server_is() {
+    for end in ["remove", "restart", "terminate", "kill", "exit"] {
+        let notes = TempDir::new();
+        let server = Server::builder("alpha").echo("echo").stdio().await;
+        let gateway = Gateway::builder().toml(&behind_shell("alpha", &server, DEFECTOR, &notes)).serve().await;
+        let grandchild = pid_in(&notes.join("grandchild")).await;
+        assert!(runs(grandchild));
+        match end {
+            "remove" => gateway.rewrite_config("[gateway]\nregistry_tools = false\n"),
+            "restart" => {
+                std::fs::remove_file(notes.join("grandchild")).unwrap();
+                assert!(gateway.command(&["restart", "alpha"]).await.status.success());
+            }
+            "terminate" => drop(gateway.terminate().await),
+            "kill" => drop(gateway.kill().await),
+            _ => {
+                std::fs::remove_file(notes.join("grandchild")).unwrap();
+                server.exit(3);
+            }
+        }
+        wait_gone(&format!("the child that left, after {end}"), grandchild).await;
+        if matches!(end, "restart" | "exit") {
+            let next = pid_in(&notes.join("grandchild")).await;
+            assert!(next != grandchild && runs(next), "the child of the new process is left alone");
+        }
+    }
+}
+
+/// How many bytes a gateway has logged, and how many lines it says that it left out.
+fn logged(gateway: &Gateway) -> (usize, u64) {
+    let lines = gateway.stderr().all();
+    let left_out = |line: &String| {
+        let (_, rest) = line.split_once(" left_out=").or_else(|| line.split_once(" lines="))?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    };
+    (lines.iter().map(|line| line.len() + 1).sum(), lines.iter().filter_map(left_out).sum())
+}
+
+// edges G7
+#[tokio::test]
+async fn a_flood_on_standard_error_is_cut_and_counted_and_the_server_still_answers() {
+    let notes = TempDir::new();
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    // Hundreds of megabytes each second, if somebody reads them.
+    let flood = "yes flooding-the-log-with-something-that-nobody-reads >&2 & exec \"$0\" \"$1\"";
+    let gateway = Gateway::builder().toml(&behind_shell("alpha", &server, flood, &notes)).serve().await;
+    let client = gateway.client().connect().await;
+    let begun = std::time::Instant::now();
+    let cut = |line: &String| line.contains("left out of the log");
+    gateway.stderr().wait_for_nth("word of what was left out, twice", 2, cut).await;
+    assert_eq!(client.call_tool("echo", json!({"a": 1})).await.text(), r#"{"a":1}"#);
+    // From its start, which was a little before; 64 KiB each second.
+    let seconds = begun.elapsed().as_secs() as usize + 5;
+    let (bytes, left_out) = logged(&gateway);
+    assert!(bytes < (64 << 10) * seconds, "{bytes} bytes in {seconds} s");
+    assert!(left_out > 1_000, "{left_out}");
+}
+
+// edges G7
+#[tokio::test]
+async fn a_flood_of_log_messages_and_requests_is_cut_and_counted_and_the_server_still_answers() {
+    const MESSAGES: usize = 20_000;
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let other = Server::builder("beta").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("alpha", &server).server("beta", &other).serve().await;
+    let client = gateway.client().connect().await;
+    let before = logged(&gateway).0;
+    let text =
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"flooding the log"}}"#;
+    let mut lines = format!("{text}\n").repeat(MESSAGES);
+    for id in 0..2_000 {
+        lines.push_str(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"roots/list\"}}\n"));
+    }
+    let begun = std::time::Instant::now();
+    server.print_stdout(lines);
+    assert_eq!(client.call_tool("beta__echo", json!({"a": 1})).await.text(), r#"{"a":1}"#);
+    assert_eq!(client.call_tool("alpha__echo", json!({"a": 2})).await.text(), r#"{"a":2}"#);
+    gateway.stderr().wait_for("word of what was left out", |line| line.contains("left out of the log")).await;
+    let (bytes, left_out) = logged(&gateway);
+    let seconds = begun.elapsed().as_secs() as usize + 2;
+    assert!(bytes - before < (64 << 10) * seconds, "{} bytes in {seconds} s", bytes - before);
+    assert!(left_out > 0, "{}", gateway.stderr().dump());
+    let status = gateway.server_status("alpha").await;
+    assert!(status["warning"].as_str().is_some_and(|text| text.contains("left out")), "{status}");
+    // Every request was answered.
+    server.wait_for(|r| r.is_response() && r.id.as_ref().is_some_and(|id| id.as_str() == "1999")).await;
+}

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::LinkError;
 
-/// How many messages may wait for a slow client before notifications of that call are dropped.
+/// How many messages, and how many bytes of them, may wait for a slow client before notifications of that call are dropped.
 const QUEUE: usize = 1_024;
+const QUEUE_BYTES: usize = 8 << 20;
 
 /// Another tool to be called in the place of the one that was asked for, for the same client and as the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,11 +109,14 @@ impl<K: Unpin> Stream for Keeping<K> {
 /// The sending half for a link whose reader serves many calls.
 pub struct CallQueue {
     messages: mpsc::Sender<CallEvent>,
+    /// The bytes of the messages that wait.
+    waiting: Arc<AtomicUsize>,
     end: oneshot::Sender<CallEvent>,
 }
 
 struct Queued {
     messages: mpsc::Receiver<CallEvent>,
+    waiting: Arc<AtomicUsize>,
     end: oneshot::Receiver<CallEvent>,
 }
 
@@ -118,13 +124,30 @@ struct Queued {
 pub fn call_channel() -> (CallQueue, CallStream) {
     let (messages, receiver) = mpsc::channel(QUEUE);
     let (end, ended) = oneshot::channel();
-    (CallQueue { messages, end }, CallStream::new(Queued { messages: receiver, end: ended }))
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let queued = Queued { messages: receiver, waiting: Arc::clone(&waiting), end: ended };
+    (CallQueue { messages, waiting, end }, CallStream::new(queued))
 }
 
 impl CallQueue {
     /// Queues a message. Gives it back when the client is too slow: a dropped notification costs only that client, a
     /// dropped request must be refused by the caller.
     pub fn push(&self, frame: Frame) -> Option<Frame> {
+        let len = frame.bytes().len();
+        // Only one task pushes, so that nobody adds in between. One message is always taken, however long.
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        if waiting > 0 && waiting + len > QUEUE_BYTES {
+            return Some(frame);
+        }
+        self.waiting.fetch_add(len, Ordering::Relaxed);
+        let refused = self.try_push(frame);
+        if refused.is_some() {
+            self.waiting.fetch_sub(len, Ordering::Relaxed);
+        }
+        refused
+    }
+
+    fn try_push(&self, frame: Frame) -> Option<Frame> {
         match self.messages.try_send(CallEvent::Message(frame)).err()?.into_inner() {
             CallEvent::Message(frame) => Some(frame),
             _ => None,
@@ -149,8 +172,37 @@ impl Stream for Queued {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         if let Some(event) = std::task::ready!(self.messages.poll_recv(cx)) {
+            if let CallEvent::Message(frame) = &event {
+                self.waiting.fetch_sub(frame.bytes().len(), Ordering::Relaxed);
+            }
             return Poll::Ready(Some(event));
         }
         Pin::new(&mut self.end).poll(cx).map(Result::ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_wire::{Limits, notification};
+
+    use super::*;
+
+    fn message(len: usize) -> Frame {
+        let params = format!("{{\"data\":\"{}\"}}", "x".repeat(len));
+        Frame::parse(notification("notifications/message", Some(params.as_bytes())), &Limits::default()).unwrap()
+    }
+
+    // edges D3
+    #[tokio::test]
+    async fn a_queue_is_bounded_in_bytes_and_has_room_again_when_it_is_read() {
+        let (queue, mut stream) = call_channel();
+        assert!(queue.push(message(3 << 20)).is_none());
+        assert!(queue.push(message(3 << 20)).is_none());
+        assert!(queue.push(message(3 << 20)).is_some(), "nine mebibytes are too many");
+        assert!(queue.push(message(1 << 10)).is_none(), "a short one still fits");
+        assert!(matches!(stream.next().await, CallEvent::Message(_)));
+        assert!(queue.push(message(3 << 20)).is_none());
+        let (queue, _stream) = call_channel();
+        assert!(queue.push(message(20 << 20)).is_none(), "one is taken however long it is");
     }
 }

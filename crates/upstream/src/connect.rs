@@ -66,6 +66,11 @@ impl Connector {
         self.containers.sweep().await;
     }
 
+    /// [`Self::sweep`], beside everything else. The connector owns the task.
+    pub fn sweep_beside(&self) {
+        self.containers.sweep_beside();
+    }
+
     /// Connects in the era that is configured, else in the one that is `known` from before, else in the one it finds.
     /// `sink` is asked for once per attempt: each link has its own.
     pub async fn connect(

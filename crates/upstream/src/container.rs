@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::LinkError;
 use crate::link::Sink;
@@ -46,12 +47,20 @@ pub(crate) struct Containers {
     pulls: broadcast::Sender<PullProgress>,
     /// One download of an image at a time.
     images: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Removes what killed processes left.
+    sweeping: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 impl Containers {
     /// `home` is a folder that outlives the process; made when it is needed.
     pub(crate) fn new(launcher: Arc<Launcher>, home: PathBuf) -> Self {
-        Self { launcher, leases: Leases::new(home), pulls: broadcast::Sender::new(REPORTS), images: Mutex::default() }
+        Self {
+            launcher,
+            leases: Leases::new(home),
+            pulls: broadcast::Sender::new(REPORTS),
+            images: Mutex::default(),
+            sweeping: Mutex::default(),
+        }
     }
 
     pub(crate) fn pulls(&self) -> broadcast::Receiver<PullProgress> {
@@ -61,6 +70,13 @@ impl Containers {
     /// Removes what other processes left with the same home that are not alive any more.
     pub(crate) async fn sweep(&self) {
         orphans::sweep(self.leases.home()).await;
+    }
+
+    /// The same in a task of its own, which ends with this.
+    pub(crate) fn sweep_beside(&self) {
+        let home = self.leases.home().to_owned();
+        let sweeping = tokio::spawn(async move { orphans::sweep(&home).await });
+        *self.sweeping.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDropHandle::new(sweeping));
     }
 
     /// Gets the image if it is not there.

@@ -15,6 +15,9 @@ const PROBE: Duration = Duration::from_secs(2);
 /// How long the whole introduction may take. Package runners may download first.
 const INTRODUCTION: Duration = Duration::from_secs(60);
 
+/// How many bytes a server may say of itself. It is kept for as long as the link lives.
+const BUDGET: usize = 1 << 20;
+
 const PROBE_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
 const MODERN_IDS: [u64; 2] = [3, 4];
@@ -77,10 +80,21 @@ fn discover(id: u64, introduction: &Introduction) -> Outgoing {
     Outgoing { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
 }
 
+/// An introduction that is too long is refused: what it says is kept.
+fn fits(frame: Frame) -> Result<Frame, LinkError> {
+    match frame.bytes().len() {
+        0..=BUDGET => Ok(frame),
+        len => {
+            Err(LinkError::Refused(format!("its answer of {len} bytes exceeds the budget of {BUDGET} for a handshake")))
+        }
+    }
+}
+
 /// Asks whether the server is modern. Only an answer that no legacy server gives counts as yes.
 pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Result<Probed, LinkError> {
     let call = link.call(discover(PROBE_ID, introduction));
-    match tokio::time::timeout(PROBE, call.answer()).await {
+    let answer = async { fits(call.answer().await?) };
+    match tokio::time::timeout(PROBE, answer).await {
         Err(_) => Ok(Probed::Legacy),
         Ok(Ok(frame)) => match read_discover(&frame) {
             Discovered::Hello(hello) => Ok(Probed::Modern(hello)),
@@ -100,7 +114,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Resul
 /// The modern introduction, when the era is known.
 pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introduction) -> Result<Hello, LinkError> {
     for id in MODERN_IDS {
-        let frame = introduction.within(link.call(discover(id, introduction)).answer()).await?;
+        let frame = fits(introduction.within(link.call(discover(id, introduction)).answer()).await?)?;
         match read_discover(&frame) {
             Discovered::Hello(hello) => return Ok(*hello),
             Discovered::TryAgain => {}
@@ -133,7 +147,7 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
     .to_string();
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
     let outgoing = Outgoing { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
-    let frame = introduction.within(link.call(outgoing).answer()).await?;
+    let frame = fits(introduction.within(link.call(outgoing).answer()).await?)?;
     if frame.kind() == Kind::Error {
         let (code, message) = read_error(&frame);
         return if code::is_modern(code) {

@@ -1,6 +1,7 @@
 //! A server behind Streamable HTTP, of either era.
 
 mod call;
+mod cancellation;
 mod client;
 mod dial;
 mod pool;
@@ -16,7 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USE
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
-use tidings_wire::{assert_outgoing, encode_string, notification};
+use tidings_wire::assert_outgoing;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    progress: cancellation::Progress,
     reported: Mutex<bool>,
 }
 
@@ -89,6 +91,7 @@ impl HttpLink {
                 sink,
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
+                progress: cancellation::Progress::default(),
                 reported: Mutex::new(false),
             }),
         }))
@@ -209,9 +212,7 @@ impl Link for HttpLink {
     fn cancel(&self, id: u64, reason: Option<&str>) {
         // A modern server sees the stream close; a legacy one must be told.
         if self.shared.state().era == Era::Legacy {
-            let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
-            let params = format!("{{\"requestId\":{id}{reason}}}");
-            self.send(notification("notifications/cancelled", Some(params.as_bytes())));
+            cancellation::cancel(&self.shared, id, reason);
         }
     }
 
@@ -235,6 +236,8 @@ impl Link for HttpLink {
                 let request = shared.request(http::Method::DELETE, shared.base_headers(&state), Bytes::new());
                 let _ = shared.fetch(request, Duration::from_secs(2)).await;
             }
+            // Whoever still knows the link keeps no connection by it.
+            shared.client.close();
         })
     }
 }

@@ -16,9 +16,12 @@ use tidings_proto::code;
 use tidings_wire::{Frame, FrameError, Kind, Message, RawId, encode_string, error_response, notification, one_line};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::call::call_channel;
 use crate::link::{Link, Outgoing, Sink};
+use crate::log_budget::{Admission, LogBudget};
+use crate::pace::{Pace, is_unasked};
 use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 use calls::Calls;
@@ -26,6 +29,8 @@ use fragments::{Fragments, Verdict};
 use outbox::Outbox;
 use process::{Launcher, Process, Words};
 
+/// How many bytes of warnings about one server are logged each second.
+const NOISE: usize = 24 << 10;
 /// How long the pipe of a process that has ended is read on.
 const LEFT_OVER: Duration = Duration::from_millis(200);
 
@@ -37,7 +42,10 @@ pub(crate) struct StdioLink {
     /// Used by the one task that reads.
     fragments: Mutex<Fragments>,
     stop: CancellationToken,
-    done: CancellationToken,
+    /// The reader and the writer. They end when the process or the link does.
+    tasks: TaskTracker,
+    /// For warnings about what it prints.
+    noise: LogBudget,
     sink: Arc<dyn Sink>,
     words: Words,
     epilogue: Option<Arc<dyn Epilogue>>,
@@ -60,23 +68,26 @@ impl StdioLink {
         epilogue: Option<Arc<dyn Epilogue>>,
         sink: Arc<dyn Sink>,
     ) -> Result<Arc<Self>, LinkError> {
-        let mut process = launcher.spawn(name, spec).await?;
+        // What a client of a container engine leaves behind is the container's, and ended with it.
+        let marked = epilogue.is_none();
+        let mut process = launcher.spawn(name, spec, marked).await?;
         let link = Arc::new(Self {
             name: name.to_owned(),
             outbox: Arc::default(),
             calls: Mutex::default(),
             fragments: Mutex::default(),
             stop: CancellationToken::new(),
-            done: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            noise: LogBudget::new(NOISE),
             sink,
             words: process.words(),
             epilogue,
         });
         let stdin = process.take_stdin();
         let stdout = process.take_stdout();
-        // Owned by the link: each of them ends when the process or the link does.
-        tokio::spawn(write(Arc::clone(&link.outbox), stdin, link.stop.clone()));
-        tokio::spawn(Arc::clone(&link).run(process, stdout));
+        link.tasks.spawn(write(Arc::clone(&link.outbox), stdin, link.stop.clone()));
+        link.tasks.spawn(Arc::clone(&link).run(process, stdout));
+        link.tasks.close();
         Ok(link)
     }
 
@@ -112,18 +123,20 @@ impl StdioLink {
         if let Some(epilogue) = &self.epilogue {
             epilogue.clean_up().await;
         }
-        self.done.cancel();
     }
 
     async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
         let mut searched = 0;
+        let mut pace = Pace::default();
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
                 let mut line = buffer.split_to(searched + at + 1);
                 // The line break frames the message and is no part of it.
                 line.truncate(searched + at);
                 searched = 0;
-                self.line(&line.freeze());
+                if let Some(pause) = pace.count(self.line(&line.freeze())) {
+                    tokio::time::sleep(pause).await;
+                }
             }
             searched = buffer.len();
             if buffer.len() > MAX_MESSAGE {
@@ -136,23 +149,28 @@ impl StdioLink {
         }
     }
 
-    fn line(&self, line: &Bytes) {
+    /// Handles a line; gives the number of things in it that nobody asked for.
+    fn line(&self, line: &Bytes) -> usize {
         if line.iter().all(u8::is_ascii_whitespace) {
-            return;
+            return 0;
         }
         match Message::parse(line.clone(), &LIMITS) {
             Ok(Message::Single(frame)) => {
                 self.fragments().end();
+                let unasked = usize::from(is_unasked(&frame));
                 self.route(frame);
+                unasked
             }
             Ok(Message::Batch(parts)) => {
                 self.fragments().end();
+                let unasked = parts.iter().flatten().filter(|frame| is_unasked(frame)).count();
                 for part in parts {
                     match part {
                         Ok(frame) => self.route(frame),
                         Err(error) => self.unreadable(error.id.as_ref(), &error, line),
                     }
                 }
+                unasked
             }
             Err(error) => {
                 let verdict = self.fragments().line(line, &error.fault);
@@ -163,11 +181,27 @@ impl StdioLink {
                     // Many servers print to standard output what belongs on standard error.
                     Verdict::Chatter => {
                         let text = excerpt(line);
-                        tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+                        if self.may_warn(&text) {
+                            tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+                        }
                         self.sink.remark(format!("prints on standard output what is no message: {text}"));
                         self.words.add(format!("{text} (on standard output, where only protocol belongs)"));
                     }
                 }
+                1
+            }
+        }
+    }
+
+    /// Whether a warning about something the server said may be written; says how many were not.
+    fn may_warn(&self, text: &str) -> bool {
+        match self.noise.admit(text.len()) {
+            Admission::LeaveOut { .. } => false,
+            Admission::Write { left_out } => {
+                if left_out > 0 {
+                    tracing::warn!(server = %self.name, left_out, "warnings about this server were left out");
+                }
+                true
             }
         }
     }
@@ -175,7 +209,9 @@ impl StdioLink {
     /// An answer that can not be read: whoever waits for it fails now and not when its time is over.
     fn unreadable(&self, id: Option<&RawId>, error: &FrameError, line: &[u8]) {
         let text = excerpt(line);
-        tracing::warn!(server = %self.name, %error, line = %text, "an answer can not be read");
+        if self.may_warn(&text) {
+            tracing::warn!(server = %self.name, %error, line = %text, "an answer can not be read");
+        }
         let number = id.and_then(calls::number);
         let waiting = match (number, id) {
             (Some(number), _) => self.lock().answered(number),
@@ -284,7 +320,9 @@ impl Link for StdioLink {
     }
 
     fn send(&self, message: Bytes) {
-        if let Err(error) = self.outbox.push(&one_line(&message)) {
+        if let Err(error) = self.outbox.push(&one_line(&message))
+            && self.may_warn("")
+        {
             tracing::warn!(server = %self.name, %error, "message dropped");
         }
     }
@@ -295,8 +333,8 @@ impl Link for StdioLink {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.stop.cancel();
-        let done = self.done.clone();
-        Box::pin(async move { done.cancelled().await })
+        let tasks = self.tasks.clone();
+        Box::pin(async move { tasks.wait().await })
     }
 }
 

@@ -19,6 +19,9 @@ use crate::discovery::signals;
 use crate::gateway::{Gateway, Inner};
 use crate::servers::server::Server;
 
+/// How many bytes of a message are logged.
+const EXCERPT: usize = 500;
+
 impl Gateway {
     /// A client's answer to a question of a server.
     pub fn answer(&self, session: &Session, frame: &Frame) {
@@ -130,9 +133,10 @@ impl Inner {
                 match owner {
                     Some(session) if session.wants(log_level(&frame), None) => session.sink.push(frame.into_bytes()),
                     Some(_) => {}
-                    None => {
+                    None if server.may_log(self, EXCERPT.min(frame.bytes().len())) => {
                         tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame));
                     }
+                    None => {}
                 }
             }
             "notifications/elicitation/complete" if owner.is_none() => {}
@@ -192,7 +196,9 @@ impl Inner {
         });
         let Some(session) = able else {
             let abandoned = self.in_flight.lock().calls.ghosts_on(key);
-            tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
+            if server.may_log(self, method.len()) {
+                tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
+            }
             return link.send(refusal(&id, &method));
         };
         let named = (self.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
@@ -262,7 +268,7 @@ pub(crate) fn log_level(frame: &Frame) -> Option<LogLevel> {
 
 fn excerpt(frame: &Frame) -> String {
     let raw = frame.params().map(|span| frame.raw(span)).unwrap_or_default();
-    String::from_utf8_lossy(&raw[..raw.len().min(500)]).into_owned()
+    String::from_utf8_lossy(&raw[..raw.len().min(EXCERPT)]).into_owned()
 }
 
 /// A question in the client's terms; `None` when its revision can not express it.

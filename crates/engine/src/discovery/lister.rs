@@ -9,6 +9,8 @@ use tidings_wire::{Frame, Kind, RawId, Span, elements, get, is_object, request, 
 
 /// A server that pages for ever is cut off here.
 const MAX_PAGES: usize = 1_000;
+/// How many bytes all pages of one list may have. A hundred thousand ordinary tools fit.
+pub(crate) const LIST_BUDGET: usize = 64 << 20;
 /// How long one page may take.
 const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -19,6 +21,8 @@ pub(crate) struct Lister<'a> {
     pub(crate) hello: &'a Hello,
     pub(crate) permits: &'a (dyn Fn(&str) -> bool + Send + Sync),
     pub(crate) mint: &'a (dyn Fn() -> u64 + Send + Sync),
+    /// How many bytes one list may have.
+    pub(crate) budget: usize,
 }
 
 impl Lister<'_> {
@@ -30,15 +34,22 @@ impl Lister<'_> {
         let mut items = Vec::new();
         let (mut ttl_ms, mut public) = (u64::MAX, true);
         let mut cursor: Option<String> = None;
+        let mut bytes = 0;
         for _ in 0..MAX_PAGES {
             let frame = self.page(kind, cursor.as_deref()).await?;
+            bytes += frame.bytes().len();
+            if bytes > self.budget {
+                let budget = self.budget;
+                let text = format!("{} exceeds the budget of {budget} bytes for one list", kind.method());
+                return Err(LinkError::Protocol(text));
+            }
             let Some(result) = frame.outcome().filter(|span| is_object(frame.bytes(), *span)) else {
                 return Err(LinkError::Protocol(format!("{} gave no result object", kind.method())));
             };
             if frame.kind() == Kind::Error {
                 return self.refused(kind, &frame, result);
             }
-            self.collect(kind, &frame, result, &mut items);
+            self.collect(kind, &frame, result, &mut items)?;
             let text = |name| get(frame.bytes(), result, name).map(|at| at.of(frame.bytes()));
             ttl_ms = ttl_ms.min(text("ttlMs").and_then(|raw| std::str::from_utf8(raw).ok()?.parse().ok()).unwrap_or(0));
             public &= text("cacheScope") == Some(b"\"public\"");
@@ -90,9 +101,15 @@ impl Lister<'_> {
         Err(LinkError::Protocol(format!("{} failed: {text}", kind.method())))
     }
 
-    fn collect(&self, kind: ListKind, frame: &Frame, result: Span, items: &mut Vec<Item>) {
+    /// What is not a list is no empty list: the one that was known before stays.
+    fn collect(&self, kind: ListKind, frame: &Frame, result: Span, items: &mut Vec<Item>) -> Result<(), LinkError> {
         let mirrored = self.hello.revision.era() == Era::Modern;
-        for at in get(frame.bytes(), result, kind.member()).into_iter().flat_map(|l| elements(frame.bytes(), l)) {
+        let list = get(frame.bytes(), result, kind.member()).filter(|at| at.of(frame.bytes()).starts_with(b"["));
+        let Some(list) = list else {
+            let text = format!("{} gave no array \"{}\"", kind.method(), kind.member());
+            return Err(LinkError::Protocol(text));
+        };
+        for at in elements(frame.bytes(), list) {
             // A copy, so that one item does not keep the whole page in memory.
             match Item::read(kind, Bytes::copy_from_slice(at.of(frame.bytes())), mirrored) {
                 Ok(item) if kind == ListKind::Tools && !(self.permits)(&item.key) => {}
@@ -100,5 +117,80 @@ impl Lister<'_> {
                 Err(fault) => tracing::warn!(server = self.server, %fault, "left out of the list"),
             }
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use tidings_upstream::{CallStream, Link, call_channel};
+
+    use super::*;
+
+    /// Answers each page with the next of these results.
+    struct Pages(Mutex<Vec<String>>);
+
+    impl Link for Pages {
+        fn call(&self, request: Outgoing) -> CallStream {
+            let (queue, stream) = call_channel();
+            let result = self.0.lock().unwrap().remove(0);
+            let bytes = tidings_wire::response(&RawId::from(request.id), result.as_bytes());
+            queue.answer(Frame::parse(bytes, &tidings_wire::Limits::default()).unwrap());
+            stream
+        }
+        fn cancel(&self, _: u64, _: Option<&str>) {}
+        fn send(&self, _: Bytes) {}
+        fn close(&self) -> futures_util::future::BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    async fn list(pages: &[&str], budget: usize) -> Result<usize, String> {
+        let link: SharedLink = Arc::new(Pages(Mutex::new(pages.iter().map(|page| (*page).to_owned()).collect())));
+        let hello = Hello {
+            revision: Revision::LATEST_LEGACY,
+            capabilities: json!({ "tools": {} }),
+            info: json!({}),
+            instructions: None,
+        };
+        let next = AtomicU64::new(16);
+        let lister = Lister {
+            server: "s",
+            link: &link,
+            hello: &hello,
+            permits: &|_| true,
+            mint: &|| next.fetch_add(1, Ordering::Relaxed),
+            budget,
+        };
+        lister.list(ListKind::Tools).await.map(|list| list.items.len()).map_err(|error| error.to_string())
+    }
+
+    // edges G6
+    #[tokio::test]
+    async fn what_is_no_list_is_a_failure_and_no_empty_list() {
+        for page in ["{}", r#"{"tools":"x"}"#, r#"{"tools":null}"#, r#"{"tools":{}}"#, "null", "[]"] {
+            let failed = list(&[page], LIST_BUDGET).await.unwrap_err();
+            assert!(failed.contains("tools/list"), "{page}: {failed}");
+        }
+        assert_eq!(list(&[r#"{"tools":[]}"#], LIST_BUDGET).await, Ok(0));
+        let first = r#"{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"1"}"#;
+        assert!(list(&[first, "{}"], LIST_BUDGET).await.is_err(), "a later page counts as the first");
+    }
+
+    // edges D3
+    #[tokio::test]
+    async fn a_list_that_exceeds_its_budget_over_many_pages_is_a_failure_that_names_it() {
+        let page =
+            |next: usize| format!(r#"{{"tools":[{{"name":"t{next}","inputSchema":{{}}}}],"nextCursor":"{next}"}}"#);
+        let mut pages: Vec<String> = (0..20).map(page).collect();
+        pages.push(r#"{"tools":[]}"#.into());
+        let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+        assert_eq!(list(&pages, 1 << 20).await, Ok(20));
+        let failed = list(&pages, 1_000).await.unwrap_err();
+        assert!(failed.contains("budget of 1000 bytes"), "{failed}");
     }
 }

@@ -9,7 +9,7 @@ use tidings_hub::refresh::{Jitter, Look, Mark, Reason, Schedule};
 use tidings_proto::{ListKind, capabilities};
 use tidings_upstream::LinkError;
 
-use crate::discovery::lister::Lister;
+use crate::discovery::lister::{LIST_BUDGET, Lister};
 use crate::gateway::Inner;
 use crate::observe::meters::Outcome;
 use crate::servers::plan::Origin;
@@ -133,6 +133,7 @@ impl Server {
             hello: &live.hello,
             permits: &*self.plan.permits,
             mint: &mint,
+            budget: LIST_BUDGET,
         };
         for kind in kinds {
             match lister.list(*kind).await {

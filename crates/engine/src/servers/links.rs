@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::ListKind;
-use tidings_upstream::{LinkError, SharedLink, Sink};
+use tidings_upstream::{Link, LinkError, SharedLink, Sink};
 use tidings_wire::{Frame, Kind};
 use tokio::sync::oneshot;
 
@@ -14,8 +14,9 @@ use crate::client::session::Session;
 use crate::gateway::Inner;
 use crate::servers::server::Server;
 
-/// How many messages may arrive before the introduction is over.
+/// How many messages, and how many bytes of them, may arrive before the introduction is over.
 const EARLY: usize = 256;
+const EARLY_BYTES: usize = 1 << 20;
 
 /// Who uses a link.
 #[derive(Clone)]
@@ -48,7 +49,8 @@ pub(crate) struct LinkSink {
     server: Weak<Server>,
     user: LinkUser,
     pub(crate) key: LinkKey,
-    link: OnceLock<SharedLink>,
+    /// Weak: the link holds its sink.
+    link: OnceLock<Weak<dyn Link>>,
     early: Mutex<Vec<Frame>>,
     /// Set before anything is said about the end, so that whoever enters the link in a table can see that it is over.
     over: AtomicBool,
@@ -82,9 +84,9 @@ impl LinkSink {
     }
 
     /// The link is ready: what came early is handled now.
-    pub(crate) fn attach(&self, link: SharedLink) {
+    pub(crate) fn attach(&self, link: &SharedLink) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.link.set(link);
+        let _ = self.link.set(Arc::downgrade(link));
         for frame in std::mem::take(&mut *early) {
             self.handle(frame);
         }
@@ -104,11 +106,11 @@ impl LinkSink {
             self.own_view_is_old();
         }
         let (Some(gateway), Some(server), Some(link)) =
-            (self.gateway.upgrade(), self.server.upgrade(), self.link.get())
+            (self.gateway.upgrade(), self.server.upgrade(), self.link.get().and_then(Weak::upgrade))
         else {
             return;
         };
-        gateway.unowned(&server, self.key, link, self.user.session(), frame);
+        gateway.unowned(&server, self.key, &link, self.user.session(), frame);
     }
 }
 
@@ -133,8 +135,11 @@ impl Sink for LinkSink {
             let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
             // `attach` may have run between the two looks.
             if self.link.get().is_none() {
-                if early.len() < EARLY {
+                let bytes: usize = early.iter().map(|frame| frame.bytes().len()).sum();
+                if early.len() < EARLY && bytes + message.bytes().len() <= EARLY_BYTES {
                     early.push(message);
+                } else {
+                    self.remark(format!("said more than {EARLY_BYTES} bytes or {EARLY} messages in its handshake"));
                 }
                 return;
             }

@@ -8,7 +8,7 @@ use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::refresh::{Due, Next, Refresh, RefreshPace, Schedule};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_upstream::{Connected, EraChoice, Hello, LinkError, SharedLink, Sink, Transport};
+use tidings_upstream::{Admission, Connected, EraChoice, Hello, LinkError, LogBudget, SharedLink, Sink, Transport};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that held this long starts again with the first pause.
 const STABLE: Duration = Duration::from_secs(10);
+/// How many bytes of what one server says are logged each second.
+const LOGGED: usize = 24 << 10;
 /// How long the first listing waits for the acknowledgement of a listen.
 const ACKNOWLEDGED: Duration = Duration::from_secs(1);
 
@@ -65,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) refresh: Mutex<Refresh>,
     /// How many calls it has answered that may have changed something.
     pub(crate) answered: AtomicU64,
+    /// How much of what it says is logged.
+    log_budget: Arc<LogBudget>,
     covered: Mutex<Topics>,
     /// What it announced on this link without having said that it would.
     pub(crate) unexpected: Mutex<Topics>,
@@ -100,6 +104,7 @@ impl Server {
             remarks: Remarks::default(),
             refresh: Mutex::new(Refresh::new(pace)),
             answered: AtomicU64::new(0),
+            log_budget: Arc::new(LogBudget::new(LOGGED)),
             covered: Mutex::default(),
             unexpected: Mutex::default(),
             fresh_until: Mutex::default(),
@@ -127,6 +132,27 @@ impl Server {
         let news = !unexpected.contains(topic);
         unexpected.insert(topic);
         news
+    }
+
+    /// Whether something that it said may be logged; says how much was not, also when nothing follows.
+    pub(crate) fn may_log(&self, gateway: &Inner, len: usize) -> bool {
+        match self.log_budget.admit(len) {
+            Admission::LeaveOut { first } => {
+                if first {
+                    self.remarks.add("says more than is logged; the rest is left out".into());
+                    let (budget, name) = (Arc::clone(&self.log_budget), self.plan.name.clone());
+                    gateway.spawn(async move {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        say_left_out(&name, budget.take_left_out());
+                    });
+                }
+                false
+            }
+            Admission::Write { left_out } => {
+                say_left_out(&self.plan.name, left_out);
+                true
+            }
+        }
     }
 
     /// Lets the server's task look at what there is to do.
@@ -166,7 +192,7 @@ impl Server {
             Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
         };
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
-        sink.attach(Arc::clone(&link));
+        sink.attach(&link);
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
         gateway.add_link(self, &live, user.clone());
         if sink.is_over() {
@@ -440,5 +466,11 @@ async fn until(when: Option<Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+fn say_left_out(server: &str, left_out: u64) {
+    if left_out > 0 {
+        tracing::warn!(server, left_out, "messages of this server were left out of the log");
     }
 }

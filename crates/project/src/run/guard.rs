@@ -164,8 +164,8 @@ impl Drop for Watched {
 }
 
 async fn sweep(marks: HashSet<String>) {
-    let found = tokio::task::spawn_blocking(move || marked_processes::kill_marked(|mark| marks.contains(mark))).await;
-    if let Ok(found @ 1..) = found {
+    let found = marked_processes::end_marked(marks).await;
+    if found > 0 {
         tracing::debug!(found, "processes that outlived their script were ended");
     }
 }

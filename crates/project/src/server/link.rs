@@ -12,6 +12,7 @@ use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
 use tidings_wire::{Frame, Kind, Limits, RawId, error_response, notification, response};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::calls;
 use super::following::{Following, keep_up};
@@ -30,6 +31,8 @@ pub(super) struct ProjectLink {
     following: Arc<Following>,
     stop: CancellationToken,
     _stop_at_the_end: DropGuard,
+    /// They tell the gateway of changes.
+    _tasks: [AbortOnDropHandle<()>; 2],
     /// Held until the link is closed: whoever waits for its end takes the sink's for it.
     sink: Mutex<Option<Arc<dyn Sink>>>,
 }
@@ -43,9 +46,9 @@ impl ProjectLink {
     ) -> Self {
         let told = Arc::new(Told::default());
         let stop = CancellationToken::new();
-        tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
+        let telling = tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
         let following = Arc::new(Following::default());
-        tokio::spawn(keep_up(
+        let following_up = tokio::spawn(keep_up(
             Arc::clone(&following),
             Arc::downgrade(&registry),
             registry.looks(),
@@ -62,6 +65,7 @@ impl ProjectLink {
             following,
             stop,
             _stop_at_the_end: guard,
+            _tasks: [telling, following_up].map(AbortOnDropHandle::new),
             sink: Mutex::new(Some(sink)),
         }
     }

@@ -21,8 +21,7 @@ pub(super) fn connector(launcher: Arc<Launcher>, data: Option<&DataDir>) -> Resu
 
 /// Removes, beside everything else, what killed gateways left. It has deadlines of its own.
 pub(super) fn sweep(connector: &Connector) {
-    let connector = connector.clone();
-    tokio::spawn(async move { connector.sweep().await });
+    connector.sweep_beside();
 }
 
 pub(super) fn spec(config: &ContainerConfig) -> ContainerSpec {

@@ -1,8 +1,10 @@
 //! Servers that fail, hang or die, and lists that do not mind.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_testkit::{Answer, Gateway, Server};
 
 // bridging A1 (lists)
@@ -106,5 +108,42 @@ async fn a_dead_server_is_shown_with_its_error_and_comes_back_by_itself() {
         let ready = gateway.wait_server(name, "ready", |now| now["state"] == "ready").await;
         assert_eq!((&ready["error"], &ready["connects"], &ready["tools"]), (&json!(null), &json!(2), &json!(1)));
         assert_eq!(client.call_tool(&tool, json!({"a": 1})).await.text(), r#"{"a":1}"#, "in the same session");
+    }
+}
+
+// edges G6
+#[tokio::test]
+async fn a_list_that_is_none_leaves_the_one_that_was_known_and_is_said() {
+    for broken in ["{}", r#"{"tools":"x"}"#, "null"] {
+        let fails = Arc::new(AtomicBool::new(false));
+        let is_broken = Arc::clone(&fails);
+        let server = Server::builder("alpha")
+            .echo("echo")
+            .on_raw("tools/list", move |call| {
+                let is_broken = is_broken.load(Ordering::SeqCst);
+                async move {
+                    match is_broken {
+                        true => call.result_raw(broken),
+                        false => call.ok(json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})),
+                    }
+                }
+            })
+            .stdio()
+            .await;
+        let gateway = Gateway::builder().server("alpha", &server).quick().serve().await;
+        let client = gateway.client().connect().await;
+        assert_eq!(client.names("tools").await, ["echo"]);
+        fails.store(true, Ordering::SeqCst);
+        server.list_changed("tools");
+        let is_said =
+            |status: &Value| status["failed_lists"][0]["error"].as_str().is_some_and(|e| e.contains("tools/list"));
+        let status = gateway.wait_server("alpha", "known to fail its list", is_said).await;
+        assert_eq!((&status["state"], &status["tools"]), (&json!("ready"), &json!(1)), "{status}");
+        assert_eq!(client.names("tools").await, ["echo"], "{broken}");
+        assert_eq!(client.call_tool("echo", json!({})).await.text(), "{}");
+        // It mends itself.
+        fails.store(false, Ordering::SeqCst);
+        server.list_changed("tools");
+        gateway.wait_server("alpha", "whole again", |status| status["failed_lists"] == json!([])).await;
     }
 }

@@ -13,6 +13,7 @@ use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
 use tidings_wire::{Frame, FrameError, Kind, Message, RawId, unreadable_answer_id};
 
+use super::cancellation::Ticket;
 use super::client::{chunk, read_all};
 use super::{HttpBody, LAST_EVENT, SESSION, Shared};
 use crate::link::Outgoing;
@@ -27,6 +28,8 @@ const EXCERPT: usize = 300;
 
 struct Call {
     shared: Arc<Shared>,
+    /// Where the server must be told when the call is cancelled.
+    ticket: Option<Ticket>,
     id: u64,
     stage: Stage,
     resume_from: Option<String>,
@@ -44,8 +47,10 @@ enum Stage {
 }
 
 pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
+    let is_legacy = shared.state().era == Era::Legacy;
     let call = Call {
         id: request.id,
+        ticket: is_legacy.then(|| Ticket::new(&shared, request.id)),
         shared,
         stage: Stage::Start(Box::new(request)),
         resume_from: None,
@@ -70,14 +75,24 @@ impl Call {
             Stage::Stream(stream) => self.read(stream).await,
             Stage::Resume => self.resume().await,
         };
-        Some(event.unwrap_or_else(CallEvent::Failed))
+        let event = event.unwrap_or_else(CallEvent::Failed);
+        if let (CallEvent::Response(_) | CallEvent::Failed(_), Some(ticket)) = (&event, &self.ticket) {
+            ticket.over();
+        }
+        Some(event)
     }
 
     async fn post(&mut self, request: Outgoing) -> Result<CallEvent, LinkError> {
+        if self.ticket.as_ref().is_some_and(|ticket| !ticket.send()) {
+            return Err(LinkError::Stopped);
+        }
         let state = self.shared.state();
         let headers = self.shared.call_headers(&state, &request);
         let post = self.shared.request(Verb::POST, headers, request.bytes);
         let answer = self.shared.send(post).await.inspect_err(|error| self.shared.report(error.clone()))?;
+        if let Some(ticket) = &self.ticket {
+            ticket.begun();
+        }
         if request.method == Method::Initialize {
             self.shared.adopt_session(answer.headers());
         }

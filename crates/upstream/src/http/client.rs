@@ -35,6 +35,11 @@ impl HttpClient {
         Self { pool: Pool::new(self.pool.connector().clone()) }
     }
 
+    /// Closes what is kept, now and from now on.
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
     /// Sends a request; redirects are not followed.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, LinkError> {
         let to = Arc::new(Destination::new(request.uri())?);

@@ -17,6 +17,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
 use super::dial::Connector;
@@ -72,14 +73,22 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     idle: Vec<Idle>,
-    /// Whether somebody closes what is kept too long.
-    tended: bool,
+    /// Closes what is kept too long. Ends with the pool, or when nothing is kept.
+    tending: Option<AbortOnDropHandle<()>>,
+    /// Nothing is kept any more.
+    closed: bool,
 }
 
 struct Idle {
     to: Arc<Destination>,
-    sender: SendRequest<Full<Bytes>>,
+    connection: Connection,
     since: Instant,
+}
+
+/// A connection, with the task that drives it.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    _driver: AbortOnDropHandle<()>,
 }
 
 impl Pool {
@@ -106,19 +115,19 @@ impl Pool {
         loop {
             let kept = self.take(to);
             let fresh = kept.is_none();
-            let mut sender = match kept {
-                Some(sender) => sender,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 None => self.dial(&to.url).await?,
             };
             // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
-            match sender.ready().await {
+            match connection.sender.ready().await {
                 Ok(()) => {}
                 Err(_) if !fresh => continue,
                 Err(error) => return Err(failure(&error)),
             }
-            match sender.try_send_request(request).await {
+            match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
-                    let lease = Lease { pool: Arc::downgrade(self), to: Arc::clone(to), sender };
+                    let lease = Lease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| Body::new(incoming, lease)));
                 }
                 Err(mut error) => match error.take_message().filter(|_| !fresh) {
@@ -130,26 +139,37 @@ impl Pool {
     }
 
     /// A connection that is kept, if possible one that is ready at once.
-    fn take(&self, to: &Destination) -> Option<SendRequest<Full<Bytes>>> {
+    fn take(&self, to: &Destination) -> Option<Connection> {
         let idle = &mut self.state().idle;
-        let fits = |idle: &Idle| !idle.sender.is_closed() && idle.to.leads_where(to);
-        let ready = idle.iter().rposition(|kept| kept.sender.is_ready() && fits(kept));
+        let fits = |idle: &Idle| !idle.connection.sender.is_closed() && idle.to.leads_where(to);
+        let ready = idle.iter().rposition(|kept| kept.connection.sender.is_ready() && fits(kept));
         let place = ready.or_else(|| idle.iter().rposition(fits))?;
-        Some(idle.swap_remove(place).sender)
+        Some(idle.swap_remove(place).connection)
     }
 
-    fn keep(self: &Arc<Self>, to: Arc<Destination>, sender: SendRequest<Full<Bytes>>) {
+    fn keep(self: &Arc<Self>, to: Arc<Destination>, connection: Connection) {
         let mut state = self.state();
-        if sender.is_closed() || state.idle.len() >= KEPT {
+        if connection.sender.is_closed() || state.idle.len() >= KEPT || state.closed {
             return;
         }
-        state.idle.push(Idle { to, sender, since: Instant::now() });
-        if !std::mem::replace(&mut state.tended, true) {
-            tokio::spawn(tend(Arc::downgrade(self)));
+        state.idle.push(Idle { to, connection, since: Instant::now() });
+        if state.tending.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+            let tending = tokio::spawn(tend(Arc::downgrade(self)));
+            state.tending = Some(AbortOnDropHandle::new(tending));
         }
     }
 
-    async fn dial(&self, url: &Uri) -> Result<SendRequest<Full<Bytes>>, LinkError> {
+    /// Closes what is kept, and keeps nothing from now on.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.tending = None;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(idle);
+    }
+
+    async fn dial(&self, url: &Uri) -> Result<Connection, LinkError> {
         let mut connector = self.connector.clone();
         let connect = async {
             let io = connector.call(url.clone()).await.map_err(|error| failure(&*error))?;
@@ -157,11 +177,11 @@ impl Pool {
         };
         let late = LinkError::Unreachable(format!("no connection within {} s", CONNECT.as_secs()));
         let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or(Err(late))?;
-        // Ends when the sender is dropped, or when the server closes the connection.
-        tokio::spawn(async move {
+        // Ends with the sender, or when the server closes the connection.
+        let driver = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(sender)
+        Ok(Connection { sender, _driver: AbortOnDropHandle::new(driver) })
     }
 }
 
@@ -172,9 +192,8 @@ async fn tend(pool: Weak<Pool>) {
         tokio::time::sleep(wait).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut state = pool.state();
-        state.idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE);
+        state.idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < IDLE);
         let Some(oldest) = state.idle.iter().map(|kept| kept.since).min() else {
-            state.tended = false;
             return;
         };
         // Not before the next one is due: a connection that is in use now and then wakes nobody meanwhile.
@@ -195,7 +214,7 @@ fn failure(error: &(dyn std::error::Error + 'static)) -> LinkError {
 struct Lease {
     pool: Weak<Pool>,
     to: Arc<Destination>,
-    sender: SendRequest<Full<Bytes>>,
+    connection: Connection,
 }
 
 /// The body of an answer. Read to its end, it gives its connection back.
@@ -218,10 +237,10 @@ impl Body {
     }
 
     fn release(&mut self) {
-        if let Some(Lease { pool, to, sender }) = self.lease.take()
+        if let Some(Lease { pool, to, connection }) = self.lease.take()
             && let Some(pool) = pool.upgrade()
         {
-            pool.keep(to, sender);
+            pool.keep(to, connection);
         }
     }
 }

@@ -12,6 +12,7 @@ use tidings_wire::{Frame, FrameError, Kind, Message};
 use super::call::is_message;
 use super::client::chunk;
 use super::{LAST_EVENT, SESSION, Shared};
+use crate::pace::{Pace, is_unasked};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -110,11 +111,16 @@ impl Push {
         self.shared.sink.hears();
         let mut decoder = Decoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
+        let mut pace = Pace::default();
         while let Some(Ok(bytes)) = chunk(&mut body).await {
             decoder.push(&bytes);
             loop {
                 match decoder.next_event() {
-                    Ok(Some(event)) => self.event(event),
+                    Ok(Some(event)) => {
+                        if let Some(pause) = pace.count(self.event(event)) {
+                            tokio::time::sleep(pause).await;
+                        }
+                    }
                     Ok(None) => break,
                     Err(error) => return End::Failed(LinkError::Protocol(error.to_string())),
                 }
@@ -123,7 +129,8 @@ impl Push {
         End::Closed
     }
 
-    fn event(&mut self, event: tidings_wire::sse::Event) {
+    /// Handles an event; gives the number of things in it that nobody asked for.
+    fn event(&mut self, event: tidings_wire::sse::Event) -> usize {
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
         }
@@ -131,27 +138,32 @@ impl Push {
             self.retry = Duration::from_millis(retry.clamp(10, 60_000));
         }
         if event.data.is_empty() {
-            return;
+            return 0;
         }
         self.spoke = true;
         if !is_message(&event.event) {
-            return;
+            return 0;
         }
         match Message::parse(event.data, &LIMITS) {
             Ok(Message::Single(frame)) => self.message(Ok(frame)),
             // Only 2025-03-26 has these. They mean what their parts mean, in order.
-            Ok(Message::Batch(parts)) => parts.into_iter().for_each(|part| self.message(part)),
+            Ok(Message::Batch(parts)) => parts.into_iter().map(|part| self.message(part)).sum(),
             Err(error) => self.message(Err(error)),
         }
     }
 
-    fn message(&self, message: Result<Frame, FrameError>) {
+    fn message(&self, message: Result<Frame, FrameError>) -> usize {
         match message {
-            Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => self.shared.sink.unowned(frame),
-            Ok(_) => {}
+            Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => {
+                let unasked = usize::from(is_unasked(&frame));
+                self.shared.sink.unowned(frame);
+                unasked
+            }
+            Ok(_) => 0,
             Err(error) => {
-                tracing::warn!(url = %self.shared.url, %error, "not a message");
+                tracing::debug!(url = %self.shared.url, %error, "not a message");
                 self.shared.sink.remark(format!("sent what is no message: {error}"));
+                1
             }
         }
     }

@@ -6,12 +6,17 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 pub(crate) struct Lines<R> {
     reader: R,
     longest: usize,
+    /// The end of what was skipped.
+    tail: Vec<u8>,
 }
+
+/// How much of what is skipped is kept, in case that nothing follows it.
+const TAIL: usize = 4 << 10;
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// At most `longest` bytes of each line are kept, and never more are held.
     pub(crate) fn new(reader: R, longest: usize) -> Self {
-        Self { reader, longest }
+        Self { reader, longest, tail: Vec::new() }
     }
 
     /// The next line that is not blank, without the white space at its end; `None` at the end of the input.
@@ -27,6 +32,27 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 return Some(text.to_owned());
             }
         }
+    }
+
+    /// Passes over what is there, or comes next; gives the number of lines that ended in it, `None` at the end of the input.
+    pub(crate) async fn skip(&mut self) -> Option<u64> {
+        let buffer = self.reader.fill_buf().await.ok()?;
+        if buffer.is_empty() {
+            return None;
+        }
+        let lines = memchr::memchr_iter(b'\n', buffer).count();
+        let read = buffer.len();
+        self.tail.extend_from_slice(&buffer[read.saturating_sub(TAIL)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(TAIL));
+        self.reader.consume(read);
+        Some(lines as u64)
+    }
+
+    /// The last lines that were passed over.
+    pub(crate) fn take_tail(&mut self) -> Vec<String> {
+        let tail = std::mem::take(&mut self.tail);
+        let text = String::from_utf8_lossy(&tail);
+        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
     /// The beginning of the next line, and how many bytes of it were cut.

@@ -3,8 +3,9 @@
 //! A mark is inherited by all that a process starts, unless somebody clears the environment on purpose. Only Linux tells
 //! the environment of a process; elsewhere nothing is found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -62,6 +63,41 @@ pub fn kill_marked(wanted: impl Fn(&str) -> bool) -> usize {
         std::thread::yield_now();
     }
     found
+}
+
+/// Ends all that carries one of these marks. Gives the number of those found.
+pub async fn end_marked(marks: HashSet<String>) -> usize {
+    let found = tokio::task::spawn_blocking(move || kill_marked(|mark| marks.contains(mark))).await;
+    found.unwrap_or_default()
+}
+
+/// Ends what servers left behind. To look for it is to look at every process of the machine, so those that end at the same
+/// time share a look.
+#[derive(Default)]
+pub(crate) struct Stragglers {
+    waiting: Mutex<HashSet<String>>,
+    looking: tokio::sync::Mutex<()>,
+}
+
+impl Stragglers {
+    /// Ends everything with this mark.
+    pub(crate) async fn end(&self, mark: String) {
+        self.waiting().insert(mark.clone());
+        let _looking = self.looking.lock().await;
+        // Whoever looked meanwhile has looked for this one too.
+        if !self.waiting().contains(&mark) {
+            return;
+        }
+        let marks = std::mem::take(&mut *self.waiting());
+        let found = end_marked(marks).await;
+        if found > 0 {
+            tracing::debug!(found, "processes that outlived their server were ended");
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The dead have an empty environment, and that of others can not be read.

@@ -4,13 +4,14 @@
 //! without warning: the child starts through a re-execution of this program that asks the kernel to kill it when its
 //! parent dies, and a watchdog process, whose input closes when the gateway is gone, kills every group that is left.
 //!
-//! Short-lived children are started without that re-execution, which costs more than they do. They carry the launcher's
-//! mark instead, by which the watchdog finds them, and also those that left their group.
+//! Short-lived children are started without that re-execution, which costs more than they do. All children carry the
+//! launcher's mark, by which those are found that left their group: by the watchdog, and when a server ends.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -21,14 +22,19 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::LinkError;
+use crate::log_budget::{Admission, LogBudget};
 use crate::spec::StdioSpec;
 use crate::stdio::lines::Lines;
 use crate::stdio::marked_processes;
+use crate::stdio::marked_processes::Stragglers;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1_500);
 /// How many bytes of a line on standard error are logged; the rest is cut.
 const LINE: usize = 8 << 10;
+/// How many bytes of its standard error are logged each second, and how long is waited after a piece that is not.
+const STDERR: usize = 64 << 10;
+const BREATH: Duration = Duration::from_millis(5);
 /// How many lines of standard error are kept for error messages, and how many characters of each.
 const LAST_WORDS: usize = 8;
 const WORDS: usize = 2_000;
@@ -51,6 +57,8 @@ pub struct Launcher {
     jobs: mpsc::Sender<(Command, Spawned)>,
     watchdog: Mutex<Option<std::process::ChildStdin>>,
     mark: String,
+    servers: AtomicU64,
+    stragglers: Stragglers,
 }
 
 impl Launcher {
@@ -72,7 +80,8 @@ impl Launcher {
             .map_or_else(|error| tracing::error!(%error, "no thread to start servers from"), drop);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}-{:x}", std::process::id(), now.as_nanos());
-        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None), mark })
+        let (servers, stragglers) = (AtomicU64::new(1), Stragglers::default());
+        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None), mark, servers, stragglers })
     }
 
     /// The program that [`exec_helper`] and [`watchdog_helper`] are reached through.
@@ -96,7 +105,13 @@ impl Launcher {
         Adopted { launcher: Arc::clone(self), group }
     }
 
-    pub(crate) async fn spawn(self: &Arc<Self>, name: &str, spec: &StdioSpec) -> Result<Process, LinkError> {
+    /// Starts a server. `marked`: whether all that it starts ends with it, wherever that went.
+    pub(crate) async fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        spec: &StdioSpec,
+        marked: bool,
+    ) -> Result<Process, LinkError> {
         let fail = |reason: String| LinkError::Spawn { program: spec.program.clone(), reason };
         // Told apart here: the system has the same words for a missing folder and a missing program.
         if let Some(cwd) = spec.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
@@ -112,7 +127,10 @@ impl Launcher {
             )));
         }
         let (reply, spawned) = oneshot::channel();
-        self.jobs.send((self.command(spec, depth), reply)).map_err(|_| fail("the spawner has ended".into()))?;
+        let mark = marked.then(|| format!("{}.server-{}", self.mark, self.servers.fetch_add(1, Ordering::Relaxed)));
+        self.jobs
+            .send((self.command(spec, depth, mark.as_deref()), reply))
+            .map_err(|_| fail("the spawner has ended".into()))?;
         let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(group) = group {
@@ -121,10 +139,10 @@ impl Launcher {
         let words = Words::default();
         let stderr = child.stderr.take();
         let stderr = stderr.map(|stderr| tokio::spawn(log_lines(name.to_owned(), stderr, words.clone())));
-        Ok(Process { child, group, words, stderr, code: None, launcher: Arc::clone(self) })
+        Ok(Process { child, group, mark, words, stderr, code: None, launcher: Arc::clone(self) })
     }
 
-    fn command(&self, spec: &StdioSpec, depth: u32) -> Command {
+    fn command(&self, spec: &StdioSpec, depth: u32, mark: Option<&str>) -> Command {
         let mut command = match &self.helper {
             Some(helper) => {
                 let mut command = Command::new(helper);
@@ -144,6 +162,9 @@ impl Launcher {
             .kill_on_drop(true);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
+        }
+        if let Some(mark) = mark {
+            command.env(marked_processes::MARK, mark);
         }
         command
     }
@@ -333,6 +354,8 @@ impl Drop for GroupGuard {
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
+    /// What all that it starts carries in the environment, until it has been looked for.
+    mark: Option<String>,
     words: Words,
     /// Reads its standard error to the end.
     stderr: Option<JoinHandle<()>>,
@@ -373,6 +396,10 @@ impl Process {
         if let Some(group) = self.group.take() {
             self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
+        if let Some(mark) = self.mark.take() {
+            // Those that left the group.
+            self.launcher.stragglers.end(mark).await;
+        }
         if let Some(stderr) = self.stderr.take() {
             // What it wrote last may not have been read yet.
             let _ = tokio::time::timeout(LAST_LINES, stderr).await;
@@ -396,6 +423,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if let Some(mark) = self.mark.take() {
+            // Dropped without having been ended: rare, and worth a look at all processes.
+            marked_processes::kill_marked(|found| found == mark);
+        }
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
             self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
@@ -404,10 +435,31 @@ impl Drop for Process {
 }
 
 async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Words) {
-    let mut lines = Lines::new(BufReader::new(stderr), LINE);
-    while let Some(text) = lines.next().await {
-        tracing::info!(target: "tidings::server", server = %name, "{text}");
+    let budget = LogBudget::new(STDERR);
+    let mut lines = Lines::new(BufReader::with_capacity(64 << 10, stderr), LINE);
+    loop {
+        if budget.is_exhausted() {
+            // Not looked at line by line, and not faster than any honest server writes.
+            let Some(skipped) = lines.skip().await else { break };
+            budget.skip(skipped);
+            tokio::time::sleep(BREATH).await;
+            continue;
+        }
+        lines.take_tail().into_iter().for_each(|text| words.add(text));
+        let Some(text) = lines.next().await else { break };
+        if let Admission::Write { left_out } = budget.admit(text.len()) {
+            say_left_out(&name, left_out);
+            tracing::info!(target: "tidings::server", server = %name, "{text}");
+        }
         words.add(text);
+    }
+    lines.take_tail().into_iter().for_each(|text| words.add(text));
+    say_left_out(&name, budget.take_left_out());
+}
+
+fn say_left_out(name: &str, lines: u64) {
+    if lines > 0 {
+        tracing::warn!(server = name, lines, "lines of its standard error were left out of the log");
     }
 }
 

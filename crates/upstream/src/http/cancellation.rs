@@ -1,0 +1,195 @@
+//! Cancellations that never overtake their calls.
+//!
+//! Over HTTP a call and its cancellation travel on two connections. A legacy server that reads the cancellation first knows no
+//! such call, and then runs the call to its end. So it is told only when it has provably begun to answer the call. One that
+//! shows no sign until its answer is told after a moment, and again when it gives a sign, or after another moment.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::{Shared, post};
+
+/// How long a sign of the server is waited for.
+const MOMENT: Duration = Duration::from_millis(100);
+/// After which time a server that gave no sign is told again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How many calls are remembered that nobody reads and that were not cancelled yet.
+const REMEMBERED: usize = 1_024;
+
+/// How far the calls of one link are.
+#[derive(Default)]
+pub(super) struct Progress(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    calls: HashMap<u64, Arc<CallProgress>>,
+    /// Those whose streams were dropped before the answer, oldest first.
+    left: VecDeque<u64>,
+}
+
+struct CallProgress {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    position: Position,
+    /// It was cancelled before the server gave a sign.
+    tell_again: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// Nothing was sent.
+    Waiting,
+    /// It is on its way, or has arrived.
+    Sent,
+    /// The server has begun to answer.
+    Begun,
+    /// Answered, or failed.
+    Over,
+    /// Cancelled before it was sent: it never will be.
+    Withdrawn,
+}
+
+/// A call on a legacy link, from its making to its end.
+pub(super) struct Ticket {
+    id: u64,
+    shared: Arc<Shared>,
+    call: Arc<CallProgress>,
+}
+
+impl CallProgress {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn advance(&self, position: Position) -> State {
+        let mut state = self.lock();
+        state.position = position;
+        let now = *state;
+        drop(state);
+        self.changed.notify_waiters();
+        now
+    }
+
+    /// Waits until the server has given a sign, or nothing more can come of it.
+    async fn begun(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.lock().position != Position::Sent {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    pub(super) fn new(shared: &Arc<Shared>, id: u64) -> Self {
+        let state = Mutex::new(State { position: Position::Waiting, tell_again: false });
+        let call = Arc::new(CallProgress { state, changed: Notify::new() });
+        shared.progress.lock().calls.insert(id, Arc::clone(&call));
+        Self { id, shared: Arc::clone(shared), call }
+    }
+
+    /// The call is about to be sent. False when it was cancelled before.
+    pub(super) fn send(&self) -> bool {
+        let mut state = self.call.lock();
+        let may = state.position == Position::Waiting;
+        if may {
+            state.position = Position::Sent;
+        }
+        may
+    }
+
+    /// The server has begun to answer.
+    pub(super) fn begun(&self) {
+        if self.call.advance(Position::Begun).tell_again {
+            let message = cancellation(self.id, None);
+            self.shared.tasks.spawn(post(Arc::clone(&self.shared), message));
+        }
+    }
+
+    /// The answer is here, or there will be none.
+    pub(super) fn over(&self) {
+        self.call.advance(Position::Over);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let is_open = matches!(self.call.lock().position, Position::Sent | Position::Begun);
+        let mut table = self.shared.progress.lock();
+        if !is_open {
+            table.calls.remove(&self.id);
+            return;
+        }
+        // Whoever dropped it may cancel it next.
+        table.left.push_back(self.id);
+        if table.left.len() > REMEMBERED
+            && let Some(oldest) = table.left.pop_front()
+        {
+            table.calls.remove(&oldest);
+        }
+    }
+}
+
+pub(super) fn cancellation(id: u64, reason: Option<&str>) -> Bytes {
+    let reason = reason.map(|r| format!(",\"reason\":{}", tidings_wire::encode_string(r))).unwrap_or_default();
+    let params = format!("{{\"requestId\":{id}{reason}}}");
+    tidings_wire::notification("notifications/cancelled", Some(params.as_bytes()))
+}
+
+/// Tells a legacy server that a call is no longer wanted, when it can understand it.
+pub(super) fn cancel(shared: &Arc<Shared>, id: u64, reason: Option<&str>) {
+    let message = cancellation(id, reason);
+    let known = shared.progress.lock().calls.get(&id).cloned();
+    let Some(call) = known else {
+        shared.tasks.spawn(post(Arc::clone(shared), message));
+        return;
+    };
+    {
+        let mut state = call.lock();
+        if state.position == Position::Waiting {
+            state.position = Position::Withdrawn;
+            return;
+        }
+    }
+    shared.tasks.spawn(tell(Arc::clone(shared), call, message));
+}
+
+async fn tell(shared: Arc<Shared>, call: Arc<CallProgress>, message: Bytes) {
+    let _ = tokio::time::timeout(MOMENT, call.begun()).await;
+    let position = {
+        let mut state = call.lock();
+        state.tell_again = state.position == Position::Sent;
+        state.position
+    };
+    if position == Position::Over {
+        return;
+    }
+    post(Arc::clone(&shared), message.clone()).await;
+    if position == Position::Begun {
+        return;
+    }
+    tokio::select! {
+        () = tokio::time::sleep(AGAIN) => {}
+        () = shared.stop.cancelled() => return,
+    }
+    // Otherwise it was told when it gave a sign.
+    if call.lock().position == Position::Sent {
+        post(shared, message).await;
+    }
+}
