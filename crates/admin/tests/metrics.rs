@@ -36,6 +36,7 @@ fn gateway() -> Gateway {
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",
+        path: Default::default(),
     };
     Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None, None)
 }

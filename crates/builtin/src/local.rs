@@ -83,6 +83,7 @@ pub(crate) fn connect_tools(
             capabilities: json!({ "tools": {} }),
             info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
             instructions: None,
+            gateways: Vec::new(),
         },
     }
 }

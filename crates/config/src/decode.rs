@@ -21,12 +21,12 @@ use crate::plan::{Config, key_path};
 use crate::read::{Findings, Reading, Section};
 use crate::tree::{self, Entry, Node, SyntaxError, Value};
 
-/// Decodes a whole file.
-pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Errors> {
+/// Decodes a whole file. `tolerant`: servers may refer to variables and files that are not there, and say so.
+pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>, tolerant: bool) -> Result<Config, Errors> {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().map_or_else(PathBuf::new, Path::to_owned);
     if is_json(text, path) {
-        let reading = reading(Some(path), base, Dialect::Clients, surroundings);
+        let reading = Reading { tolerant, ..reading(Some(path), base, Dialect::Clients, surroundings) };
         let config = match tree::json::parse(text) {
             Ok(node) => clients::config(&reading, &node),
             Err(error) => {
@@ -36,7 +36,7 @@ pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>) -> 
         };
         conclude(reading, config)
     } else {
-        let reading = reading(Some(path), base, Dialect::Native, surroundings);
+        let reading = Reading { tolerant, ..reading(Some(path), base, Dialect::Native, surroundings) };
         let (entries, errors) = tree::toml::parse(text);
         // What a broken text seems to say is not worth complaints of its own.
         let config = if errors.is_empty() { native(&reading, &entries) } else { Config::default() };
@@ -102,6 +102,8 @@ fn reading<'a>(file: Option<&Path>, base: PathBuf, dialect: Dialect, surrounding
         file: file.map(Path::to_owned),
         expander: Expander { surroundings: *surroundings, dialect, base },
         lenient: Cell::new(false),
+        tolerant: false,
+        missing: RefCell::default(),
         findings: RefCell::new(Findings::default()),
     }
 }

@@ -46,9 +46,17 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config,
     parse(&text, path, &surroundings)
 }
 
+/// As [`load`], for running what can be run: a server that refers to a variable or a file that is not there is given with
+/// its [`ServerConfig::problem`], and keeps nobody else from starting.
+pub fn load_to_run(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Errors> {
+    let surroundings = Surroundings { env, read: &|path| std::fs::read_to_string(path) };
+    let text = (surroundings.read)(path).map_err(|error| Errors::unreadable(path, error.kind()))?;
+    decode::file(&text, path, &surroundings, true)
+}
+
 /// Validates `text` as the content of the file `path`, which decides the format and what relative paths count from.
 pub fn parse(text: &str, path: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Errors> {
-    decode::file(text, path, surroundings)
+    decode::file(text, path, surroundings, false)
 }
 
 /// Validates one server given as JSON with the keys of `[servers.X]`; relative paths count from `base`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Caution, ConfigError, Fault, Place, Position, Warning, closest};
+use crate::error::{Caution, ConfigError, Errors, Fault, Place, Position, Warning, closest};
 use crate::expand::{Dialect, Expander};
 use crate::plan::key_path;
 use crate::span::parse_duration;
@@ -19,12 +19,21 @@ pub(crate) struct Findings {
     pub(crate) places: BTreeMap<String, Place>,
 }
 
+/// Whether a key belongs to a server, in any of the formats.
+fn is_of_a_server(key: &str) -> bool {
+    ["servers.", "mcpServers.", "mcp.servers."].iter().any(|section| key.starts_with(section))
+}
+
 /// One file being read.
 pub(crate) struct Reading<'a> {
     pub(crate) file: Option<PathBuf>,
     pub(crate) expander: Expander<'a>,
     /// Set while a disabled server is read: what it refers to need not be there.
     pub(crate) lenient: Cell<bool>,
+    /// Whether an enabled server may refer to what is not there: it can not be run then, but the others can.
+    pub(crate) tolerant: bool,
+    /// What the server that is read refers to and is not there.
+    pub(crate) missing: RefCell<Vec<ConfigError>>,
     pub(crate) findings: RefCell<Findings>,
 }
 
@@ -64,11 +73,23 @@ impl Reading<'_> {
         match self.expander.expand(text) {
             Ok(text) => Some(text),
             Err(_) if self.lenient.get() => Some(text.clone()),
+            Err(fault) if self.tolerant && fault.is_missing() && is_of_a_server(key) => {
+                let error = ConfigError { place: self.place(node.at), key: key.to_owned(), fault };
+                self.missing.borrow_mut().push(error);
+                // What else there is to say of a text with holes is not worth it.
+                self.lenient.set(true);
+                Some(text.clone())
+            }
             Err(fault) => {
                 self.fault(key, node.at, fault);
                 None
             }
         }
+    }
+
+    /// Why the server that was read last can not be run, if it is so.
+    pub(crate) fn take_missing(&self) -> Option<String> {
+        Errors::from_found(self.missing.take()).map(|errors| errors.to_string())
     }
 
     /// A string; client files may have numbers and booleans where strings belong.

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
+use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method};
@@ -30,6 +31,8 @@ pub struct FirstWords {
     pub capabilities: Value,
     /// How it talks.
     pub era: Era,
+    /// The gateways through which it asks, if any.
+    pub gateways: Vec<String>,
 }
 
 /// How long the last lines may take to be read by the client, when everything else is over.
@@ -85,14 +88,16 @@ pub async fn serve(
 }
 
 fn first_words(message: &Result<Message, FrameError>) -> FirstWords {
-    let legacy = |capabilities| FirstWords { capabilities, era: Era::Legacy };
-    let Ok(Message::Single(frame)) = message else { return legacy(json!({})) };
+    let Ok(Message::Single(frame)) = message else {
+        return FirstWords { capabilities: json!({}), era: Era::Legacy, gateways: Vec::new() };
+    };
     let (span, era) = match ModernMeta::read(frame) {
         Ok(meta) => (Some(meta.capabilities), Era::Modern),
         Err(_) => (frame.param(&["capabilities"]), Era::Legacy),
     };
     let declared = span.and_then(|at| serde_json::from_slice(frame.raw(at)).ok());
-    FirstWords { capabilities: declared.unwrap_or_else(|| json!({})), era }
+    let gateways = gateway_path::asking(frame).unwrap_or_default();
+    FirstWords { capabilities: declared.unwrap_or_else(|| json!({})), era, gateways }
 }
 
 /// How many subscriptions one client may have open. One can follow everything, so nobody needs many.

@@ -310,6 +310,7 @@ impl Inner {
         Introduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
             only_client: own.or_else(|| self.only_client.clone()),
+            gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),
             deadline,
         }
     }

@@ -25,7 +25,7 @@ pub use observe::journal::{Change, ChangedDefinition, ChangedField, Journal};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, ServerState, ServerStatus};
 pub use servers::change::{ChangeError, Operation, Prefix, Start};
-pub use servers::plan::{Isolation, LocalServer, Names, Origin, Patience, ServerPlan, Settings, Source};
+pub use servers::plan::{Isolation, LocalServer, Names, Origin, Patience, ServerPlan, Settings, Source, Unready};
 pub use servers::surroundings::{CallerView, CallingClient, Surroundings};
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::ledger::Topic;

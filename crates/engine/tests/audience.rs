@@ -32,6 +32,7 @@ impl LocalServer for Registry {
             capabilities: json!({ "tools": {} }),
             info: json!({ "name": "registry", "version": "0" }),
             instructions: Some("Add servers.".to_owned()),
+            gateways: Vec::new(),
         };
         Connected { link: Arc::new(RegistryLink { surroundings, _sink: sink }), hello }
     }
@@ -85,6 +86,7 @@ fn gateway(audience: Audience) -> Gateway {
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",
+        path: Default::default(),
     };
     let plan = ServerPlan {
         source: Source::Local(Arc::new(Registry(audience))),

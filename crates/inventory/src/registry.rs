@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig};
-use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Start};
+use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Source, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::task::TaskTracker;
@@ -253,7 +253,11 @@ impl Registry {
             Change::Delete { .. } => vec![KeepStep::Remove(name.clone()), KeepStep::Switch(name, None)],
             Change::Put { server, .. } | Change::Add { server, .. } => {
                 let read = crate::sources::read_server(&name, server, &self.0.base).map_err(Refusal::Invalid)?;
-                self.plan(&read, Origin::Runtime)?;
+                let plan = self.plan(&read, Origin::Runtime)?;
+                if let Source::Unready(unready) = &plan.source {
+                    let refused = |reason| Refusal::Unsupported { name: name.clone(), reason };
+                    unready.try_again().map_err(refused)?;
+                }
                 check_prefix(sources, &read)?;
                 // Its own word decides from now on whether it is on.
                 vec![KeepStep::Put(name.clone(), server.clone()), KeepStep::Switch(name, None)]

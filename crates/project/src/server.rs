@@ -64,6 +64,7 @@ impl LocalServer for ProjectServer {
                 capabilities: capabilities(),
                 info: identity.info,
                 instructions: identity.instructions,
+                gateways: Vec::new(),
             },
         }
     }

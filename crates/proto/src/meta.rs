@@ -20,6 +20,8 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const UPSTREAM_INFO: &str = "dev.tidings/upstreamInfo";
 /// What changed: declared by clients that want it, and where they find it in a `list_changed`.
 pub const CHANGES: &str = "dev.tidings/changes";
+/// Which gateways a message comes through: told by a gateway to its servers, and answered by those that are gateways.
+pub const GATEWAYS: &str = "dev.tidings/gateways";
 /// The token that ties progress to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

@@ -201,7 +201,10 @@ impl Gateway {
 
     async fn start(recipe: Arc<Recipe>) -> Self {
         let mut command = Command::new(&recipe.program);
-        command.arg("serve").args(recipe.files.args()).args(["--listen", "127.0.0.1:0"]).args(&recipe.args);
+        command.arg("serve").args(recipe.files.args()).args(&recipe.args);
+        if !recipe.args.iter().any(|arg| arg == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         command.envs(recipe.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
         command.stdin(Pipe::null());
         match recipe.reading {

@@ -29,6 +29,8 @@ use crate::{settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// How long a gateway may take to say that it is there.
+const GREETING: Duration = Duration::from_secs(3);
 
 pub(crate) enum Backend {
     Running(Running),
@@ -279,9 +281,24 @@ pub(crate) fn encode(text: &str) -> String {
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
+/// Fails when the gateway is there but answers nobody, as one that is stopped.
+async fn greet(running: &Running, client: &HttpClient) -> Result<(), Failure> {
+    let (url, pid) = (&running.url, running.pid);
+    let request = Request::get(format!("{url}/healthz")).body(Full::default()).map_err(Failure::failed)?;
+    match client.fetch(request, GREETING, LIMITS.max_bytes).await {
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) => Err(Failure::Failed(format!("what answers at {url} is no gateway: {}", answer.status()))),
+        Err(error) => Err(Failure::Failed(format!(
+            "the gateway at {url} does not answer ({error}); if its process {pid} is stopped, `kill -CONT {pid}` lets it go on"
+        ))),
+    }
+}
+
 async fn fetch(running: &Running, request: http::request::Builder, body: Vec<u8>) -> Result<Response<Bytes>, Failure> {
     let request = request.body(Full::new(body.into())).map_err(Failure::failed)?;
     let client = HttpClient::new().map_err(Failure::failed)?;
+    // A request may take as long as its tool; whether anybody is there is known at once.
+    greet(running, &client).await?;
     client
         .fetch(request, PATIENCE, LIMITS.max_bytes)
         .await

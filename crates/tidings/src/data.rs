@@ -1,9 +1,12 @@
 //! The data directory: who serves, and the key to its API.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -18,6 +21,7 @@ pub(crate) struct DataDir(PathBuf);
 pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) token: String,
+    pub(crate) pid: u32,
 }
 
 impl DataDir {
@@ -48,6 +52,10 @@ impl DataDir {
         self.0.join("gateway.json")
     }
 
+    fn lock_file(&self) -> PathBuf {
+        self.0.join("gateway.lock")
+    }
+
     /// The key to the API, made on first use, readable only by its owner.
     pub(crate) fn admin_token(&self) -> Result<String, Failure> {
         self.create()?;
@@ -58,33 +66,56 @@ impl DataDir {
             return Ok(token.trim().to_owned());
         }
         let token = secret::fresh()?;
-        write_private(&path, token.as_bytes())?;
+        write_private(&path, token.as_bytes()).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
         Ok(token)
     }
 
-    /// Says where this process serves, until the guard is dropped.
-    pub(crate) fn announce(&self, url: &str) -> Result<Announcement, Failure> {
-        self.create()?;
-        let path = self.gateway_file();
-        let pid = std::process::id();
-        let text = json!({ "url": url, "pid": pid }).to_string();
-        // Renamed into place, so that nobody reads half of it.
-        let partial = self.0.join(format!("gateway.json.{pid}"));
-        write_private(&partial, text.as_bytes())?;
-        std::fs::rename(&partial, &path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-        Ok(Announcement { path, pid })
+    /// Says where this process serves, until the guard is dropped. The first gateway on a directory owns that word.
+    pub(crate) fn announce(&self, url: &str) -> Announced {
+        match self.try_announce(url) {
+            Ok(Some(announcement)) => Announced::Here { _until_dropped: announcement },
+            Ok(None) => Announced::Elsewhere(self.running()),
+            Err(error) => Announced::Nowhere(format!("{}: {error}", self.0.display())),
+        }
     }
 
-    /// The gateway that serves from this directory, if its process is alive.
+    fn try_announce(&self, url: &str) -> io::Result<Option<Announcement>> {
+        std::fs::create_dir_all(&self.0)?;
+        let lock = private().read(true).write(true).create(true).truncate(false).open(self.lock_file())?;
+        if !take(&lock) {
+            return Ok(None);
+        }
+        let path = self.gateway_file();
+        // What is there was left by a gateway that could not remove it.
+        let _ = std::fs::remove_file(&path);
+        let pid = std::process::id();
+        let text = json!({ "url": url, "pid": pid, "started": started(pid) }).to_string();
+        // Renamed into place, so that nobody reads half of it.
+        let partial = self.0.join(format!("gateway.json.{pid}"));
+        let written = write_private(&partial, text.as_bytes()).and_then(|()| std::fs::rename(&partial, &path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&partial);
+        }
+        written?;
+        Ok(Some(Announcement { path, _lock: lock }))
+    }
+
+    /// The gateway that serves from this directory. A file that was left behind names none, whoever has its process id
+    /// by now.
     pub(crate) fn running(&self) -> Option<Running> {
         let state: Value = serde_json::from_slice(&std::fs::read(self.gateway_file()).ok()?).ok()?;
-        let pid = state["pid"].as_u64()?;
-        // Where there is no /proc, the connection will tell.
-        if Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists() {
+        let pid = u32::try_from(state["pid"].as_u64()?).ok()?;
+        let lives = match std::fs::File::open(self.lock_file()) {
+            // Whoever serves holds the lock for as long as it lives.
+            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
+            // Where there is no lock, the process must be the one that wrote the file.
+            Err(_) => state["started"].is_null() || started(pid) == state["started"].as_u64(),
+        };
+        if !lives {
             return None;
         }
         let token = std::fs::read_to_string(self.0.join("admin.token")).unwrap_or_default();
-        Some(Running { url: state["url"].as_str()?.to_owned(), token: token.trim().to_owned() })
+        Some(Running { url: state["url"].as_str()?.to_owned(), token: token.trim().to_owned(), pid })
     }
 }
 
@@ -95,29 +126,55 @@ impl DataDir {
     }
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))
+/// Takes a lock that another process may try for a moment, to see whether anybody has it.
+fn take(lock: &std::fs::File) -> bool {
+    (0..20).any(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
-/// Removes `gateway.json` at the end, unless another process has written its own.
+/// When a process began, in ticks since the start of the machine: with its id, this tells it from every other.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in parentheses, and may hold anything.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// For files that only their owner may read.
+fn private() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    private().write(true).create(true).truncate(true).open(path).and_then(|mut file| file.write_all(bytes))
+}
+
+/// Where a gateway can be found by the commands of its user.
+pub(crate) enum Announced {
+    /// In its data directory.
+    Here {
+        /// Keeps the word there.
+        _until_dropped: Announcement,
+    },
+    /// It can not: another gateway on the same directory is found there.
+    Elsewhere(Option<Running>),
+    /// It can not: the directory can not be written to.
+    Nowhere(String),
+}
+
+/// Removes `gateway.json` at the end, while the lock is still held: nobody else has written it.
 pub(crate) struct Announcement {
     path: PathBuf,
-    pid: u32,
+    _lock: std::fs::File,
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        let mine = std::fs::read(&self.path)
-            .ok()
-            .and_then(|text| serde_json::from_slice::<Value>(&text).ok())
-            .is_some_and(|state| state["pid"] == self.pid);
-        if mine {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,6 @@
 //! Ending on a signal, whatever happened to the rest of the process.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,23 +14,27 @@ const LONGEST_END: Duration = Duration::from_secs(30);
 /// Cancels `stop` on SIGTERM or SIGINT. A second signal, or an end that takes too long, ends the process at once. This
 /// waits on a thread of its own, so that nothing that keeps the threads of the runtime busy can keep a signal from it.
 pub(crate) fn stop_on_signal(stop: CancellationToken) {
+    let (heeded, wait) = mpsc::channel();
     let spawned = std::thread::Builder::new().name("signals".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => runtime.block_on(follow(&stop)),
+            Ok(runtime) => runtime.block_on(follow(&stop, &heeded)),
             Err(error) => tracing::error!(%error, "signals end the process at once"),
         }
     });
-    if let Err(error) = spawned {
-        tracing::error!(%error, "signals end the process at once");
+    match spawned {
+        // From here on a signal is heeded: who sees what is printed next may send one.
+        Ok(_) => drop(wait.recv_timeout(Duration::from_secs(1))),
+        Err(error) => tracing::error!(%error, "signals end the process at once"),
     }
 }
 
-async fn follow(stop: &CancellationToken) {
+async fn follow(stop: &CancellationToken, heeded: &mpsc::Sender<()>) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;
     };
+    let _ = heeded.send(());
     either(&mut terminate, &mut interrupt).await;
     // Before anything is said about it.
     stop.cancel();

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidings_config::{Config, Found, Notice};
+use tidings_config::{Config, Errors, Found, Notice};
 use tidings_inventory::Loader;
 use tidings_store::ServerTable;
 
@@ -33,13 +33,13 @@ impl Loaded {
             let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
             (found.path, load)
         });
-        GatewayInputs { config: self.config, file, text: self.text, table }
+        GatewayInputs { config: self.config, file, text: self.text, table, listeners: Vec::new() }
     }
 }
 
 /// Reads the file of a running gateway again. `agreed`: the commands that somebody said yes to, where that was asked.
 fn read_again(path: &Path, agreed: Option<&[String]>, also: fn(&Config) -> Vec<Notice>) -> Result<Config, String> {
-    let config = tidings_config::load(path, &env).map_err(|errors| errors.to_string())?;
+    let config = tidings_config::load_to_run(path, &env).map_err(|errors| errors.to_string())?;
     let refused = [config.unsupported(), also(&config)].concat();
     if !refused.is_empty() {
         return Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
@@ -60,12 +60,16 @@ fn read_again(path: &Path, agreed: Option<&[String]>, also: fn(&Config) -> Vec<N
 
 /// Finds and reads the configuration; an empty one when there is none.
 pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
+    load_by(explicit, |path| tidings_config::load(path, &env))
+}
+
+fn load_by(explicit: Option<&Path>, read: impl Fn(&Path) -> Result<Config, Errors>) -> Result<Loaded, Failure> {
     let cwd = std::env::current_dir().map_err(Failure::failed)?;
     let Some(found) = tidings_config::discover(explicit, &env, &cwd) else {
         return Ok(Loaded { config: Config::default(), found: None, text: None });
     };
     let text = std::fs::read(&found.path).ok();
-    let config = tidings_config::load(&found.path, &env).map_err(Failure::Config)?;
+    let config = read(&found.path).map_err(Failure::Config)?;
     Ok(Loaded { config, found: Some(found), text })
 }
 
@@ -82,7 +86,7 @@ pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, Failure
 /// The same, for commands that start servers: warnings are shown, parts that can not be run are refused, and a file
 /// that merely lies in the current folder needs a yes.
 pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<Loaded, Failure> {
-    let loaded = load(explicit)?;
+    let loaded = load_by(explicit, |path| tidings_config::load_to_run(path, &env))?;
     for warning in &loaded.config.warnings {
         tracing::warn!("{warning}");
     }

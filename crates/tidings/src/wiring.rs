@@ -3,8 +3,11 @@
 mod containers;
 mod projects;
 mod registry_tools;
+mod unready;
 mod watches;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, OwnLinkLimits, 
 
 use tidings_builtin::SearchTools;
 use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
+use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
@@ -26,6 +30,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::Failure;
+use crate::secret;
 use projects::Projects;
 pub(crate) use projects::{kit, open as open_project};
 
@@ -43,6 +48,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) text: Option<Vec<u8>>,
     /// Servers that were added at run time.
     pub(crate) table: ServerTable,
+    /// Where the gateway listens: a server must not lead there.
+    pub(crate) listeners: Vec<SocketAddr>,
 }
 
 impl GatewayInputs {
@@ -71,16 +78,29 @@ pub(crate) struct Prepared {
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
+    path: GatewayPath,
+}
+
+/// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
+fn own_path(file: Option<&Path>) -> Result<GatewayPath, Failure> {
+    let mut instance = secret::fresh()?;
+    instance.truncate(16);
+    let file = file.and_then(|file| file.canonicalize().ok()).map(|file| {
+        let mut hasher = DefaultHasher::new();
+        file.hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    });
+    Ok(GatewayPath::new(&instance, file.as_deref()))
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
 pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) -> Result<Prepared, Failure> {
-    let GatewayInputs { config, file, text, table } = ground;
+    let GatewayInputs { config, file, text, table, listeners } = ground;
+    let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
-    projects::homes(&config)?;
-    let projects = Projects::new(cli, launcher);
+    let projects = Arc::new(Projects::new(cli, launcher));
     let mut watches = watches::prepare(&config)?;
     let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
@@ -88,20 +108,25 @@ pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) 
         None => std::env::current_dir().map_err(Failure::failed)?,
     };
     let expose = config.gateway.expose;
-    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects });
+    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects, listeners });
     let (file, load) = file.unzip();
     let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
     let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner: plans, table });
     let mut demo = None;
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
-    if let Some(made) = nothing.then(|| Demo::in_data_directory(cli)).transpose()?.flatten() {
+    let made = nothing.then(|| Demo::in_data_directory(cli)).transpose().unwrap_or_else(|failure| {
+        tracing::warn!("no demo is shown: {failure}");
+        None
+    });
+    if let Some(made) = made.flatten() {
         let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
         let mut shown = config.clone();
         shown.watches.push(made.watch());
         watches = watches::prepare(&shown)?;
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
-    Ok(Prepared { config, connector, index: Arc::default(), watches, registry, entries, bound_pages: None, demo })
+    let index = Arc::default();
+    Ok(Prepared { config, connector, index, watches, registry, entries, bound_pages: None, demo, path })
 }
 
 impl Prepared {
@@ -123,6 +148,15 @@ impl Prepared {
     /// The demo, where there is nothing else to show.
     pub(crate) fn demo(&self) -> Option<Demo> {
         self.demo.as_ref().map(|(demo, _)| demo.clone())
+    }
+
+    /// Fails if the one client there will be is a gateway that leads here again; servers are told of the gateways ahead.
+    pub(crate) fn come_through(&mut self, gateways: Vec<String>) -> Result<(), Failure> {
+        if let Some(reason) = self.path.loop_with(&gateways) {
+            return Err(Failure::Failed(format!("the client is a gateway, and for it {reason}")));
+        }
+        self.path = self.path.clone().behind(gateways);
+        Ok(())
     }
 
     /// Cursors belong to one state of their list, and clients may ask for longer pages.
@@ -147,7 +181,7 @@ impl Prepared {
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
-        let settings = Settings { bound_pages: self.bound_pages, ..settings(&self.config) };
+        let settings = Settings { bound_pages: self.bound_pages, path: self.path, ..settings(&self.config) };
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway
@@ -158,12 +192,13 @@ impl Prepared {
 struct Plans {
     expose: Expose,
     hooks: Hooks,
-    projects: Projects,
+    projects: Arc<Projects>,
+    listeners: Vec<SocketAddr>,
 }
 
 impl Planner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
-        plan(server, origin, self.expose, &self.projects)
+        self.plan(server, origin)
     }
 
     fn watches(&self, config: &Config) -> Result<Watches, String> {
@@ -223,43 +258,66 @@ fn settings(config: &Config) -> Settings {
         },
         limits: Default::default(),
         version: env!("CARGO_PKG_VERSION"),
+        path: GatewayPath::default(),
     }
 }
 
-/// What to run for a server, or why it can not be run.
-fn plan(server: &ServerConfig, origin: Origin, expose: Expose, projects: &Projects) -> Result<ServerPlan, String> {
-    if let Some(part) = server.unsupported().first() {
-        return Err(part.to_string());
-    }
-    let remote = |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
-    let source = match &server.transport {
-        Transport::Stdio { command, args, env, cwd } => {
-            let (program, args, env) = (command.clone(), args.clone(), env.clone());
-            remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
+impl Plans {
+    /// What to run for a server, or why this build can not run it.
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        if let Some(part) = server.unsupported().first() {
+            return Err(part.to_string());
         }
-        Transport::Http { url, headers } => remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })),
-        Transport::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
-        Transport::Project { dir, env } => Source::Local(projects.server(dir, env)?),
-    };
-    let is_project = matches!(server.transport, Transport::Project { .. });
-    let filter = server.tools.clone();
-    Ok(ServerPlan {
-        source,
-        origin,
-        name: server.name.clone(),
-        name_prefix: server.name_prefix(),
-        uri_prefix: server.uri_prefix(),
-        transparent_uris: server.uris == tidings_config::UriMode::Transparent,
-        isolation: match server.isolation {
-            tidings_config::Isolation::Auto => Isolation::Auto,
-            tidings_config::Isolation::Session => Isolation::Session,
-        },
-        timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
-        max_timeout: server.max_timeout,
-        poll_interval: server.poll_interval,
-        listed: expose != Expose::Search,
-        permits: Arc::new(move |name| filter.permits(name)),
-    })
+        let remote =
+            |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
+        let source = match &server.transport {
+            transport if server.problem.is_some() => {
+                unready::refused(word(transport), server.problem.clone().unwrap_or_default())
+            }
+            Transport::Stdio { command, args, env, cwd } => {
+                let (program, args, env) = (command.clone(), args.clone(), env.clone());
+                remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
+            }
+            Transport::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
+                "http",
+                format!("{url} is the address of this gateway; remove it from the configuration"),
+            ),
+            Transport::Http { url, headers } => {
+                remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
+            }
+            Transport::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
+            Transport::Project { dir, env } => self.projects.source(dir, env),
+        };
+        let is_project = matches!(server.transport, Transport::Project { .. });
+        let filter = server.tools.clone();
+        Ok(ServerPlan {
+            source,
+            origin,
+            name: server.name.clone(),
+            name_prefix: server.name_prefix(),
+            uri_prefix: server.uri_prefix(),
+            transparent_uris: server.uris == tidings_config::UriMode::Transparent,
+            isolation: match server.isolation {
+                tidings_config::Isolation::Auto => Isolation::Auto,
+                tidings_config::Isolation::Session => Isolation::Session,
+            },
+            timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
+            max_timeout: server.max_timeout,
+            poll_interval: server.poll_interval,
+            listed: self.expose != Expose::Search,
+            permits: Arc::new(move |name| filter.permits(name)),
+        })
+    }
+}
+
+/// How a server would be reached.
+fn word(transport: &Transport) -> &'static str {
+    match transport {
+        Transport::Stdio { .. } => "stdio",
+        Transport::Http { .. } => "http",
+        Transport::Container(_) => "container",
+        Transport::Project { .. } => "project",
+    }
 }
 
 fn era(choice: tidings_config::EraChoice) -> EraChoice {

@@ -42,6 +42,9 @@ pub enum LinkError {
     /// It did not speak the protocol.
     #[error("broke the protocol: {0}")]
     Protocol(String),
+    /// It was not even tried, or is not wanted.
+    #[error("can not be used: {0}")]
+    Unusable(String),
     /// The handshake was refused.
     #[error("refused the handshake: {0}")]
     Refused(String),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tidings_proto::{Era, Method, Revision, capabilities, code, meta};
+use tidings_proto::{Era, Method, Revision, capabilities, code, gateway_path, meta};
 use tidings_wire::{Frame, Kind, RawId, request};
 
 use crate::link::{Link, Outgoing};
@@ -29,6 +29,8 @@ pub struct Introduction {
     pub client_info: Value,
     /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
     pub only_client: Option<(Value, Era)>,
+    /// The gateways that ask, ourselves last.
+    pub gateways: Vec<String>,
     /// When the whole introduction must be over, where that is sooner than usual.
     pub deadline: Option<Instant>,
 }
@@ -55,6 +57,8 @@ pub struct Hello {
     pub info: Value,
     /// Its instructions.
     pub instructions: Option<String>,
+    /// If it is a gateway: its id and those of the gateways behind it.
+    pub gateways: Vec<String>,
 }
 
 /// How the probe ended.
@@ -71,6 +75,7 @@ pub(crate) fn own_meta(introduction: &Introduction) -> Value {
         meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
         meta::CLIENT_INFO: introduction.client_info,
         meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
+        meta::GATEWAYS: introduction.gateways,
     })
 }
 
@@ -119,6 +124,10 @@ pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introductio
             Discovered::Hello(hello) => return Ok(*hello),
             Discovered::TryAgain => {}
             Discovered::OtherModern(reason) => return Err(LinkError::Refused(reason)),
+            Discovered::NotModern if frame.kind() == Kind::Error => {
+                let (code, message) = read_error(&frame);
+                return Err(LinkError::Refused(format!("it does not answer server/discover: {message} ({code})")));
+            }
             Discovered::NotModern => return Err(LinkError::Refused("it does not answer server/discover".into())),
         }
     }
@@ -143,6 +152,7 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
         "protocolVersion": revision.as_str(),
         "capabilities": declared,
         "clientInfo": introduction.client_info,
+        "_meta": { meta::GATEWAYS: introduction.gateways },
     })
     .to_string();
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
@@ -203,6 +213,7 @@ fn read_discover(frame: &Frame) -> Discovered {
         capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
         info,
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
+        gateways: gateway_path::answering(&result),
     }))
 }
 
@@ -223,6 +234,7 @@ fn read_initialize(frame: &Frame) -> Result<Hello, LinkError> {
         capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
         info: result.get("serverInfo").cloned().unwrap_or_else(|| json!({})),
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
+        gateways: gateway_path::answering(&result),
     })
 }
 

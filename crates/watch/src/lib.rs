@@ -139,6 +139,7 @@ impl LocalServer for WatchServer {
                 capabilities: json!({ "resources": { "subscribe": true, "listChanged": true } }),
                 info: json!({ "name": "tidings-watch", "version": env!("CARGO_PKG_VERSION") }),
                 instructions: None,
+                gateways: Vec::new(),
             },
         }
     }

@@ -99,6 +99,7 @@ pub(super) fn common(
         poll_interval,
         tools,
         approve: approve.unwrap_or_default(),
+        problem: section.reading.take_missing(),
     })
 }
 

@@ -178,6 +178,13 @@ pub enum PrefixKind {
     Uri,
 }
 
+impl Fault {
+    /// Whether something that is referred to is not there: it may be there at another time, or on another machine.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::UnsetVariable { .. } | Self::UnreadableReference { .. })
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

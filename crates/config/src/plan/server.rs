@@ -38,6 +38,8 @@ pub struct ServerConfig {
     pub tools: ToolFilter,
     /// Whether its tools are used without approval.
     pub approve: Approval,
+    /// Why it can not be run here and now: it refers to a variable or a file that is not there.
+    pub problem: Option<String>,
 }
 
 impl ServerConfig {
@@ -57,6 +59,7 @@ impl ServerConfig {
             poll_interval: None,
             tools: ToolFilter::default(),
             approve: Approval::default(),
+            problem: None,
         }
     }
 

@@ -66,6 +66,7 @@ fn settings() -> Settings {
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",
+        path: Default::default(),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::client::session::NewSession;
 use crate::client::session::{Caller, ClientSink, Session};
 use crate::gateway::{Gateway, Inner};
 use crate::observe::status::{Catalogue, ServerStatus};
+use crate::servers::gateway_loop::list_meta;
 
 impl Gateway {
     /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
@@ -28,6 +29,7 @@ impl Gateway {
         principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, Answer), Refusal> {
+        let gateways = self.0.asking_gateways(frame)?;
         let revision = match frame.param(&["protocolVersion"]) {
             // Scripts that speak to a server by hand leave it out.
             None => Revision::LATEST_LEGACY,
@@ -50,7 +52,10 @@ impl Gateway {
         if self.0.passthrough.is_some() {
             self.0.wait_settled().await;
         }
-        let result = self.0.introduction_for(principal, revision);
+        let mut result = self.0.introduction_for(principal, revision);
+        if let Some(gateways) = gateways {
+            result["_meta"] = json!({ meta::GATEWAYS: gateways });
+        }
         self.0.sessions().insert(session.key, Arc::clone(&session));
         Ok((session, Answer::result(id, result.to_string().as_bytes())))
     }
@@ -95,7 +100,10 @@ impl Inner {
     }
 
     /// Answers `server/discover`.
-    pub(crate) fn discover(&self, principal: &Principal, id: &RawId) -> Answer {
+    pub(crate) async fn discover(&self, principal: &Principal, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+        // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
+        let gateways = self.asking_gateways(frame)?;
+        self.wait_settled().await;
         let catalogue = self.current();
         let revision = Revision::MODERN;
         let silent = self.settings.silent.contains(&revision);
@@ -112,7 +120,10 @@ impl Inner {
         if let Some(text) = self.instructions(&catalogue, principal) {
             result["instructions"] = text.into();
         }
-        Answer::result(id, result.to_string().as_bytes())
+        if let Some(gateways) = gateways {
+            result["_meta"][meta::GATEWAYS] = json!(gateways);
+        }
+        Ok(Answer::result(id, result.to_string().as_bytes()))
     }
 
     pub(crate) fn server_info(&self, catalogue: &Catalogue, principal: &Principal, revision: Revision) -> Value {
@@ -190,6 +201,9 @@ impl Inner {
             let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
             let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
             out.put_slice(hints.as_bytes());
+        }
+        if let Some(gateways) = self.asking_gateways(frame)? {
+            out.put_slice(list_meta(&gateways).as_bytes());
         }
         out.put_slice(b"}}");
         // The items are those of every client with this view: they are shared, not copied.

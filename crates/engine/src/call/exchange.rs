@@ -154,8 +154,7 @@ impl Exchange {
             (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
             (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
             (Method::Discover, Caller::Modern(caller)) => {
-                gateway.wait_settled().await;
-                gateway.discover(&caller.principal, &self.id)
+                gateway.discover(&caller.principal, &self.frame, &self.id).await?
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ResourcesSubscribe, Caller::Legacy(session)) => {

@@ -69,7 +69,7 @@ impl Server {
     pub(crate) fn audience(&self) -> Audience {
         match &self.plan.source {
             Source::Local(local) => local.audience(),
-            Source::Remote(_) => Audience::ByName,
+            Source::Remote(_) | Source::Unready(_) => Audience::ByName,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Listing a server: all pages of all lists it declares.
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_hub::catalogue::{Item, OfferList};
+use tidings_proto::gateway_path::{self, GatewayPath};
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
 use tidings_upstream::{Hello, LinkError, Outgoing, SharedLink};
 use tidings_wire::{Frame, Kind, RawId, Span, elements, get, is_object, request, string_at};
@@ -23,6 +24,10 @@ pub(crate) struct Lister<'a> {
     pub(crate) mint: &'a (dyn Fn() -> u64 + Send + Sync),
     /// How many bytes one list may have.
     pub(crate) budget: usize,
+    /// Which gateway asks.
+    pub(crate) path: &'a GatewayPath,
+    /// Told which gateways a list comes through, where the server is one; a loop ends the listing.
+    pub(crate) heard_gateways: &'a (dyn Fn(Vec<String>) -> Result<(), LinkError> + Send + Sync),
 }
 
 impl Lister<'_> {
@@ -49,6 +54,11 @@ impl Lister<'_> {
             if frame.kind() == Kind::Error {
                 return self.refused(kind, &frame, result);
             }
+            if self.is_gateway() {
+                let meta = get(frame.bytes(), result, "_meta").map(|at| at.of(frame.bytes()));
+                let meta = meta.and_then(|raw| serde_json::from_slice::<Value>(raw).ok()).unwrap_or_default();
+                (self.heard_gateways)(gateway_path::answering(&json!({ "_meta": meta })))?;
+            }
             self.collect(kind, &frame, result, &mut items)?;
             let text = |name| get(frame.bytes(), result, name).map(|at| at.of(frame.bytes()));
             ttl_ms = ttl_ms.min(text("ttlMs").and_then(|raw| std::str::from_utf8(raw).ok()?.parse().ok()).unwrap_or(0));
@@ -66,6 +76,10 @@ impl Lister<'_> {
         Err(LinkError::Protocol(format!("{} has more than {MAX_PAGES} pages", kind.method())))
     }
 
+    fn is_gateway(&self) -> bool {
+        !self.hello.gateways.is_empty()
+    }
+
     async fn page(&self, kind: ListKind, cursor: Option<&str>) -> Result<Frame, LinkError> {
         let mut params = json!({});
         if let Some(cursor) = cursor {
@@ -77,6 +91,9 @@ impl Lister<'_> {
                 meta::CLIENT_INFO: { "name": "tidings", "version": env!("CARGO_PKG_VERSION") },
                 meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
             });
+        }
+        if self.is_gateway() {
+            params["_meta"][meta::GATEWAYS] = json!(self.path.ahead_of_server());
         }
         let id = (self.mint)();
         let bytes = request(&RawId::from(id), kind.method(), Some(params.to_string().as_bytes()));
@@ -156,6 +173,7 @@ mod tests {
             capabilities: json!({ "tools": {} }),
             info: json!({}),
             instructions: None,
+            gateways: Vec::new(),
         };
         let next = AtomicU64::new(16);
         let lister = Lister {
@@ -165,6 +183,8 @@ mod tests {
             permits: &|_| true,
             mint: &|| next.fetch_add(1, Ordering::Relaxed),
             budget,
+            path: &GatewayPath::default(),
+            heard_gateways: &|_| Ok(()),
         };
         lister.list(ListKind::Tools).await.map(|list| list.items.len()).map_err(|error| error.to_string())
     }

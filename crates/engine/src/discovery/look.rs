@@ -127,6 +127,7 @@ impl Server {
     ) -> Result<Vec<(ListKind, String)>, LinkError> {
         let mut failed = Vec::new();
         let mint = || gateway.in_flight.mint();
+        let heard_gateways = |gateways| self.heard_gateways(gateway, gateways);
         let lister = Lister {
             server: &self.plan.name,
             link: &live.link,
@@ -134,6 +135,8 @@ impl Server {
             permits: &*self.plan.permits,
             mint: &mint,
             budget: LIST_BUDGET,
+            path: &gateway.settings.path,
+            heard_gateways: &heard_gateways,
         };
         for kind in kinds {
             match lister.list(*kind).await {

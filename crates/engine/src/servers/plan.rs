@@ -9,6 +9,7 @@ use tidings_hub::own_links::OwnLinkLimits;
 use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
+use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
 
@@ -51,6 +52,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The program's version.
     pub version: &'static str,
+    /// Which gateway this is.
+    pub path: GatewayPath,
 }
 
 /// Where a server can speak about a call.
@@ -140,6 +143,8 @@ pub enum Source {
     Remote(ServerSpec),
     /// Inside it.
     Local(Arc<dyn LocalServer>),
+    /// Not to be had for now: what it needs is missing, or it must not be used. Every attempt to connect asks again.
+    Unready(Arc<dyn Unready>),
 }
 
 impl Source {
@@ -147,6 +152,7 @@ impl Source {
     pub fn transport(&self) -> &'static str {
         match self {
             Self::Local(server) => server.kind(),
+            Self::Unready(unready) => unready.transport(),
             Self::Remote(spec) => match spec.transport {
                 Transport::Stdio(_) => "stdio",
                 Transport::Http(_) => "http",
@@ -154,6 +160,15 @@ impl Source {
             },
         }
     }
+}
+
+/// A server that can not be run as it is configured.
+pub trait Unready: Send + Sync + 'static {
+    /// What it is by now, or why it can not be used.
+    fn try_again(&self) -> Result<Arc<dyn LocalServer>, String>;
+
+    /// How it would be reached, in a word.
+    fn transport(&self) -> &'static str;
 }
 
 /// A server inside the process: it makes links like any other.

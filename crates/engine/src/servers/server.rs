@@ -82,6 +82,8 @@ pub(crate) struct Server {
     /// The number of the last listing that is done.
     pub(crate) listed: watch::Sender<u64>,
     pub(crate) presence: Presence,
+    /// If it is a gateway: its id and those of the gateways behind it.
+    pub(crate) gateways: Mutex<Vec<String>>,
     /// Rings when it is removed or replaced.
     pub(crate) gone: CancellationToken,
 }
@@ -113,6 +115,7 @@ impl Server {
             signal: Notify::new(),
             listed: watch::Sender::new(0),
             presence: Presence::default(),
+            gateways: Mutex::default(),
             gone: CancellationToken::new(),
         }
     }
@@ -190,7 +193,15 @@ impl Server {
                 gateway.connector.connect(spec, known, &introduction, &make_sink).await?
             }
             Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
+            Source::Unready(unready) => {
+                let local = unready.try_again().map_err(LinkError::Unusable)?;
+                local.connect(make_sink(), Surroundings::new(gateway, self.id))
+            }
         };
+        if let Err(error) = self.heard_gateways(gateway, hello.gateways.clone()) {
+            link.close().await;
+            return Err(error);
+        }
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(&link);
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
@@ -212,7 +223,7 @@ impl Server {
     /// Where the server can speak about a call that it was sent over a link.
     pub(crate) fn call_channel(&self, live: &LiveLink) -> CallChannel {
         match &self.plan.source {
-            Source::Local(_) => CallChannel::OwnStream,
+            Source::Local(_) | Source::Unready(_) => CallChannel::OwnStream,
             Source::Remote(spec) => match (&spec.transport, live.hello.revision.era()) {
                 (Transport::Http(_), Era::Modern) => CallChannel::OwnStream,
                 (Transport::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,

@@ -191,7 +191,7 @@ impl Inner {
         let server = self.server_at(table, address.server);
         let patience = server.and_then(|server| match &server.plan.source {
             Source::Local(local) => Some(local.patience(&address.uri)),
-            Source::Remote(_) => None,
+            Source::Remote(_) | Source::Unready(_) => None,
         });
         let usual = self.settings.resource_pace;
         let pace = patience.filter(|patience| *patience != Patience::default()).map(|patience| {

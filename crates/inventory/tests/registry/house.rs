@@ -234,6 +234,7 @@ fn settings(rules: &Rules) -> Settings {
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",
+        path: Default::default(),
     }
 }
 

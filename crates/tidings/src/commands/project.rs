@@ -33,8 +33,13 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
     // Nothing else is served: neither what was added at run time nor what a file says later.
-    let ground =
-        GatewayInputs { config, file: None, text: None, table: ServerTable::in_memory(KeptServers::default()) };
+    let ground = GatewayInputs {
+        config,
+        file: None,
+        text: None,
+        table: ServerTable::in_memory(KeptServers::default()),
+        listeners: Vec::new(),
+    };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     prepared.bind_pages();

@@ -13,9 +13,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
-use crate::data::DataDir;
+use crate::data::{Announced, DataDir};
 use crate::failure::Failure;
-use crate::{access, ending, feed, limits, reload, settings, wiring};
+use crate::{access, ending, feed, limits, reload, secret, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,6 +24,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     let config = &loaded.config;
     limits::raise_open_files();
+    let stop = CancellationToken::new();
+    ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
     if !listen.is_loopback() && config.auth.is_none() {
         return Err(Failure::Usage(format!(
@@ -33,33 +35,66 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     }
     let has_tokens = config.auth.is_some();
     let data = DataDir::find(cli.data.as_deref())?;
-    let access = access::of(config, &data.admin_token()?)?;
+    let mut not_kept = Vec::new();
+    let token = data.admin_token().or_else(|failure| {
+        not_kept.push(format!("the key of the API, so that no command finds this gateway ({failure})"));
+        secret::fresh()
+    })?;
+    let access = access::of(config, &token)?;
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
         .map_err(|error| unheard(&listen, &error, &data))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
-    let prepared = wiring::prepare(cli, loaded.into_ground(ServerTable::new(&store), |_| Vec::new()), Some(&data))?;
+    if !store.is_kept() {
+        not_kept.push("changes, and servers that are added at run time".to_owned());
+    }
+    let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
+    inputs.listeners = vec![address];
+    let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{}", banner::reachable(address));
-    let announcement = data.announce(&url)?;
+    let announced = data.announce(&url);
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
-    let stop = CancellationToken::new();
-    ending::stop_on_signal(stop.clone());
+    say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
     let options = Options { tokens: access.clients, loopback: listen.is_loopback(), ..Options::default() };
     let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
-    drop(announcement);
+    drop(announced);
     let _ = reloading.await;
     gateway.shutdown().await;
     log.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Who else is found in the data directory, and what is not kept there.
+fn say_what_is_missing(data: &DataDir, announced: &Announced, mut not_kept: Vec<String>) {
+    let directory = data.path().display();
+    match announced {
+        Announced::Here { .. } => {}
+        Announced::Elsewhere(other) => {
+            let other = other.as_ref().map(|other| format!(" at {} (process {})", other.url, other.pid));
+            eprintln!(
+                "Another gateway{} has the data directory {directory}: commands such as `tidings servers` find that one.\n\
+                 Give this one a directory of its own with --data DIR.\n",
+                other.unwrap_or_default(),
+            );
+        }
+        Announced::Nowhere(reason) => {
+            not_kept.push(format!("where this gateway is, so that no command finds it ({reason})"));
+        }
+    }
+    if !not_kept.is_empty() {
+        eprintln!("Not kept in {directory}, because it can not be written to or is in use:");
+        not_kept.iter().for_each(|what| eprintln!("  {what}"));
+        eprintln!();
+    }
 }
 
 /// Why nobody can listen there, and what to do.

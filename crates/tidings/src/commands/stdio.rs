@@ -13,7 +13,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::wiring::{GatewayInputs, Prepared};
-use crate::{ending, feed, reload, settings, standard, wiring};
+use crate::{ending, feed, logging, reload, settings, standard, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -51,13 +51,19 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), Failure>
 }
 
 /// Serves one client until it or we are asked to end.
-pub(super) async fn serve(prepared: Prepared, store: Store) -> Result<(), Failure> {
+pub(super) async fn serve(mut prepared: Prepared, store: Store) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let log = feed::log(store);
     let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
     let journal = feed::journal(&log);
     let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), |first| {
+        if let Err(failure) = prepared.come_through(first.gateways) {
+            // Nothing may be started, not even to say so: the gateway that asks shows what stands on standard error.
+            eprintln!("{failure}");
+            logging::flush();
+            std::process::exit(1);
+        }
         prepared.start(Some((first.capabilities, first.era)), Some(journal))
     });
     // On a thread of the runtime: each message from this one would have to wake another.

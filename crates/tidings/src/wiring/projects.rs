@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidings_config::{Config, Transport};
-use tidings_engine::LocalServer;
+use tidings_engine::{LocalServer, Source, Unready};
 use tidings_project::run::Kit;
 use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
 use tidings_upstream::Launcher;
@@ -26,11 +26,39 @@ impl Projects {
         Self { data: cli.data.clone(), launcher, kit: OnceLock::new() }
     }
 
+    /// What to run for the project in this folder, which may come later.
+    pub(super) fn source(self: &Arc<Self>, dir: &Path, env: &[(String, String)]) -> Source {
+        match self.server(dir, env) {
+            Ok(server) => Source::Local(server),
+            Err(_) => {
+                let (projects, dir, env) = (Arc::clone(self), dir.to_owned(), env.to_vec());
+                Source::Unready(Arc::new(MissingProject { projects, dir, env }))
+            }
+        }
+    }
+
     /// A server of the project in this folder. Nothing is read of it yet.
     pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, String> {
         let home = open(dir, env).map_err(|fault| fault.to_string())?;
         let kit = self.kit.get_or_init(|| unpacked(self.data.as_deref()));
         Ok(Arc::new(ProjectServer::new(home, Arc::clone(&self.launcher), kit)))
+    }
+}
+
+/// A project whose folder is not there, or can not be used.
+struct MissingProject {
+    projects: Arc<Projects>,
+    dir: PathBuf,
+    env: Vec<(String, String)>,
+}
+
+impl Unready for MissingProject {
+    fn try_again(&self) -> Result<Arc<dyn LocalServer>, String> {
+        self.projects.server(&self.dir, &self.env)
+    }
+
+    fn transport(&self) -> &'static str {
+        "project"
     }
 }
 

@@ -2,3 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod closed_pipes;
+mod data_directory;
+mod loops;
+mod partial;

@@ -40,13 +40,22 @@ pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
         tcp.set_keepalive_retries(Some(4));
         tcp
     };
-    let dialer = Dialer { tcp: tcp(reach), proxy: tcp(Reach::Anywhere), proxies: Matcher::from_env().into() };
-    Ok(HttpsConnectorBuilder::new()
-        .try_with_platform_verifier()
-        .map_err(|error| LinkError::Unreachable(error.to_string()))?
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(dialer))
+    let dialer = |untrusting| Dialer {
+        tcp: tcp(reach),
+        proxy: tcp(Reach::Anywhere),
+        proxies: Matcher::from_env().into(),
+        untrusting,
+    };
+    let (tls, untrusting) = match HttpsConnectorBuilder::new().try_with_platform_verifier() {
+        Ok(tls) => (tls, None),
+        // Most of what a gateway does needs no TLS, so only that may fail (docs/adr/0031).
+        Err(error) => {
+            let roots = rustls::RootCertStore::empty();
+            let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            (HttpsConnectorBuilder::new().with_tls_config(config), Some(NoRoots(error.to_string())))
+        }
+    };
+    Ok(tls.https_or_http().enable_http1().wrap_connector(dialer(untrusting)))
 }
 
 /// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
@@ -56,7 +65,17 @@ pub(super) struct Dialer {
     /// The way to a proxy, which the environment names and which looks names up by itself.
     proxy: HttpConnector<Resolver>,
     proxies: std::sync::Arc<Matcher>,
+    /// Why nobody can be trusted.
+    untrusting: Option<NoRoots>,
 }
+
+/// The machine has no certificates of authorities.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "this machine has no CA certificates, so no https:// server can be trusted ({0}); install the package ca-certificates, or \
+     name a bundle with SSL_CERT_FILE"
+)]
+struct NoRoots(String);
 
 type Dialed = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
 type DialError = Box<dyn std::error::Error + Send + Sync>;
@@ -71,6 +90,9 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, target: Uri) -> Dialed {
+        if let Some(reason) = self.untrusting.clone().filter(|_| target.scheme() == Some(&http::uri::Scheme::HTTPS)) {
+            return Box::pin(async move { Err(reason.into()) });
+        }
         match self.proxies.intercept(&target) {
             None => {
                 let mut tcp = self.tcp.clone();

@@ -33,7 +33,7 @@ impl Exchange {
         }
         match routed.server.plan.source {
             // It will have the same tool called as before, and that one's server gets it.
-            Source::Local(_) => Ok(Some(None)),
+            Source::Local(_) | Source::Unready(_) => Ok(Some(None)),
             Source::Remote(_) => Err(Refusal::InvalidState("it belongs to another server")),
         }
     }

@@ -1,0 +1,52 @@
+//! Servers that are gateways: one that leads back to this one is refused, before its lists are shown.
+
+use std::sync::PoisonError;
+
+use tidings_proto::gateway_path;
+use tidings_proto::meta;
+use tidings_proto::refusal::Refusal;
+use tidings_upstream::LinkError;
+use tidings_wire::Frame;
+
+use crate::gateway::Inner;
+use crate::servers::server::Server;
+
+impl Server {
+    /// It says that it is a gateway with these behind it; fails when this one is among them.
+    pub(crate) fn heard_gateways(&self, gateway: &Inner, gateways: Vec<String>) -> Result<(), LinkError> {
+        if let Some(reason) = gateway.settings.path.loop_with(&gateways) {
+            return Err(LinkError::Unusable(reason.to_owned()));
+        }
+        *self.gateways.lock().unwrap_or_else(PoisonError::into_inner) = gateways;
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Refuses a client that is this gateway itself. `Some` when the client is another gateway: it is told which gateways
+    /// its answer comes through.
+    pub(crate) fn asking_gateways(&self, frame: &Frame) -> Result<Option<Vec<String>>, Refusal> {
+        let Some(asking) = gateway_path::asking(frame) else { return Ok(None) };
+        match self.settings.path.loop_with(&asking) {
+            Some(reason) => Err(Refusal::InvalidRequest(format!("a gateway in a loop: {reason}"))),
+            None => Ok(Some(self.gateways_behind())),
+        }
+    }
+
+    /// This gateway, and those whose lists are part of its own.
+    fn gateways_behind(&self) -> Vec<String> {
+        let mut all = vec![self.settings.path.id().to_owned()];
+        for server in self.servers().iter() {
+            all.extend(server.gateways.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// The end of a list for a client that is a gateway.
+pub(crate) fn list_meta(gateways: &[String]) -> String {
+    let ids = serde_json::json!(gateways);
+    format!(r#","_meta":{{"{}":{ids}}}"#, meta::GATEWAYS)
+}
