@@ -357,7 +357,7 @@ async fn in_a_storm_of_cancellations_no_call_goes_on_at_the_server() {
         })
         .http()
         .await;
-    let slow_road = slow_road(&server).await;
+    let (slow_road, on_the_road) = slow_road(&server).await;
     let gateway = Gateway::builder().toml(&format!("[servers.beta]\nurl = \"{slow_road}\"")).serve().await;
     let client = gateway.client().connect().await;
     let mut calls = Vec::new();
@@ -366,10 +366,13 @@ async fn in_a_storm_of_cancellations_no_call_goes_on_at_the_server() {
         let params = json!({"name": "slow", "arguments": arguments});
         calls.push(client.call("tools/call").params(params).progress_token(&i.to_string()).start());
     }
+    // The gateway has sent all of them, and the server has none.
+    let all_sent = || (on_the_road.load(std::sync::atomic::Ordering::SeqCst) >= CALLS).then_some(());
+    tidings_testkit::eventually("all calls to be sent", all_sent).await;
     for call in &calls {
         client.cancel(call).await;
     }
-    server.record().wait_for_nth("all calls that were sent", 1, |r| r.method == "tools/call").await;
+    server.record().wait_for_nth("all calls", CALLS, |r| r.method == "tools/call").await;
     let left = || running.lock().expect("a record").clone();
     let mut quiet = 0;
     tidings_testkit::within("the end of every call", async {
@@ -383,29 +386,37 @@ async fn in_a_storm_of_cancellations_no_call_goes_on_at_the_server() {
     assert_eq!(left(), BTreeSet::new());
 }
 
-/// A way to a server on which calls take longer than anything else, so that what is sent after them arrives before them.
-async fn slow_road(server: &Server) -> String {
+/// A way to a server on which calls take longer than anything else, so that what is sent after them arrives before them. As
+/// proxies do, it brings what it was given to the server also when whoever gave it is gone. Counts the calls.
+async fn slow_road(server: &Server) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    const LONGER: std::time::Duration = std::time::Duration::from_millis(500);
     let to = server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let calls = std::sync::Arc::new(AtomicUsize::new(0));
+    let counter = std::sync::Arc::clone(&calls);
     tokio::spawn(async move {
         while let Ok((near, _)) = listener.accept().await {
             let Ok(far) = tokio::net::TcpStream::connect(&to).await else { return };
             let ((mut from, mut back), (mut answers, mut onward)) = (near.into_split(), far.into_split());
+            let calls = std::sync::Arc::clone(&counter);
             tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
             tokio::spawn(async move {
                 let mut chunk = vec![0; 64 << 10];
                 while let Ok(read @ 1..) = from.read(&mut chunk).await {
                     if chunk[..read].windows(10).any(|window| window == b"tools/call") {
-                        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                        calls.fetch_add(1, Ordering::SeqCst);
+                        tokio::time::sleep(LONGER).await;
                     }
                     if onward.write_all(&chunk[..read]).await.is_err() {
                         return;
                     }
                 }
+                tokio::time::sleep(tidings_testkit::DEADLINE).await;
             });
         }
     });
-    url
+    (url, calls)
 }

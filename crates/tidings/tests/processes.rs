@@ -203,7 +203,7 @@ async fn garbage_on_stdout_is_survived_and_logged() {
     assert!(line.contains("not a message") && line.contains("server=alpha"), "{line}");
     let client = gateway.client().connect().await;
     for garbage in
-        ["{\"jsonrpc\":\"2.0\"\n", "null\n", "[]\n", "{\"jsonrpc\":\"2.0\",\"id\":99999,\"result\":{}}\n", "\u{0}\n"]
+        ["{\"level\":\"info\"\n", "null\n", "[]\n", "{\"jsonrpc\":\"2.0\",\"id\":99999,\"result\":{}}\n", "\u{0}\n"]
     {
         server.print_stdout(garbage);
         assert_eq!(client.call_tool("echo", json!({"n": 1})).await.text(), "{\"n\":1}");
