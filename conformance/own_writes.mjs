@@ -2,11 +2,13 @@
 // The story is that of own_writes.py. Prints PASS or FAIL for each check, and the totals last.
 
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const SERVERS = ['oldpipe', 'newpipe', 'oldweb', 'web'];
 const TIMES = 5;
+const CHECK_SECONDS = 60;
 const MODERN = '2026-07-28';
 
 const { values: options, positionals: command } = parseArgs({
@@ -37,6 +39,17 @@ async function connect(era, road) {
   return client;
 }
 
+/** Waits for servers that take their time to start: that is another story. */
+async function allThere(client) {
+  const until = performance.now() + 1000 * CHECK_SECONDS;
+  for (;;) {
+    const names = (await client.listTools()).tools.map((tool) => tool.name);
+    if (SERVERS.every((server) => names.includes(`${server}__add`))) return;
+    assert(performance.now() < until, `there are only ${names}`);
+    await sleep(100);
+  }
+}
+
 async function seesWhatItDid(client, server, era, road) {
   for (let number = 0; number < TIMES; number++) {
     const name = `npm_${era}_${road}_${number}`;
@@ -57,6 +70,7 @@ let [passed, failed] = [0, 0];
 for (const road of ['http', 'stdio']) {
   for (const era of ['legacy', 'modern']) {
     const client = await connect(era, road);
+    await allThere(client);
     for (const server of SERVERS) {
       const what = `npm ${era} client over ${road}, server ${server}`;
       const begun = performance.now();

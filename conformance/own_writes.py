@@ -19,6 +19,16 @@ SERVERS = ["oldpipe", "newpipe", "oldweb", "web"]
 TIMES = 5
 
 
+async def all_there(client: Client) -> None:
+    """Waits for servers that take their time to start: that is another story."""
+    async with asyncio.timeout(CHECK_SECONDS):
+        while True:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            if all(f"{server}__add" in names for server in SERVERS):
+                return
+            await asyncio.sleep(0.1)
+
+
 async def sees_what_it_did(client: Client, server: str, era: str, road: str) -> None:
     for number in range(TIMES):
         name = f"pypi_{era}_{road}_{number}"
@@ -43,6 +53,7 @@ async def main() -> int:
             command = StdioServerParameters(command=arguments.command[0], args=arguments.command[1:])
             target = arguments.gateway if road == "http" else command
             async with Client(target, mode="auto" if era == "modern" else "legacy", cache=None) as client:
+                await all_there(client)
                 for server in SERVERS:
                     what = f"pypi {era} client over {road}, server {server}"
                     begun = time.monotonic()

@@ -140,6 +140,8 @@ impl Tools {
     /// Has a tool called, in any spelling; its arguments are passed on as they were written.
     async fn exec(&self, request: &Request) -> Result<Outcome, Problem> {
         let frame = &request.frame;
+        // What is not known here was meant for the tool, which would run without it.
+        Arguments::new(&request.params()["arguments"], &definitions::parameters(definitions::EXEC))?;
         let name = frame.param_str(&["arguments", "tool_name"]).filter(|name| !name.is_empty());
         let name = name.ok_or(Fault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
         let arguments = object(frame)?;

@@ -89,7 +89,7 @@ pub(crate) fn admit_modern(
         return Err(Refusal::UnsupportedVersion(meta.version));
     }
     let name = frame.method();
-    let method = Method::parse(&name).filter(|method| method.is_modern());
+    let method = Method::asked(&name, Era::Modern);
     if let Some(headers) = request.mirrors {
         mirrors(headers, &METHOD, "Mcp-Method", &name)?;
         if let Some(param) = method.and_then(Method::name_param) {
@@ -111,7 +111,7 @@ pub(crate) fn admit_modern(
 /// Lets in a request of a session: the method must be one of its era, and a session begins only once.
 pub(crate) fn admit_legacy(frame: &Frame) -> Result<Method, Refusal> {
     let name = frame.method();
-    match Method::parse(&name).filter(|method| method.is_legacy()) {
+    match Method::asked(&name, Era::Legacy) {
         Some(Method::Initialize) => Err(Refusal::InvalidRequest("the session has begun already".into())),
         Some(method) => Ok(method),
         None => Err(Refusal::UnknownMethod(name.into_owned())),

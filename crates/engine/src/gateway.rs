@@ -11,7 +11,7 @@ use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_hub::ledger::{FollowerId, Occasion};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
-use tidings_proto::{Era, ListKind, LogLevel, Method};
+use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
 use tidings_upstream::{Connector, Hello, Introduction, SharedLink};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::{Notify, watch};
@@ -307,12 +307,22 @@ impl Inner {
     /// How a server is told who we are; `own` is the session that the connection is made for.
     pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> Introduction {
         let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
+        let several = self.servers.load().external() > 1;
+        let reaches = |(declared, era)| match several {
+            true => (capabilities::among_several(declared), era),
+            false => (declared, era),
+        };
         Introduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
-            only_client: own.or_else(|| self.only_client.clone()),
+            only_client: own.or_else(|| self.only_client.clone()).map(reaches),
             gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),
             deadline,
         }
+    }
+
+    /// Whether this server is the only one behind the gateway: then what it and its clients say to each other is theirs.
+    pub(crate) fn is_alone(&self, server: &Server) -> bool {
+        self.passthrough == Some(server.id) && self.servers.load().external() == 1
     }
 
     pub(crate) fn has_only_client(&self) -> bool {

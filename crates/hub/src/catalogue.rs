@@ -186,7 +186,7 @@ impl Snapshot {
         let owner = self.owners.of(uri, |server| self.has(server))?;
         let is_before = |offer: &&Arc<ServerOffer>| offer.server < owner && !offer.uris.is_transparent();
         let lists_it = |offer: &Arc<ServerOffer>| {
-            offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).get(local).is_some())
+            offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).get(&local).is_some())
         };
         (!self.offers.iter().filter(is_before).any(lists_it)).then_some(owner)
     }
@@ -201,7 +201,7 @@ impl Snapshot {
             if !offer.uris.is_transparent()
                 && let Some(local) = offer.uris.inward(uri)
             {
-                return Some((offer.server, local.to_owned()));
+                return Some((offer.server, local.into_owned()));
             }
         }
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());

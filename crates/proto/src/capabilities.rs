@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Era, Revision, meta};
+use crate::{Era, Revision, extensions, meta};
 
 /// What the gateway declares to servers on a shared legacy link: everything it can carry to the client that owns a
 /// request. Servers hide tools from clients that declare nothing.
@@ -17,7 +17,19 @@ pub fn towards_legacy_server(revision: Revision) -> Value {
 
 /// What the gateway declares when it lists on a modern link, for the same reason.
 pub fn towards_modern_server() -> Value {
-    json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} } })
+    let apps = json!({ extensions::APPS: { "mimeTypes": ["text/html;profile=mcp-app"] } });
+    json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} }, "extensions": apps })
+}
+
+/// What the only client of several servers declares, as far as it may reach them.
+pub fn among_several(mut capabilities: Value) -> Value {
+    if let Some(all) = capabilities.as_object_mut() {
+        all.remove("experimental");
+        if let Some(declared) = all.get_mut("extensions").and_then(Value::as_object_mut) {
+            declared.retain(|id, _| extensions::is_carried(id));
+        }
+    }
+    capabilities
 }
 
 /// What a server behind the gateway offers.
@@ -41,16 +53,29 @@ pub fn subscribes(capabilities: &Value) -> bool {
         == Some(true)
 }
 
+/// The client that capabilities are told to.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Its revision.
+    pub revision: Revision,
+    /// Whether that is told of no change of a list.
+    pub silent: bool,
+    /// Whether it asks to be told what changed.
+    pub asks_changes: bool,
+}
+
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
 /// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask.
-/// Changes of single resources are told if that of some server can be.
-pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, revision: Revision, silent: bool) -> Value {
+/// Changes of single resources are told if that of some server can be. `alone`: the capabilities of the only server, whose
+/// extensions are its own business with the client.
+pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, alone: Option<Alone<'a>>, told: Told) -> Value {
     let mut out = Map::new();
     let mut followed = false;
-    for server in servers {
+    let servers: Vec<Offered<'_>> = servers.into_iter().collect();
+    for server in &servers {
         for name in ["tools", "prompts", "resources", "logging", "completions"] {
             if declares(server.capabilities, name) {
-                out.insert(name.to_owned(), declared(name, silent));
+                out.insert(name.to_owned(), declared(name, told.silent));
                 followed |= name == "resources" && server.can_be_followed();
             }
         }
@@ -58,16 +83,44 @@ pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, revision: 
     if let Some(resources) = out.get_mut("resources").filter(|_| followed) {
         resources["subscribe"] = true.into();
     }
-    finish(out, revision)
+    match alone {
+        Some(alone) => {
+            for group in ["extensions", "experimental"] {
+                // What a server declares as an extension in one era is no promise for the other.
+                let fits = group == "experimental" || alone.era == told.revision.era();
+                if let Some(declared) = alone.capabilities.get(group).filter(|value| fits && value.is_object()) {
+                    out.insert(group.to_owned(), declared.clone());
+                }
+            }
+        }
+        None if told.revision.era() == Era::Modern => {
+            let carried = extensions::carried(servers.iter().map(|server| server.capabilities));
+            if !carried.is_empty() {
+                out.insert("extensions".to_owned(), carried.into());
+            }
+        }
+        None => {}
+    }
+    finish(out, told)
+}
+
+/// The only server there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone<'a> {
+    /// As it declared them.
+    pub capabilities: &'a Value,
+    /// In which era.
+    pub era: Era,
 }
 
 /// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later. Who can not be
 /// followed says so when somebody wants to.
-pub fn frozen(revision: Revision, silent: bool) -> Value {
+pub fn frozen(told: Told) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
-    let mut out: Map<String, Value> = all.into_iter().map(|name| (name.to_owned(), declared(name, silent))).collect();
+    let mut out: Map<String, Value> =
+        all.into_iter().map(|name| (name.to_owned(), declared(name, told.silent))).collect();
     out["resources"]["subscribe"] = true.into();
-    finish(out, revision)
+    finish(out, told)
 }
 
 fn declared(name: &str, silent: bool) -> Value {
@@ -75,13 +128,13 @@ fn declared(name: &str, silent: bool) -> Value {
     if is_list && !silent { json!({ "listChanged": true }) } else { json!({}) }
 }
 
-fn finish(mut out: Map<String, Value>, revision: Revision) -> Value {
-    if revision < Revision::V2025_03_26 {
+fn finish(mut out: Map<String, Value>, told: Told) -> Value {
+    if told.revision < Revision::V2025_03_26 {
         out.remove("completions");
     }
-    if out.values().any(|capability| capability.get("listChanged").is_some()) {
-        let group = if revision.era() == Era::Modern { "extensions" } else { "experimental" };
-        out.insert(group.to_owned(), json!({ meta::CHANGES: {} }));
+    if told.asks_changes && out.values().any(|capability| capability.get("listChanged").is_some()) {
+        let group = if told.revision.era() == Era::Modern { "extensions" } else { "experimental" };
+        out.entry(group).or_insert_with(|| json!({}))[meta::CHANGES] = json!({});
     }
     Value::Object(out)
 }
@@ -107,7 +160,7 @@ pub fn declares(capabilities: &Value, name: &str) -> bool {
 /// The single stdio client's own capabilities, as a legacy server of another revision may be told them.
 pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
     let mut out = Map::new();
-    for name in ["roots", "sampling", "elicitation", "experimental"] {
+    for name in ["roots", "sampling", "elicitation", "experimental", "extensions"] {
         if let Some(value) = capabilities.get(name) {
             out.insert(name.to_owned(), value.clone());
         }

@@ -1,7 +1,7 @@
 //! Items of the four lists as one client sees them.
 
 use bytes::Bytes;
-use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get_path, is_object, string_at};
+use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get, is_object, string_at};
 
 use crate::{ListKind, Revision, UriMap, View};
 
@@ -92,11 +92,8 @@ impl ItemView<'_> {
         if self.kind != ListKind::Tools || self.uris.is_transparent() {
             return;
         }
-        let whole = Span::new(0, item.len());
-        if let Some(at) = get_path(item, whole, &["_meta", "ui", "resourceUri"])
-            && let Some(uri) = string_at(item, at)
-        {
-            patch.replace(at, encode_string(&self.uris.outward(&uri)));
+        if let Some(meta) = get(item, Span::new(0, item.len()), "_meta") {
+            self.uris.map_ui_resource(item, meta, patch);
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod capabilities;
 pub mod code;
 pub mod content;
+pub mod extensions;
 pub mod gateway_path;
 pub mod headers;
 pub mod identity;

@@ -1,5 +1,7 @@
 //! The requests a client may send.
 
+use crate::Era;
+
 /// A request method, by what the gateway does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -27,10 +29,22 @@ pub enum Method {
     SetLevel,
     /// Modern: follow changes.
     Listen,
+    /// One that the gateway does not know: a vendor's, or an extension's. Only the message has its name.
+    Other,
 }
 
 impl Method {
-    /// From the wire.
+    /// What a client of an era asks by this name; `None` when the method belongs to the other era.
+    pub fn asked(text: &str, era: Era) -> Option<Self> {
+        let method = Self::parse(text).unwrap_or(Self::Other);
+        let exists = match era {
+            Era::Legacy => method.is_legacy(),
+            Era::Modern => method.is_modern(),
+        };
+        exists.then_some(method)
+    }
+
+    /// From the wire; `None` when the gateway does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         use crate::ListKind as K;
         Some(match text {
@@ -53,7 +67,7 @@ impl Method {
         })
     }
 
-    /// On the wire.
+    /// On the wire. Empty for [`Self::Other`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Initialize => "initialize",
@@ -68,6 +82,7 @@ impl Method {
             Self::Complete => "completion/complete",
             Self::SetLevel => "logging/setLevel",
             Self::Listen => "subscriptions/listen",
+            Self::Other => "",
         }
     }
 

@@ -1,9 +1,9 @@
 //! A client's request on its way to a server: our id and token, the server's own names, the server's era.
 
 use bytes::Bytes;
-use tidings_wire::{Frame, ObjectEdit, Patch, encode_string, is_object, string_at};
+use tidings_wire::{Frame, ObjectEdit, Patch, Span, encode_string, is_object, members, string_at};
 
-use crate::{Era, LogLevel, Method, Revision, meta};
+use crate::{Era, LogLevel, Method, Revision, extensions, meta};
 
 /// Who asks, as far as the server is told.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,8 @@ pub struct Requester<'a> {
     pub capabilities: &'a [u8],
     /// The session's log level (legacy).
     pub log_level: Option<LogLevel>,
+    /// Whether the server is the only one, so that everything the client declares is meant for it.
+    pub alone: bool,
 }
 
 /// Where the request goes.
@@ -30,12 +32,19 @@ pub struct Destination {
 /// What the request names, on the server's side.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Which member of the params (or of their `ref`) names it.
+    /// Which member of the params (or of their `ref`) names it; empty when the request names nothing that we know.
     pub member: &'static str,
     /// Whether that member is inside `ref`.
     pub in_ref: bool,
     /// What the server calls it.
     pub local: String,
+}
+
+impl Target {
+    /// For a request that names nothing that the gateway knows.
+    pub fn nothing() -> Self {
+        Self { member: "", in_ref: false, local: String::new() }
+    }
 }
 
 /// The request as the server gets it. `request_state` replaces the sealed state of a retry by the server's own
@@ -56,7 +65,7 @@ pub fn translate(
     match frame.params().filter(|span| is_object(bytes, *span)) {
         Some(params) => {
             let mut edit = frame.edit(params);
-            if let Some(target) = target {
+            if let Some(target) = target.filter(|target| !target.member.is_empty()) {
                 edit_target(bytes, &mut edit, target, &mut patch);
             }
             edit_params(&mut edit, method, requester, destination, request_state);
@@ -138,6 +147,7 @@ fn edit_meta(
         edit.set(meta::PROGRESS_TOKEN, destination.id.to_string());
     }
     match (requester.era, destination.revision.era()) {
+        (Era::Modern, Era::Modern) if requester.alone => {}
         (Era::Modern, Era::Modern) => strip_extensions(bytes, &edit, patch),
         (_, Era::Legacy) => {
             edit.remove_where(|key| key.starts_with(meta::RESERVED));
@@ -152,13 +162,24 @@ fn edit_meta(
     edit.finish(patch);
 }
 
-/// Extensions count only when both ends and the gateway have them; the gateway has none yet.
+/// Among several servers an extension counts only when both ends and the gateway have it.
 fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
-    if let Some(span) = meta.get(meta::CLIENT_CAPABILITIES) {
-        let mut capabilities = ObjectEdit::new(bytes, span);
-        capabilities.remove("extensions").remove("experimental");
-        capabilities.finish(patch);
+    let Some(span) = meta.get(meta::CLIENT_CAPABILITIES) else { return };
+    let mut capabilities = ObjectEdit::new(bytes, span);
+    capabilities.remove("experimental");
+    let carried = |id: &str| extensions::is_carried(id);
+    let any = |at: &Span| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));
+    match capabilities.get("extensions").filter(|at| is_object(bytes, *at)).filter(any) {
+        Some(at) => {
+            let mut extensions = ObjectEdit::new(bytes, at);
+            extensions.remove_where(|id| !carried(id));
+            extensions.finish(patch);
+        }
+        None => {
+            capabilities.remove("extensions");
+        }
     }
+    capabilities.finish(patch);
 }
 
 fn authored_members(requester: &Requester<'_>) -> Vec<(&'static str, Bytes)> {

@@ -24,6 +24,8 @@ pub struct Reader<'a> {
     pub url_elicitation: bool,
     /// Whether clients are told apart, so that no answer may be kept for others.
     pub private: bool,
+    /// Whether the server is the only one: what its extensions say in a result is the client's to understand.
+    pub verbatim: bool,
     /// Wraps the server's `requestState` before the client sees it.
     pub seal: &'a dyn Fn(&str) -> String,
 }
@@ -95,6 +97,9 @@ fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>
     match (reader.from, result_type.as_deref()) {
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
         (Era::Modern, Some("input_required")) => return input_required(frame, edit, id, reader, patch),
+        (Era::Modern, Some(_)) if reader.verbatim && reader.era() == Era::Modern => {
+            return Answer { payload: patch.apply(bytes).into(), error: None };
+        }
         (Era::Modern, Some(other)) => {
             let message = format!("the server answered with an unknown result type \"{other}\"");
             return Answer::error(id, code::INTERNAL_ERROR, &message);
@@ -131,7 +136,8 @@ fn input_required(
     mut patch: Patch,
 ) -> Answer {
     let bytes = frame.bytes();
-    if reader.era() == Era::Legacy || !reader.method.may_require_input() {
+    let may = reader.method.may_require_input() || (reader.verbatim && reader.method == Method::Other);
+    if reader.era() == Era::Legacy || !may {
         let message = "the server asks for input in a way that this client can not answer";
         return Answer::error(id, code::INTERNAL_ERROR, message);
     }
@@ -173,6 +179,7 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, pa
             if let Some(content) = edit.get("content") {
                 reader.content.blocks(bytes, content, patch);
             }
+            map_ui_resource(bytes, edit, reader, patch);
             strip_structured(bytes, edit, reader, patch);
         }
         Method::PromptsGet => {
@@ -188,6 +195,13 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, pa
             }
         }
         _ => {}
+    }
+}
+
+/// The resource that an app of this result is shown with.
+fn map_ui_resource(bytes: &[u8], edit: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+    if let Some(meta) = edit.get("_meta") {
+        reader.content.uris.map_ui_resource(bytes, meta, patch);
     }
 }
 

@@ -1,11 +1,18 @@
 //! Resource URIs on both sides of the gateway.
 
+use std::borrow::Cow;
+
+use tidings_wire::{Patch, Span, encode_string, get, get_path, string_at};
+
+/// The scheme of MCP Apps. Hosts know an app's resource by it, so it must stay what it is.
+const UI: &str = "ui://";
+
 /// How one server's URIs appear to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UriMap {
     /// As they are.
     Transparent,
-    /// With `prefix+` before the scheme: reversible, stateless, and safe for templates.
+    /// With `prefix+` before the scheme: reversible, stateless, and safe for templates. `ui://x` becomes `ui://prefix/x`.
     Prefix(Box<str>),
 }
 
@@ -19,19 +26,42 @@ impl UriMap {
     pub fn outward(&self, uri: &str) -> String {
         match self {
             Self::Transparent => uri.to_owned(),
-            Self::Prefix(prefix) => format!("{prefix}+{uri}"),
+            Self::Prefix(prefix) => match split_ui(uri) {
+                Some((scheme, rest)) => format!("{scheme}{prefix}/{rest}"),
+                None => format!("{prefix}+{uri}"),
+            },
         }
     }
 
     /// From the client's to the server's; `None` when it is not one of this server's. Schemes are case-insensitive.
-    pub fn inward<'u>(&self, uri: &'u str) -> Option<&'u str> {
+    pub fn inward<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
         match self {
-            Self::Transparent => Some(uri),
-            Self::Prefix(prefix) => {
-                let head = uri.get(..prefix.len())?;
-                let rest = uri.get(prefix.len()..)?;
-                head.eq_ignore_ascii_case(prefix).then(|| rest.strip_prefix('+')).flatten()
+            Self::Transparent => Some(uri.into()),
+            Self::Prefix(prefix) => match split_ui(uri) {
+                Some((scheme, rest)) => Some(format!("{scheme}{}", after(rest, prefix, '/')?).into()),
+                None => Some(after(uri, prefix, '+')?.into()),
+            },
+        }
+    }
+
+    /// Maps the resource of an app that a `_meta` names, in either spelling.
+    pub fn map_ui_resource(&self, bytes: &[u8], meta: Span, patch: &mut Patch) {
+        if self.is_transparent() {
+            return;
+        }
+        for at in [get_path(bytes, meta, &["ui", "resourceUri"]), get(bytes, meta, "ui/resourceUri")] {
+            if let Some((at, uri)) = at.and_then(|at| Some((at, string_at(bytes, at)?))) {
+                patch.replace(at, encode_string(&self.outward(&uri)));
             }
         }
     }
+}
+
+fn split_ui(uri: &str) -> Option<(&str, &str)> {
+    uri.split_at_checked(UI.len()).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(UI))
+}
+
+fn after<'u>(text: &'u str, prefix: &str, seam: char) -> Option<&'u str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| text[prefix.len()..].strip_prefix(seam)).flatten()
 }

@@ -308,7 +308,7 @@ async fn a_server_that_is_alone_speaks_for_itself() {
         let introduction = client.initialize_result();
         assert_eq!(introduction["serverInfo"], json!({"name": "alpha", "version": "1.0.0"}));
         assert_eq!(introduction["instructions"], "How to use alpha.");
-        assert_eq!(client.names("tools").await, ["only_alpha", "shared"]);
+        assert_eq!(client.names("tools").await, ["shared", "only_alpha"]);
         for name in ["shared", "unlisted"] {
             assert_eq!(client.call_tool(name, json!({})).await.text(), format!("\"{name}\""), "{transport}");
         }
@@ -335,7 +335,7 @@ async fn several_servers_are_told_apart_by_prefix_and_other_spellings_are_unders
     let [first, second] = ["How to use alpha.", "How to use beta."].map(|text| instructions.find(text));
     assert!(first.is_some() && first < second, "{instructions}");
     let names = client.names("tools").await;
-    assert_eq!(names, ["alpha__only_alpha", "alpha__shared", "beta__only_beta", "beta__shared"]);
+    assert_eq!(names, ["alpha__shared", "alpha__only_alpha", "beta__shared", "beta__only_beta"]);
     for (name, server, local) in [
         ("alpha__shared", &alpha, "shared"),
         ("beta__shared", &beta, "shared"),

@@ -175,7 +175,9 @@ impl Shared {
         let mut headers = self.base_headers(state);
         if state.era == Era::Modern {
             headers.insert(VERSION, HeaderValue::from_static(Revision::MODERN.as_str()));
-            headers.insert(METHOD, HeaderValue::from_static(request.method.as_str()));
+            if let Some(method) = method_header(request) {
+                headers.insert(METHOD, method);
+            }
             if let Some(name) = &request.name
                 && let Ok(value) = HeaderValue::try_from(&*headers::encode(name))
             {
@@ -251,4 +253,15 @@ async fn post(shared: Arc<Shared>, message: Bytes) {
         Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
         Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
     }
+}
+
+/// The header that mirrors the method. That of a vendor's method stands only in the message.
+fn method_header(request: &Outgoing) -> Option<HeaderValue> {
+    if request.method != Method::Other {
+        return Some(HeaderValue::from_static(request.method.as_str()));
+    }
+    let bytes = &request.bytes;
+    let name = tidings_wire::get(bytes, tidings_wire::Span::new(0, bytes.len()), "method");
+    let name = name.and_then(|at| tidings_wire::string_at(bytes, at))?;
+    HeaderValue::try_from(&*headers::encode(&name)).ok()
 }

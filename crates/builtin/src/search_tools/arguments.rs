@@ -1,7 +1,7 @@
 //! The arguments of the two tools, read and checked.
 
 use bytes::Bytes;
-use tidings_wire::{Frame, is_object};
+use tidings_wire::{Frame, is_object, members};
 
 /// How many tools are returned when nothing is said.
 pub(super) const DEFAULT_LIMIT: usize = 5;
@@ -11,8 +11,10 @@ pub(super) const MAX_LIMIT: usize = 50;
 const MAX_QUERY: usize = 1_000;
 
 /// What is wrong with arguments. The words are for the model that wrote them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
+    /// There is an argument that the tool does not have: a tool that is called without what was meant for it may do harm.
+    Unknown { key: String, known: [&'static str; 2] },
     /// There is no query, or nothing in it.
     Query,
     /// The limit is not a positive whole number.
@@ -26,12 +28,44 @@ pub(super) enum Fault {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Unknown { key, known: [first, second] } => {
+                write!(f, "`{key}` is no argument of this tool; it has `{first}` and `{second}`")?;
+                if let Some(meant) = meant(key, &[first, second]) {
+                    write!(f, ". Did you mean `{meant}`?")?;
+                }
+                return Ok(());
+            }
             Self::Query => "`query` must be a string that says what the tool should do, such as \"send an email\"",
             Self::Limit => "`limit` must be a whole number from 1 to 50",
             Self::Name => "`name` must be the name of the tool to call, as retrieve_tools gives it",
             Self::Arguments => "`arguments` must be an object that fits the tool's inputSchema",
         })
     }
+}
+
+/// The argument that somebody meant by another word.
+fn meant<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    const WORDS: [(&str, &[&str]); 4] = [
+        ("arguments", &["args", "argument", "params", "parameters", "input", "inputs", "tool_arguments", "tool_args"]),
+        ("name", &["tool", "tool_name", "toolname"]),
+        ("query", &["q", "search", "text", "keywords", "description"]),
+        ("limit", &["max", "count", "n", "top_k", "k", "max_results"]),
+    ];
+    let key = key.to_lowercase().replace('-', "_");
+    let (meant, _) = WORDS.into_iter().find(|(name, words)| *name == key || words.contains(&&*key))?;
+    known.iter().copied().find(|name| *name == meant)
+}
+
+/// Refuses arguments that the tool does not have.
+fn only(frame: &Frame, known: [&'static str; 2]) -> Result<(), Fault> {
+    let Some(arguments) = frame.param(&["arguments"]).filter(|at| is_object(frame.bytes(), *at)) else { return Ok(()) };
+    for member in members(frame.bytes(), arguments) {
+        let key = member.key.text(frame.bytes()).unwrap_or_default();
+        if !known.contains(&&*key) {
+            return Err(Fault::Unknown { key: key.chars().take(64).collect(), known });
+        }
+    }
+    Ok(())
 }
 
 /// Arguments of `retrieve_tools`.
@@ -43,6 +77,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+        only(frame, ["query", "limit"])?;
         let text = frame.param_str(&["arguments", "query"]).ok_or(Fault::Query)?;
         let text = text.trim();
         if text.is_empty() {
@@ -72,6 +107,7 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+        only(frame, ["name", "arguments"])?;
         let name = frame.param_str(&["arguments", "name"]).filter(|name| !name.is_empty()).ok_or(Fault::Name)?;
         let arguments = match frame.param(&["arguments", "arguments"]) {
             Some(at) if is_object(frame.bytes(), at) => Some(frame.slice(at)),
@@ -113,6 +149,22 @@ mod tests {
         }
         let long = format!(r#"{{"query":"{}"}}"#, "ä".repeat(5_000));
         assert_eq!(query(&long).unwrap().0.len(), MAX_QUERY);
+    }
+
+    // edges C13
+    #[test]
+    fn an_unknown_argument_is_refused_and_the_right_one_is_named() {
+        let call = |arguments: &str| Call::read(&frame(arguments)).map(|_| ()).unwrap_err().to_string();
+        let text = "`args` is no argument of this tool; it has `name` and `arguments`. Did you mean `arguments`?";
+        assert_eq!(call(r#"{"name":"t","args":{"n":1}}"#), text);
+        assert!(call(r#"{"tool":"t","arguments":{}}"#).ends_with("Did you mean `name`?"));
+        assert!(call(r#"{"name":"t","\u0061rgs":{}}"#).contains("`args`"), "however it is written");
+        assert_eq!(
+            call(r#"{"name":"t","colour":1}"#),
+            "`colour` is no argument of this tool; it has `name` and `arguments`"
+        );
+        let query = Query::read(&frame(r#"{"query":"a","max_results":3}"#)).map(|_| ()).unwrap_err().to_string();
+        assert!(query.ends_with("it has `query` and `limit`. Did you mean `limit`?"), "{query}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
-use tidings_proto::capabilities::Offered;
+use tidings_proto::capabilities::{Alone, Offered, Told};
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
@@ -17,8 +17,10 @@ use crate::client::principal::Principal;
 use crate::client::session::NewSession;
 use crate::client::session::{Caller, ClientSink, Session};
 use crate::gateway::{Gateway, Inner};
+use crate::notify::summary;
 use crate::observe::status::{Catalogue, ServerStatus};
 use crate::servers::gateway_loop::list_meta;
+use crate::servers::plan::Origin;
 
 impl Gateway {
     /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
@@ -52,7 +54,7 @@ impl Gateway {
         if self.0.passthrough.is_some() {
             self.0.wait_settled().await;
         }
-        let mut result = self.0.introduction_for(principal, revision);
+        let mut result = self.0.introduction_for(principal, revision, &session.capabilities);
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
@@ -72,16 +74,31 @@ impl Inner {
         self.server(server).is_some_and(|server| principal.may_use(&server))
     }
 
-    fn introduction_for(&self, principal: &Principal, revision: Revision) -> Value {
-        let catalogue = self.current();
+    /// The capabilities of a client that is told ours.
+    fn told(&self, revision: Revision, declared: &Value) -> Told {
         let silent = self.settings.silent.contains(&revision);
+        Told { revision, silent, asks_changes: summary::asked(declared) }
+    }
+
+    /// The extensions of a server that is alone are passed through. Others may have come since it was.
+    fn speaks_for_itself<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<Alone<'c>> {
+        let is_external = |server: &&ServerStatus| server.origin != Origin::BuiltIn;
+        let several = catalogue.servers.iter().filter(is_external).count() > 1;
+        let hello = self.alone(catalogue, principal).filter(|_| !several)?.hello.as_ref()?;
+        Some(Alone { capabilities: &hello.capabilities, era: hello.revision.era() })
+    }
+
+    fn introduction_for(&self, principal: &Principal, revision: Revision, client: &Value) -> Value {
+        let catalogue = self.current();
+        let told = self.told(revision, client);
         let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
             // It was alone at the start; others may have come since.
             Some(_) => {
                 let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
-                capabilities::for_client(seen.filter_map(|server| self.offered(server)), revision, silent)
+                let offered = seen.filter_map(|server| self.offered(server));
+                capabilities::for_client(offered, self.speaks_for_itself(&catalogue, principal), told)
             }
-            None => capabilities::frozen(revision, silent),
+            None => capabilities::frozen(told),
         };
         let mut result = json!({
             "protocolVersion": revision.as_str(),
@@ -100,19 +117,19 @@ impl Inner {
     }
 
     /// Answers `server/discover`.
-    pub(crate) async fn discover(&self, principal: &Principal, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+    pub(crate) async fn discover(&self, principal: &Principal, client: &Value, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.asking_gateways(frame)?;
         self.wait_settled().await;
         let catalogue = self.current();
         let revision = Revision::MODERN;
-        let silent = self.settings.silent.contains(&revision);
+        let alone = self.speaks_for_itself(&catalogue, principal);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
         let offered = seen.filter_map(|server| self.offered(server));
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": [revision.as_str()],
-            "capabilities": capabilities::for_client(offered, revision, silent),
+            "capabilities": capabilities::for_client(offered, alone, self.told(revision, client)),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, principal, revision) },

@@ -154,7 +154,8 @@ impl Exchange {
             (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
             (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
             (Method::Discover, Caller::Modern(caller)) => {
-                gateway.discover(&caller.principal, &self.frame, &self.id).await?
+                let declared = self.caller.capabilities(&self.frame);
+                gateway.discover(&caller.principal, &declared, &self.frame, &self.id).await?
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
@@ -165,10 +166,10 @@ impl Exchange {
                 let session = Arc::clone(session);
                 self.unsubscribe(&session).await?
             }
-            (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete, _) => {
+            (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete | Method::Other, _) => {
                 return self.call().await;
             }
-            (method, _) => return Err(Refusal::UnknownMethod(method.as_str().to_owned())),
+            _ => return Err(Refusal::UnknownMethod(self.frame.method().into_owned())),
         };
         Ok(Some(Reply::Answer(answer)))
     }
@@ -245,7 +246,8 @@ impl Exchange {
             }
         };
         // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
-        let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level };
+        let alone = self.gateway.is_alone(&routed.server);
+        let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
         let destination = Destination { revision, id: call.0 };
         let state = state.as_ref().map(Option::as_deref);
         let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
@@ -419,7 +421,7 @@ impl Exchange {
             }
             return Ok(None);
         }
-        if self.method == Method::ToolsCall {
+        if matches!(self.method, Method::ToolsCall | Method::Other) {
             calling.routed.server.call_answered();
         }
         if self.method == Method::ResourcesRead {

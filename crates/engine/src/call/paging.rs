@@ -9,9 +9,6 @@ use tidings_wire::Frame;
 
 use crate::gateway::Inner;
 
-/// Stands between the state of a list and the key in it.
-const SEAM: char = '\0';
-
 impl Inner {
     /// How many items this request gets.
     pub(crate) fn page_size(&self, frame: &Frame) -> usize {
@@ -27,11 +24,12 @@ impl Inner {
         if self.settings.bound_pages.is_none() {
             return Ok(Some(key));
         }
-        let (state, rest) = key.key.split_once(SEAM).ok_or(Refusal::InvalidCursor)?;
-        if state != state_of(listing) {
+        let mut key = key;
+        // The first of its keys is the state, where cursors have one.
+        if key.keys.is_empty() || key.keys.remove(0) != state_of(listing) {
             return Err(Refusal::InvalidCursor);
         }
-        Ok(Some(PageKey { server: key.server, key: rest.to_owned() }))
+        Ok(Some(key))
     }
 
     /// What a cursor to this place holds.
@@ -39,8 +37,9 @@ impl Inner {
         if self.settings.bound_pages.is_none() {
             return Cow::Borrowed(next);
         }
-        let key = format!("{}{SEAM}{}", state_of(listing), next.key);
-        Cow::Owned(PageKey { server: next.server, key })
+        let mut bound = next.clone();
+        bound.keys.insert(0, state_of(listing));
+        Cow::Owned(bound)
     }
 
     /// The length of the list, where clients look for it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidings_hub::catalogue::{Route, Snapshot};
 use tidings_proto::outbound::Target;
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, ListKind, Method};
+use tidings_proto::{Era, ListKind, Method, extensions};
 use tidings_wire::Frame;
 
 use crate::client::principal::{Principal, Viewer};
@@ -13,7 +13,7 @@ use crate::client::session::Caller;
 use crate::gateway::Inner;
 use crate::observe::status::ServerState;
 use crate::servers::own_links::OwnLinkUser;
-use crate::servers::plan::Isolation;
+use crate::servers::plan::{Isolation, Origin};
 use crate::servers::server::{LiveLink, Server};
 
 /// A request with its destination.
@@ -87,7 +87,66 @@ impl Inner {
         frame: &Frame,
         method: Method,
     ) -> Result<Routed, Refusal> {
+        if method == Method::Other {
+            return self.route_unknown(caller, frame).await;
+        }
         self.find(caller.viewer(), &Wanted::read(frame, method)?).await
+    }
+
+    /// Where a request goes whose method the gateway does not know: to the only server there is, else to the one that what
+    /// it names belongs to, else to the only one that declares the extension of that prefix. Never to several.
+    async fn route_unknown(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Result<Routed, Refusal> {
+        if self.starting() {
+            self.wait_settled().await;
+        }
+        let servers = self.servers();
+        let usable =
+            |server: &&Arc<Server>| server.plan.origin != Origin::BuiltIn && caller.principal().may_use(server);
+        let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
+        let to = |server: &Arc<Server>| {
+            Ok(Routed { server: Arc::clone(server), target: Target::nothing(), exposed: String::new() })
+        };
+        if let [only] = usable[..] {
+            return to(only);
+        }
+        if let Some(routed) = self.route_by_name(caller, frame) {
+            return Ok(routed);
+        }
+        let (catalogue, method) = (self.current(), frame.method());
+        let declares = |server: &&&Arc<Server>| {
+            let hello = catalogue.server(server.id).and_then(|status| status.hello.as_ref());
+            hello.is_some_and(|hello| extensions::declares_namespace(&hello.capabilities, &method))
+        };
+        let mut declaring = usable.iter().filter(declares);
+        match (declaring.next(), declaring.next()) {
+            (Some(server), None) => to(server),
+            _ => Err(Refusal::UnknownMethod(method.to_string())),
+        }
+    }
+
+    /// By a `uri` or `name` that is known and belongs to one server.
+    fn route_by_name(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Option<Routed> {
+        let snapshot = self.view_of(caller.viewer());
+        let principal = caller.principal();
+        let (member, name, route) = match (frame.param_str(&["uri"]), frame.param_str(&["name"])) {
+            (Some(uri), _) => {
+                let listed = || snapshot.resource(&uri).map(|(server, uri)| Route { server, local: uri.into() });
+                let route = self.by_prefix(principal, &uri).or_else(listed)?;
+                ("uri", uri, route)
+            }
+            (None, Some(name)) => {
+                let route = match (snapshot.tool(&name), snapshot.prompt(&name)) {
+                    (Some(tool), Some(prompt)) if tool.server != prompt.server => return None,
+                    (Some(tool), _) => tool.clone(),
+                    (None, prompt) => prompt?.clone(),
+                };
+                ("name", name, route)
+            }
+            (None, None) => return None,
+        };
+        let server = self.server(route.server).filter(|server| principal.may_use(server))?;
+        let target = Target { member, in_ref: false, local: route.local.into() };
+        Some(Routed { server, target, exposed: name.into_owned() })
     }
 
     /// Where a call of this tool would go.

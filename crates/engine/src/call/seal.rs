@@ -80,14 +80,14 @@ impl Sealer {
     }
 
     pub(crate) fn seal_cursor(&self, kind: ListKind, revision: Revision, key: &PageKey) -> String {
-        let payload = json!([key.server, key.key]).to_string();
+        let payload = json!([key.server, key.place, key.keys]).to_string();
         self.seal(CURSOR, payload.into_bytes(), &cursor_binding(kind, revision))
     }
 
     pub(crate) fn open_cursor(&self, kind: ListKind, revision: Revision, sealed: &str) -> Option<PageKey> {
         let payload = self.open(CURSOR, sealed, &cursor_binding(kind, revision))?;
-        let (server, key): (u32, String) = serde_json::from_slice(&payload).ok()?;
-        Some(PageKey { server, key })
+        let (server, place, keys): (u32, usize, Vec<String>) = serde_json::from_slice(&payload).ok()?;
+        Some(PageKey { server, keys, place })
     }
 
     fn now(&self) -> u64 {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn cursor_belongs_to_its_list_and_revision() {
         let sealer = Sealer::new();
-        let key = PageKey { server: 3, key: "x".into() };
+        let key = PageKey { server: 3, keys: vec!["x".into()], place: 1 };
         let sealed = sealer.seal_cursor(ListKind::Tools, Revision::MODERN, &key);
         assert_eq!(sealer.open_cursor(ListKind::Tools, Revision::MODERN, &sealed), Some(key));
         assert_eq!(sealer.open_cursor(ListKind::Prompts, Revision::MODERN, &sealed), None);

@@ -140,7 +140,7 @@ impl Server {
         };
         for kind in kinds {
             match lister.list(*kind).await {
-                Ok(list) => lists[*kind as usize] = list,
+                Ok(list) => lists[*kind as usize] = list.following(&lists[*kind as usize]),
                 // One list that fails costs only itself; the others, and its own last good state, stay.
                 Err(LinkError::Protocol(error)) => {
                     tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");

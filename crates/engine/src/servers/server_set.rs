@@ -13,13 +13,15 @@ use crate::servers::server::Server;
 pub(crate) struct Servers {
     list: Vec<Arc<Server>>,
     isolated: bool,
+    external: usize,
 }
 
 impl Servers {
     pub(crate) fn new(mut list: Vec<Arc<Server>>) -> Self {
         list.sort_by_key(|server| server.id);
         let isolated = list.iter().any(|server| server.plan.isolation == Isolation::Session);
-        Self { list, isolated }
+        let external = list.iter().filter(|server| !server.is_built_in()).count();
+        Self { list, isolated, external }
     }
 
     pub(crate) fn get(&self, id: ServerId) -> Option<&Arc<Server>> {
@@ -33,6 +35,11 @@ impl Servers {
     /// A server by its configured name. One that is part of the program may have the same name as another.
     pub(crate) fn named(&self, name: &str, built_in: bool) -> Option<&Arc<Server>> {
         self.list.iter().find(|server| server.plan.name == name && server.is_built_in() == built_in)
+    }
+
+    /// How many are not part of the program.
+    pub(crate) fn external(&self) -> usize {
+        self.external
     }
 
     /// Whether some are connected once per session.

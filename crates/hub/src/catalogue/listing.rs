@@ -8,13 +8,18 @@ use tidings_proto::{Era, ListKind, Revision};
 use super::Snapshot;
 use super::rendered::{Rendered, Segment};
 
-/// The last item of a page: the position of its server, and its key. Survives the removal of either.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How many items a cursor names. As long as one of them is there, it is exact.
+const NAMED: usize = 8;
+
+/// Where a page ended: the position of the server, and the last items, of which any may have gone since.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageKey {
     /// The server's place in the configuration.
     pub server: u32,
-    /// The item's key on the server's side.
-    pub key: String,
+    /// The keys of the last items on the server's side, the very last first.
+    pub keys: Vec<String>,
+    /// How many items of this server came before the next page.
+    pub place: usize,
 }
 
 /// A rendered list.
@@ -98,8 +103,10 @@ impl Listing {
             None => self.len,
             Some(part) if part.of.offer.server.0 > after.server => part.first,
             Some(part) => {
-                let items = &part.of.offer.list(self.kind).items;
-                part.first + part.segment.place(items.partition_point(|item| *item.key <= *after.key))
+                let list = part.of.offer.list(self.kind);
+                let place = |key: &String| part.segment.place(list.place(key)?);
+                let known = after.keys.iter().find_map(place).map(|place| place + 1);
+                part.first + known.unwrap_or_else(|| after.place.min(part.segment.len()))
             }
         }
     }
@@ -109,8 +116,10 @@ impl Listing {
     }
 
     fn key(&self, part: &Part, place: usize) -> PageKey {
-        let offer = &part.of.offer;
-        PageKey { server: offer.server.0, key: offer.list(self.kind).items[part.segment.item(place)].key.to_string() }
+        let (offer, items) = (&part.of.offer, &part.of.offer.list(self.kind).items);
+        let last = part.segment.items[..=place].iter().rev().take(NAMED);
+        let keys = last.map(|item| items[*item as usize].key.to_string()).collect();
+        PageKey { server: offer.server.0, keys, place: place + 1 }
     }
 
     /// How many items there are.

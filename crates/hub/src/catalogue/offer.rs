@@ -1,5 +1,7 @@
 //! One server's lists.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tidings_proto::headers::{AnnotationFault, ParamHeader, annotated};
 use tidings_proto::{Era, ListKind, UriMap};
@@ -60,11 +62,13 @@ impl Item {
     }
 }
 
-/// One list, sorted by key, with what the server said about caching it.
+/// One list, with what the server said about caching it.
 #[derive(Clone, Debug, Default)]
 pub struct OfferList {
-    /// The items.
+    /// The items, sorted by key: so two states are compared in one walk.
     pub items: Vec<Item>,
+    /// Which of them comes first, second and so on where the server lists them. Clients see this order.
+    order: Arc<[u32]>,
     /// How long the server calls it fresh (modern servers).
     pub ttl_ms: u64,
     /// Whether it may be shared between callers (modern servers).
@@ -72,19 +76,46 @@ pub struct OfferList {
 }
 
 impl OfferList {
-    /// Sorts items by key; of two with one key the first stays.
-    pub fn new(mut items: Vec<Item>, ttl_ms: u64, public: bool) -> Self {
-        items.sort_by(|a, b| a.key.cmp(&b.key));
-        items.dedup_by(|later, earlier| later.key == earlier.key);
-        Self { items, ttl_ms, public }
+    /// Takes items in the order of the server; of two with one key the first stays.
+    pub fn new(items: Vec<Item>, ttl_ms: u64, public: bool) -> Self {
+        let mut placed: Vec<(u32, Item)> = (0..).zip(items).collect();
+        // The sort is stable: of two with one key the earlier comes first.
+        placed.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
+        placed.dedup_by(|(_, later), (_, earlier)| later.key == earlier.key);
+        let mut order: Vec<u32> = (0..).take(placed.len()).collect();
+        order.sort_by_key(|place| placed[*place as usize].0);
+        let items = placed.into_iter().map(|(_, item)| item).collect();
+        Self { items, order: order.into(), ttl_ms, public }
+    }
+
+    /// The items in the order of the server, each with its place among the sorted ones.
+    pub fn in_order(&self) -> impl Iterator<Item = (usize, &Item)> {
+        self.order.iter().map(|place| (*place as usize, &self.items[*place as usize]))
+    }
+
+    /// The places of [`Self::in_order`] alone.
+    pub(super) fn places(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().copied()
+    }
+
+    /// This list in the place of an older one. Where it holds the same, the old order stays: a server that lists in another order
+    /// each time has changed nothing.
+    #[must_use]
+    pub fn following(mut self, before: &Self) -> Self {
+        if self.holds_the_same(before) {
+            self.order = Arc::clone(&before.order);
+        }
+        self
+    }
+
+    fn holds_the_same(&self, other: &Self) -> bool {
+        self.items.len() == other.items.len()
+            && self.items.iter().zip(&other.items).all(|(a, b)| a.raw == b.raw || a.digest == b.digest)
     }
 
     /// Whether it says the same as another, in whatever words.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        self.ttl_ms == other.ttl_ms
-            && self.public == other.public
-            && self.items.len() == other.items.len()
-            && self.items.iter().zip(&other.items).all(|(a, b)| a.raw == b.raw || a.digest == b.digest)
+        self.ttl_ms == other.ttl_ms && self.public == other.public && self.holds_the_same(other)
     }
 
     /// The item with this key.

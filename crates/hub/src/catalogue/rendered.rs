@@ -26,8 +26,8 @@ pub(super) struct Segment {
     pub(super) text: Bytes,
     /// Where each item ends.
     pub(super) ends: Vec<usize>,
-    /// Which items of the server's list these are; all of them when nothing is said.
-    chosen: Option<Vec<usize>>,
+    /// Which items of the server's list these are, by their places among the sorted ones.
+    pub(super) items: Vec<u32>,
     /// The hash of what it says and whose it is; nothing when it is empty.
     pub(super) mark: Option<Digest>,
 }
@@ -57,25 +57,27 @@ impl Rendered {
 
     fn render(&self, view: ItemView<'_>) -> Segment {
         let mut text = BytesMut::new();
-        let items = if self.offer.shows(view.kind) { &*self.offer.list(view.kind).items } else { &[] };
-        let mut chosen = Vec::new();
-        let mut ends = Vec::with_capacity(items.len());
-        let mut digests = Vec::with_capacity(items.len());
-        for (i, item) in items.iter().enumerate() {
-            let Some(public_key) = self.public_key(view.kind, i, item) else { continue };
+        let list = self.offer.list(view.kind);
+        let most = if self.offer.shows(view.kind) { list.items.len() } else { 0 };
+        let (mut items, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let mut digests = Vec::with_capacity(most);
+        for ((place, item), number) in list.in_order().take(most).zip(list.places()) {
+            let Some(public_key) = self.public_key(view.kind, place, item) else { continue };
             if !ends.is_empty() {
                 text.put_u8(b',');
             }
-            chosen.push(i);
+            items.push(number);
             let rendered = view.render(&item.raw, &public_key);
             text.put_slice(&rendered);
-            digests.push(digest(&rendered, Span::new(0, rendered.len())));
+            digests.push((place, digest(&rendered, Span::new(0, rendered.len()))));
             ends.push(text.len());
         }
         let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());
-        let mark = (!digests.is_empty()).then(|| Digest::of_all([owner].iter().chain(&digests)));
-        let chosen = (chosen.len() < items.len()).then_some(chosen);
-        Segment { text: text.freeze(), ends, chosen, mark }
+        // Another order says the same, so the hash is over the items by key.
+        digests.sort_unstable_by_key(|(place, _)| *place);
+        let digests = || std::iter::once(&owner).chain(digests.iter().map(|(_, digest)| digest));
+        let mark = (!ends.is_empty()).then(|| Digest::of_all(digests()));
+        Segment { text: text.freeze(), ends, items, mark }
     }
 
     /// What clients call an item; `None` when it is hidden.
@@ -92,14 +94,9 @@ impl Segment {
         self.ends.len()
     }
 
-    /// Which item of the server's list stands at a place here.
-    pub(super) fn item(&self, place: usize) -> usize {
-        self.chosen.as_ref().map_or(place, |chosen| chosen[place])
-    }
-
-    /// The place here of the first item at or after one of the server's list.
-    pub(super) fn place(&self, item: usize) -> usize {
-        self.chosen.as_ref().map_or(item, |chosen| chosen.partition_point(|known| *known < item))
+    /// The place here of an item of the server's list.
+    pub(super) fn place(&self, item: usize) -> Option<usize> {
+        self.items.iter().position(|known| *known as usize == item)
     }
 
     /// Where an item begins.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Page, PageKey, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{Item, OfferList, Page, PageKey, ServerOffer, Snapshot};
 use tidings_proto::{ListKind, Revision, View};
 
 use crate::generate::offers;
@@ -27,7 +27,7 @@ fn page(snapshot: &Snapshot, after: Option<&PageKey>, size: usize) -> Page {
 
 fn expected(offers: &[Arc<ServerOffer>]) -> Vec<String> {
     let list = |offer: &Arc<ServerOffer>| -> Vec<String> {
-        offer.list(ListKind::Tools).items.iter().map(|item| format!("{}/{}", offer.name, item.key)).collect()
+        offer.list(ListKind::Tools).in_order().map(|(_, item)| format!("{}/{}", offer.name, item.key)).collect()
     };
     offers.iter().flat_map(list).collect()
 }
@@ -84,8 +84,45 @@ proptest! {
 #[test]
 fn an_empty_catalogue_has_one_empty_page() {
     let none = snapshot(&[]);
-    let page = page(&none, Some(&PageKey { server: 3, key: "x".into() }), 10);
+    let page = page(&none, Some(&PageKey { server: 3, keys: vec!["x".into()], place: 1 }), 10);
     assert!(page.items.is_empty() && page.next.is_none());
     assert!(none.listing(ListKind::Tools, Revision::MODERN).is_empty());
     assert_eq!(none.offer(ServerId(0)).map(|offer| offer.server), None);
+}
+
+fn tool(key: &str) -> Item {
+    let raw = serde_json::json!({"name": key, "description": format!("one/{key}")}).to_string();
+    Item::read(ListKind::Tools, raw.into(), false).unwrap()
+}
+
+fn one(keys: &[&str]) -> ServerOffer {
+    ServerOffer::new(ServerId(0), "one").offering(ListKind::Tools, keys.iter().map(|key| tool(key)).collect())
+}
+
+// edges C7
+#[test]
+fn a_list_has_the_order_of_its_server_and_pages_go_on_where_they_were_whatever_left() {
+    let whole = ["d", "a", "c", "b", "f", "e"];
+    let all = Snapshot::new(vec![Arc::new(one(&whole))], View::Strict);
+    assert_eq!(read(&page(&all, None, 10)), ["one/d", "one/a", "one/c", "one/b", "one/f", "one/e"]);
+    let first = page(&all, None, 3);
+    assert_eq!(read(&first), ["one/d", "one/a", "one/c"]);
+    // The last item of the page has gone, and one before it.
+    let fewer = Snapshot::new(vec![Arc::new(one(&["a", "b", "f", "e"]))], View::Strict);
+    assert_eq!(read(&page(&fewer, first.next.as_ref(), 10)), ["one/b", "one/f", "one/e"]);
+    let other = Snapshot::new(vec![Arc::new(one(&["x", "y", "z", "e"]))], View::Strict);
+    assert_eq!(read(&page(&other, first.next.as_ref(), 10)), ["one/e"], "by its place when nothing is left");
+}
+
+// edges C7
+#[test]
+fn another_order_alone_is_no_change_and_a_change_takes_the_order_that_came_with_it() {
+    let before = one(&["b", "a", "c"]).list(ListKind::Tools).clone();
+    let keys = |list: &OfferList| list.in_order().map(|(_, item)| item.key.to_string()).collect::<Vec<_>>();
+    let reordered = one(&["c", "a", "b"]).list(ListKind::Tools).clone().following(&before);
+    assert!(reordered.says_the_same(&before));
+    assert_eq!(keys(&reordered), ["b", "a", "c"]);
+    let grown = one(&["c", "d", "a", "b"]).list(ListKind::Tools).clone().following(&before);
+    assert!(!grown.says_the_same(&before));
+    assert_eq!(keys(&grown), ["c", "d", "a", "b"]);
 }

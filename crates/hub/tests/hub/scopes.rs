@@ -53,7 +53,7 @@ proptest! {
         for kind in [ListKind::Tools, ListKind::Prompts] {
             let mut expected = Vec::new();
             for offer in &offers {
-                for item in &offer.list(kind).items {
+                for (_, item) in offer.list(kind).in_order() {
                     let public = whole.public_name(kind, offer.server, &item.key);
                     let seen = chosen[offer.server.0 as usize];
                     prop_assert_eq!(part.public_name(kind, offer.server, &item.key), public.filter(|_| seen));

@@ -34,7 +34,7 @@ fn tools_show_only_what_a_revision_knows() {
     ] {
         let mut expected = tool();
         expected["name"] = "up__t".into();
-        expected["_meta"]["ui"]["resourceUri"] = "up+ui://x".into();
+        expected["_meta"]["ui"]["resourceUri"] = "ui://up/x".into();
         for name in hidden {
             expected.as_object_mut().unwrap().remove(*name);
         }

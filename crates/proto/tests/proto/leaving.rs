@@ -119,6 +119,7 @@ proptest! {
             identity: named.then_some(br#"{"name":"tidings","version":"1"}"#),
             url_elicitation,
             private,
+            verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
         };
         let answer = outcome::translate(&frame, &id, &reader);
@@ -151,6 +152,7 @@ proptest! {
             era,
             info: (era == Era::Legacy).then_some(br#"{"name":"c","version":"1"}"#),
             capabilities: b"{}",
+            alone: false,
             log_level: (era == Era::Legacy).then_some(LogLevel::Info),
         };
         let target = target.map(|(member, in_ref)| Target { member, in_ref, local: "lo\"cal".into() });

@@ -23,11 +23,22 @@ proptest! {
         prop_assert!(public_name(&prefix, &local).len() <= MAX_PUBLIC_NAME);
     }
 
+    // edges C9: hosts know the resource of an app by its scheme.
+    #[test]
+    fn the_scheme_of_an_app_stays(prefix in "[a-z][a-z0-9.-]{0,8}", rest in any::<String>()) {
+        let (map, uri) = (UriMap::Prefix(prefix.as_str().into()), format!("ui://{rest}"));
+        prop_assert_eq!(map.outward(&uri), format!("ui://{prefix}/{rest}"));
+        let shown = map.outward(&uri);
+        let back = map.inward(&shown);
+        prop_assert_eq!(back.as_deref(), Some(uri.as_str()));
+    }
+
     #[test]
     fn uris_come_back_as_they_were(prefix in "[a-z][a-z0-9.-]{0,8}", uri in any::<String>()) {
         for map in [UriMap::Transparent, UriMap::Prefix(prefix.into())] {
             let shown = map.outward(&uri);
-            prop_assert_eq!(map.inward(&shown), Some(uri.as_str()));
+            let back = map.inward(&shown);
+            prop_assert_eq!(back.as_deref(), Some(uri.as_str()));
         }
     }
 }
@@ -52,7 +63,11 @@ fn a_uri_of_another_server_is_not_ours() {
         ("u", None),
         ("", None),
         ("ü+file:///x", None),
+        ("ui://up/app", Some("ui://app")),
+        ("UI://Up/app", Some("UI://app")),
+        ("ui://upper/app", None),
+        ("ui://up", None),
     ] {
-        assert_eq!(map.inward(uri), local, "{uri}");
+        assert_eq!(map.inward(uri).as_deref(), local, "{uri}");
     }
 }

@@ -17,6 +17,7 @@ fn params(from: Era, to: Revision, method: Method, params: &str, state: Option<O
         info: (from == Era::Legacy).then_some(br#"{"name":"c"}"#),
         capabilities: b"{}",
         log_level: (from == Era::Legacy).then_some(LogLevel::Info),
+        alone: false,
     };
     let target = Target { member: "name", in_ref: false, local: "local".into() };
     let bytes = translate(&request, method, Some(&target), &requester, Destination { revision: to, id: 77 }, state);
@@ -45,7 +46,7 @@ fn between_legacy_peers_only_id_name_and_token_change() {
     let request = frame(
         r#"{ "jsonrpc":"2.0", "id":1, "method":"tools/call", "params":{"name":"up__t" , "arguments":{"n":1.0e2},"x":null,"_meta":{"progressToken":"p","v/k":[1]}} }"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = Target { member: "name", in_ref: false, local: "t".into() };
     let to = Destination { revision: Revision::V2025_06_18, id: 9 };
     let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, None);
@@ -120,7 +121,7 @@ fn what_a_reference_names_is_renamed_inside_it() {
     let request = frame(
         r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"up+f://{x}"},"uri":"up+other"}}"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = Target { member: "uri", in_ref: true, local: "f://{x}".into() };
     let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
     let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, None));
@@ -134,7 +135,7 @@ fn a_repeated_name_in_a_reference_is_left_once() {
     let got = frame(
         r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"name":"up__a","name":"up__b"}}}"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None };
+    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = Target { member: "name", in_ref: true, local: "b".into() };
     let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
     let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, None);
@@ -146,7 +147,8 @@ fn a_repeated_name_in_a_reference_is_left_once() {
 #[test]
 fn a_modern_server_gets_meta_even_when_there_are_no_params() {
     let request = frame(r#"{"jsonrpc":"2.0","method":"tools/list","id":"a"}"#);
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: br#"{"roots":{}}"#, log_level: None };
+    let requester =
+        Requester { era: Era::Legacy, info: None, capabilities: br#"{"roots":{}}"#, log_level: None, alone: false };
     let method = Method::List(tidings_proto::ListKind::Tools);
     let to = |revision| Destination { revision, id: 5 };
     let got = json(translate(&request, method, None, &requester, to(Revision::MODERN), None));

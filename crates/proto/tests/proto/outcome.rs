@@ -35,6 +35,7 @@ impl Case {
             identity: self.identity,
             url_elicitation: self.urls,
             private: self.private,
+            verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
         };
         let id = RawId::from_raw(b"\"mine\"").unwrap();
@@ -233,6 +234,7 @@ fn nothing_is_touched_where_nothing_must_change() {
         identity: None,
         url_elicitation: false,
         private: false,
+        verbatim: false,
         seal: &|inner| inner.to_owned(),
     };
     let text = r#"{ "result" : { "b":1e2,"a":"\u0041","content":[ ] }, "id": 77 ,"jsonrpc":"2.0"}"#;

@@ -183,14 +183,19 @@ async fn a_summary_is_bounded() {
 
 // S4.4
 #[tokio::test]
-async fn it_is_offered_where_changes_are_told() {
+async fn it_is_offered_to_those_who_ask_where_changes_are_told() {
     let server = full().stdio().await;
     let gateway = quick().server("one", &server).serve().await;
-    let modern = gateway.client().modern().connect().await;
-    let discovered = modern.request("server/discover", json!({})).await.result();
+    let (modern, legacy) = (json!({"extensions": {KEY: {}}}), json!({"experimental": {KEY: {}}}));
+    let client = gateway.client().modern().capabilities(modern).connect().await;
+    let discovered = client.request("server/discover", json!({})).await.result();
     assert_eq!(discovered["capabilities"]["extensions"], json!({KEY: {}}));
-    let legacy = gateway.client().connect().await;
-    assert_eq!(legacy.initialize_result()["capabilities"]["experimental"], json!({KEY: {}}));
-    let silent = gateway.client().revision(V2025_03_26).connect().await;
+    let client = gateway.client().capabilities(legacy.clone()).connect().await;
+    assert_eq!(client.initialize_result()["capabilities"]["experimental"], json!({KEY: {}}));
+    let silent = gateway.client().revision(V2025_03_26).capabilities(legacy).connect().await;
     assert!(!silent.initialize_result().to_string().contains(KEY));
+    // edges C9: it is nobody else's business.
+    let other = gateway.client().modern().connect().await;
+    assert!(!other.request("server/discover", json!({})).await.result().to_string().contains(KEY));
+    assert!(!gateway.client().connect().await.initialize_result().to_string().contains(KEY));
 }

@@ -62,12 +62,7 @@ async fn a_server_alone_introduces_itself_as_far_as_it_is_honoured() {
                 _ => client.initialize_result(),
             };
             let capabilities = &hello["capabilities"];
-            // What the gateway adds by itself.
-            let ours = ["experimental", "extensions"].map(|group| &capabilities[group]);
-            assert!(ours.into_iter().all(|group| group.is_null() || *group == json!({"dev.tidings/changes": {}})));
-            let mut told: Vec<_> =
-                capabilities.as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
-            told.retain(|name| !matches!(name.as_str(), "experimental" | "extensions"));
+            let told: Vec<_> = capabilities.as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
             if client.revision() == V2024_11_05 {
                 assert_eq!(told, ["logging", "prompts", "resources", "tools"], "no completions yet");
             } else {
@@ -107,7 +102,7 @@ async fn a_modern_client_is_told_what_there_is_now_and_only_one_version() {
     let client = gateway.client().modern().connect().await;
     let hello = client.request("server/discover", json!({})).await.result();
     assert_eq!(hello["supportedVersions"], json!(["2026-07-28"]));
-    let expected = json!({"tools": {"listChanged": true}, "extensions": {"dev.tidings/changes": {}}});
+    let expected = json!({"tools": {"listChanged": true}});
     assert_eq!(hello["capabilities"], expected);
     assert_eq!((&hello["resultType"], &hello["cacheScope"]), (&json!("complete"), &json!("private")));
     assert_eq!(hello["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "one");

@@ -6,6 +6,7 @@ mod errors;
 mod header_mirror;
 mod introductions;
 mod logging;
+mod passthrough;
 mod principals;
 mod probing;
 mod views;

@@ -21,8 +21,12 @@ impl Exchange {
     pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> Answer {
         let server = &routed.server;
         let identity = self.identity();
-        let seal =
-            |inner: &str| self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed));
+        let alone = self.gateway.passthrough == Some(server.id);
+        let seal = |inner: &str| match alone {
+            // The state of a server that is alone is its own: it guards it, and words its own refusals.
+            true => inner.to_owned(),
+            false => self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
+        };
         let reader = Reader {
             method: self.method,
             from,
@@ -33,6 +37,7 @@ impl Exchange {
             },
             identity: identity.as_deref(),
             url_elicitation: self.handles_urls(),
+            verbatim: self.gateway.is_alone(server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
         };
