@@ -12,6 +12,7 @@ mod offer;
 mod owners;
 mod rendered;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use tidings_proto::{ListKind, Revision, View};
@@ -19,7 +20,7 @@ use tidings_wire::Digest;
 
 pub use difference::{ChangedItem, Difference, ListChange};
 pub use listing::{Listing, Page, PageKey};
-pub use names::{NameTable, Route, ShownNames};
+pub use names::{NameTable, Renamed, Route, ShownNames, UpdatedNames};
 pub use offer::{Item, ItemFault, OfferList, ServerOffer};
 
 use crate::ServerId;
@@ -101,39 +102,47 @@ impl Snapshot {
         let range = place..place + usize::from(before.is_some());
         let mut offers = self.offers.clone();
         offers.splice(range.clone(), after.clone());
-        let renamed = |table: &NameTable, kind| table.update(before.map(AsRef::as_ref), after.as_deref(), kind);
-        let (Some((tools, tool_names)), Some((prompts, prompt_names))) =
-            (renamed(&self.tools, ListKind::Tools), renamed(&self.prompts, ListKind::Prompts))
+        let named = |table: &NameTable, kind| table.update(before.map(AsRef::as_ref), after.as_deref(), &offers, kind);
+        let (Some(tools), Some(prompts)) =
+            (named(&self.tools, ListKind::Tools), named(&self.prompts, ListKind::Prompts))
         else {
             return Self::named(offers, self.view, &self.rendered);
         };
         let mut owners = self.owners.clone();
         owners.update(before.map(AsRef::as_ref), after.as_deref());
-        let new = after.map(|offer| Arc::new(Rendered::new(offer, tool_names, prompt_names)));
+        let new = after.map(|offer| Arc::new(Rendered::new(offer, tools.shown, prompts.shown)));
         let mut rendered = self.rendered.clone();
-        let old: Vec<Arc<Rendered>> = rendered.splice(range, new.clone()).collect();
+        let mut old: Vec<Arc<Rendered>> = rendered.splice(range, new.clone()).collect();
+        let mut new: Vec<Arc<Rendered>> = new.into_iter().collect();
+        let renamed = tools.renamed.iter().chain(&prompts.renamed).map(|(server, ..)| *server);
+        for server in renamed.collect::<BTreeSet<_>>() {
+            let Ok(place) = offers.binary_search_by_key(&server, |offer| offer.server) else { continue };
+            let other = Arc::new(rendered[place].renamed(&tools.renamed, &prompts.renamed));
+            new.push(Arc::clone(&other));
+            old.push(std::mem::replace(&mut rendered[place], other));
+        }
         Self {
             offers,
             rendered,
-            tools,
-            prompts,
+            tools: tools.table,
+            prompts: prompts.table,
             owners,
             view: self.view,
             listings: PerView::default(),
-            digests: self.digests_after(old.first(), new.as_ref()),
+            digests: self.digests_after(&old, &new),
             limited: self.limited,
             parts: Parts::default(),
         }
     }
 
-    /// The digests that were known before, with one server's part exchanged.
-    fn digests_after(&self, old: Option<&Arc<Rendered>>, new: Option<&Arc<Rendered>>) -> PerView<Digest> {
+    /// The digests that were known before, with some servers' parts exchanged.
+    fn digests_after(&self, old: &[Arc<Rendered>], new: &[Arc<Rendered>]) -> PerView<Digest> {
         let digests = PerView::default();
         for kind in ListKind::ALL {
             for revision in Revision::ALL {
                 let cell = |cells: &PerView<Digest>| cells[kind as usize][revision as usize].get().copied();
                 if let Some(mut digest) = cell(&self.digests) {
-                    for of in [old, new].into_iter().flatten() {
+                    for of in old.iter().chain(new) {
                         digest = mark(digest, of, kind, revision, self.view);
                     }
                     let _ = digests[kind as usize][revision as usize].set(digest);

@@ -117,7 +117,13 @@ impl Inner {
     }
 
     /// Answers `server/discover`.
-    pub(crate) async fn discover(&self, principal: &Principal, client: &Value, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+    pub(crate) async fn discover(
+        &self,
+        principal: &Principal,
+        client: &Value,
+        frame: &Frame,
+        id: &RawId,
+    ) -> Result<Answer, Refusal> {
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.asking_gateways(frame)?;
         self.wait_settled().await;

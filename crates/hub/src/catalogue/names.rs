@@ -3,6 +3,7 @@
 //! The tables are persistent maps: a commit of one server shares with the state before it everything that server did
 //! not touch.
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use rpds::HashTrieMapSync;
@@ -30,8 +31,25 @@ pub struct NameTable {
     public: HashTrieMapSync<Box<str>, Route>,
     /// Everybody who would answer to another spelling; only one who is alone does.
     aliases: HashTrieMapSync<Box<str>, Vec<Route>>,
-    /// Whether some item could not have the name it wanted. Then names depend on the order of everything.
-    displaced: bool,
+    /// Items that could not have the name they wanted, with the one they have; none where they are hidden. There are few.
+    displaced: HashTrieMapSync<Claim, Option<Box<str>>>,
+}
+
+/// An item of a server that has another name now, or none.
+pub type Renamed = (ServerId, Box<str>, Option<Box<str>>);
+
+/// One item of one server.
+type Claim = (ServerId, Box<str>);
+
+/// A table after a change of one server.
+#[derive(Debug)]
+pub struct UpdatedNames {
+    /// The table.
+    pub table: NameTable,
+    /// The names that server's items are shown under.
+    pub shown: ShownNames,
+    /// Items of others that have another name now, or none.
+    pub renamed: Vec<Renamed>,
 }
 
 impl NameTable {
@@ -51,62 +69,124 @@ impl NameTable {
         (table, shown)
     }
 
-    /// The table after one server's list changed, with the names that server's items are shown under. `None` when the
-    /// change reaches into the names of others: then everything must be named anew.
+    /// The table after one server's list changed; `offers` are all of them after it. Only what the change reaches is named
+    /// anew: items that want a name which came or went, and those that want what these may take or leave. `None` where
+    /// that can not be told: then everything must be named.
     pub fn update(
         &self,
         before: Option<&ServerOffer>,
         after: Option<&ServerOffer>,
+        offers: &[Arc<ServerOffer>],
         kind: ListKind,
-    ) -> Option<(Self, ShownNames)> {
+    ) -> Option<UpdatedNames> {
         let same_naming = |(a, b): (&ServerOffer, &ServerOffer)| {
             (&a.name, &a.prefix, a.bare, a.yields) == (&b.name, &b.prefix, b.bare, b.yields)
         };
-        if self.displaced || !before.zip(after).is_none_or(same_naming) {
-            return None;
-        }
+        let anew = !before.zip(after).is_none_or(same_naming);
+        let kept = |offer: Option<&ServerOffer>, key: &str| {
+            !anew && offer.is_some_and(|offer| offer.list(kind).get(key).is_some())
+        };
         let mut table = self.clone();
-        if let Some(before) = before {
-            for item in &before.list(kind).items {
-                if after.is_none_or(|after| after.list(kind).get(&item.key).is_none()) {
-                    table.public.remove_mut(&*wanted_name(before, &item.key));
-                    table.remove_aliases(before, &item.key);
-                }
+        let mut reach = Reach { offers, ..Reach::default() };
+        for item in before.iter().flat_map(|before| &before.list(kind).items).filter(|item| !kept(after, &item.key)) {
+            let Some(before) = before else { continue };
+            if let Some(name) = table.take_public(before, &item.key) {
+                table.remove_aliases(before, &item.key);
+                reach.names.push(name);
             }
         }
-        let Some(after) = after else { return Some((table, Arc::default())) };
-        let mut shown = Vec::with_capacity(after.list(kind).items.len());
-        for item in &after.list(kind).items {
-            if before.is_some_and(|before| before.list(kind).get(&item.key).is_some()) {
-                shown.push(Some(wanted_name(after, &item.key)));
-                continue;
-            }
-            shown.push(table.add_public(after, &item.key));
-            if table.displaced {
+        for item in after.iter().flat_map(|after| &after.list(kind).items).filter(|item| !kept(before, &item.key)) {
+            let Some(after) = after else { continue };
+            reach.names.extend(candidates(after, &item.key));
+            reach.items.insert(place_of(after, &item.key));
+        }
+        reach.hidden = table.hidden(offers);
+        reach.spread(&table);
+        let renamed = table.name_reached(&reach, after.map(|after| after.server), |key| !kept(before, key))?;
+        let shown =
+            |after: &ServerOffer| after.list(kind).items.iter().map(|item| table.shown_as(after, &item.key)).collect();
+        let shown = after.map(shown).unwrap_or_default();
+        Some(UpdatedNames { table, shown, renamed })
+    }
+
+    /// Names the items that a change reaches, in the order in which everything is named. Gives back what others are called
+    /// now, where that is new.
+    fn name_reached(
+        &mut self,
+        reach: &Reach<'_>,
+        changed: Option<ServerId>,
+        is_new: impl Fn(&str) -> bool,
+    ) -> Option<Vec<Renamed>> {
+        let mut before = Vec::with_capacity(reach.items.len());
+        for (_, server, local) in &reach.items {
+            let offer = reach.offer(*server)?;
+            let is_new = Some(*server) == changed && is_new(local);
+            before.push(if is_new { None } else { self.take_public(offer, local) });
+        }
+        let mut renamed = Vec::new();
+        for ((_, server, local), before) in reach.items.iter().zip(before) {
+            let offer = reach.offer(*server)?;
+            let name = self.add_public(offer, local);
+            // Beyond its two names an item takes one that nobody is asked about.
+            if name.as_ref().is_some_and(|name| !candidates(offer, local).any(|candidate| candidate == *name)) {
                 return None;
             }
-            table.add_aliases(after, &item.key);
+            match (&before, &name) {
+                (None, Some(_)) => self.add_aliases(offer, local),
+                (Some(_), None) => self.remove_aliases(offer, local),
+                _ => {}
+            }
+            if before != name && Some(*server) != changed {
+                renamed.push((*server, local.clone(), name));
+            }
         }
-        Some((table, shown.into()))
+        Some(renamed)
+    }
+
+    /// What an item is shown as, by its own wish or another name.
+    fn shown_as(&self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+        if !self.displaced.is_empty()
+            && let Some(name) = self.displaced.get(&(offer.server, local.into()))
+        {
+            return name.clone();
+        }
+        Some(wanted_name(offer, local))
+    }
+
+    /// Takes an item's name away. `None` when it was hidden.
+    fn take_public(&mut self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+        let name = self.shown_as(offer, local);
+        if !self.displaced.is_empty() {
+            self.displaced.remove_mut(&(offer.server, local.into()));
+        }
+        if let Some(name) = &name {
+            self.public.remove_mut(name);
+        }
+        name
+    }
+
+    /// The hidden items, by the name they want.
+    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(Box<str>, Claim)> {
+        let hidden = self.displaced.iter().filter(|(_, name)| name.is_none());
+        let of = |server| offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &offers[place]);
+        hidden.filter_map(|(claim, _)| Some((wanted_name(of(claim.0)?, &claim.1), claim.clone()))).collect()
     }
 
     /// `None` when the item gives way to another that has its name.
     fn add_public(&mut self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
-        if offer.yields && self.public.contains_key(&wanted_name(offer, local)) {
-            self.displaced = true;
-            return None;
+        let wanted = wanted_name(offer, local);
+        let taken = self.public.contains_key(&wanted);
+        let name = if taken && !offer.yields { Some(self.free_name(offer, local)) } else { (!taken).then_some(wanted) };
+        if taken {
+            self.displaced.insert_mut((offer.server, local.into()), name.clone());
         }
-        let name = self.free_name(offer, local);
+        let name = name?;
         self.public.insert_mut(name.clone(), Route { server: offer.server, local: local.into() });
         Some(name)
     }
 
-    fn free_name(&mut self, offer: &ServerOffer, local: &str) -> Box<str> {
-        let wanted = wanted_name(offer, local);
-        if !self.public.contains_key(&wanted) {
-            return wanted;
-        }
-        self.displaced = true;
+    /// A name for an item whose own is taken.
+    fn free_name(&self, offer: &ServerOffer, local: &str) -> Box<str> {
         let name = public_name(&offer.prefix, local);
         if !self.public.contains_key(name.as_str()) {
             return name.into();
@@ -162,6 +242,58 @@ impl NameTable {
             claims.next().filter(|_| claims.next().is_none())
         })
     }
+}
+
+/// What a change reaches.
+#[derive(Default)]
+struct Reach<'a> {
+    offers: &'a [Arc<ServerOffer>],
+    hidden: Vec<(Box<str>, Claim)>,
+    /// Names that came, went, or may do so, and were not looked at yet.
+    names: Vec<Box<str>>,
+    /// Items that are named anew, in the order in which everything is named.
+    items: BTreeSet<Place>,
+}
+
+/// An item in the order in which everything is named: what is built in comes last.
+type Place = (bool, ServerId, Box<str>);
+
+impl Reach<'_> {
+    fn offer(&self, server: ServerId) -> Option<&ServerOffer> {
+        self.offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &*self.offers[place])
+    }
+
+    /// Whoever wants one of the names is reached, and then so is what it has and could have.
+    fn spread(&mut self, table: &NameTable) {
+        let mut seen = HashSet::new();
+        while let Some(name) = self.names.pop() {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let holder = table.public.get(&name).into_iter();
+            let claims = table.aliases.get(&name).into_iter().flatten();
+            let known: Vec<Claim> = holder.chain(claims).map(|route| (route.server, route.local.clone())).collect();
+            let hidden = self.hidden.iter().filter(|(wanted, _)| *wanted == name).map(|(_, claim)| claim.clone());
+            for (server, local) in known.into_iter().chain(hidden.collect::<Vec<_>>()) {
+                let Some(offer) = self.offer(server) else { continue };
+                let has = table.shown_as(offer, &local);
+                let wants: Vec<Box<str>> = candidates(offer, &local).chain(has).collect();
+                if wants.contains(&name) && self.items.insert(place_of(offer, &local)) {
+                    self.names.extend(wants);
+                }
+            }
+        }
+    }
+}
+
+fn place_of(offer: &ServerOffer, local: &str) -> Place {
+    (offer.yields, offer.server, local.into())
+}
+
+/// The names that an item takes where it can: its own, then with the prefix. What gives way has only one.
+fn candidates(offer: &ServerOffer, local: &str) -> impl Iterator<Item = Box<str>> {
+    let second = (offer.bare && !offer.yields).then(|| public_name(&offer.prefix, local).into());
+    std::iter::once(wanted_name(offer, local)).chain(second)
 }
 
 /// The name that an item has unless somebody was first.

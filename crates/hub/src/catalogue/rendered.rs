@@ -7,7 +7,7 @@ use tidings_proto::item::ItemView;
 use tidings_proto::{ListKind, Revision, View};
 use tidings_wire::{Digest, Span, digest};
 
-use super::names::ShownNames;
+use super::names::{Renamed, ShownNames};
 use super::offer::{Item, ServerOffer};
 
 /// A server's offer under its public names.
@@ -35,6 +35,22 @@ pub(super) struct Segment {
 impl Rendered {
     pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
         Self { offer, tools, prompts, segments: Default::default() }
+    }
+
+    /// The same offer, some of whose items are called otherwise.
+    pub(super) fn renamed(&self, tools: &[Renamed], prompts: &[Renamed]) -> Self {
+        let names = |kind: ListKind, names: &ShownNames, renamed: &[Renamed]| {
+            let mut names = names.to_vec();
+            for (_, local, name) in renamed.iter().filter(|(server, ..)| *server == self.offer.server) {
+                if let Some(place) = self.offer.list(kind).place(local) {
+                    names[place].clone_from(name);
+                }
+            }
+            names.into()
+        };
+        let (tools, prompts) =
+            (names(ListKind::Tools, &self.tools, tools), names(ListKind::Prompts, &self.prompts, prompts));
+        Self::new(Arc::clone(&self.offer), tools, prompts)
     }
 
     /// Whether it shows the same offer under the same names.

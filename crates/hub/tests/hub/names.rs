@@ -165,3 +165,23 @@ fn long_names_that_differ_at_the_end_stay_apart() {
     assert!(one.len() <= MAX_PUBLIC_NAME && two.len() <= MAX_PUBLIC_NAME);
     assert_eq!(table.route(two).unwrap().local.as_ref(), long("2"));
 }
+
+// edges D6
+#[test]
+fn a_collision_elsewhere_does_not_make_everything_be_named_anew() {
+    let make = |id: u32, tools: &[&str]| {
+        let tools: Vec<String> = tools.iter().map(|name| (*name).to_owned()).collect();
+        crate::generate::offer(id, crate::generate::PREFIXES[id as usize], true, &tools)
+    };
+    let before = [make(0, &["x", "y"]), make(1, &["x", "z"]), make(2, &["p"])];
+    let (table, _) = NameTable::new(&before, ListKind::Tools);
+    // Two servers have an `x`; a third one changes, and nobody else is asked.
+    let after = [Arc::clone(&before[0]), Arc::clone(&before[1]), make(2, &["p", "q"])];
+    let updated = table.update(Some(&before[2]), Some(&after[2]), &after, ListKind::Tools).unwrap();
+    assert_eq!(updated.renamed, []);
+    assert_eq!(updated.shown.iter().map(|name| name.as_deref().unwrap()).collect::<Vec<_>>(), ["p", "q"]);
+    // The first one gives its `x` up: exactly the other `x` has another name now.
+    let after = [make(0, &["y"]), Arc::clone(&before[1]), Arc::clone(&before[2])];
+    let updated = table.update(Some(&before[0]), Some(&after[0]), &after, ListKind::Tools).unwrap();
+    assert_eq!(updated.renamed, [(ServerId(1), "x".into(), Some("x".into()))]);
+}
