@@ -13,7 +13,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tidings_proto::code;
-use tidings_wire::{Frame, FrameError, Kind, Message, RawId, encode_string, error_response, notification, one_line};
+use tidings_wire::{
+    Frame, FrameError, Kind, MESSAGES, Message, RawId, encode_string, error_response, notification, one_line,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -128,19 +130,23 @@ impl StdioLink {
     async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
         let mut searched = 0;
         let mut pace = Pace::default();
+        let mut lease = MESSAGES.lease();
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
                 let mut line = buffer.split_to(searched + at + 1);
                 // The line break frames the message and is no part of it.
                 line.truncate(searched + at);
                 searched = 0;
-                if let Some(pause) = pace.count(self.line(&line.freeze())) {
+                if let Some(pause) = pace.count(self.line(&lease.take().attach(line.freeze()))) {
                     tokio::time::sleep(pause).await;
                 }
             }
             searched = buffer.len();
             if buffer.len() > MAX_MESSAGE {
                 return LinkError::Protocol(format!("a message exceeds {MAX_MESSAGE} bytes"));
+            }
+            if let Err(full) = lease.grow_to(buffer.len()) {
+                return LinkError::Protocol(full.to_string());
             }
             match stdout.read_buf(buffer).await {
                 Ok(0) | Err(_) => return LinkError::Lost,

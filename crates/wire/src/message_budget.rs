@@ -75,6 +75,12 @@ impl Lease {
         }
     }
 
+    /// All of it, for the message that is whole; what is gathered next begins anew.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        Self { budget: self.budget, taken: std::mem::take(&mut self.taken) }
+    }
+
     /// The message that was gathered: what it takes is given back with the last reference to it.
     pub fn attach(self, bytes: Bytes) -> Bytes {
         if self.taken == 0 {
@@ -127,6 +133,35 @@ mod tests {
         assert_eq!(BUDGET.used(), 2 * FREE, "a part of it keeps all of it");
         assert_eq!(&part[..], b"x");
         drop(part);
+        assert_eq!(BUDGET.used(), 0);
+    }
+
+    // edges G9
+    #[test]
+    fn events_that_do_not_end_are_refused_when_there_is_no_room_for_them() {
+        static BUDGET: MessageBudget = MessageBudget::new(8 * FREE);
+        let decoder = || crate::sse::Decoder::with_budget(100 * FREE, &BUDGET);
+        let mut endless = decoder();
+        endless.push(b"data: ");
+        let mut pushed = 0;
+        while endless.next_event().is_ok() {
+            endless.push(&[b'x'; FREE / 2]);
+            pushed += 1;
+        }
+        assert!((15..=17).contains(&pushed), "{pushed}");
+        drop(endless);
+        let mut whole = decoder();
+        whole.push(b"data: ");
+        for _ in 0..4 {
+            whole.push(&[b'x'; FREE]);
+            assert_eq!(whole.next_event(), Ok(None));
+        }
+        whole.push(b"\n\n");
+        let event = whole.next_event().ok().flatten();
+        assert_eq!(event.as_ref().map(|event| event.data.len()), Some(4 * FREE));
+        drop(whole);
+        assert!(BUDGET.used() >= 4 * FREE, "it counts as long as somebody has it");
+        drop(event);
         assert_eq!(BUDGET.used(), 0);
     }
 }

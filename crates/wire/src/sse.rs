@@ -2,6 +2,8 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use crate::message_budget::{Lease, MESSAGES, MessageBudget};
+
 /// May stand once, before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -25,7 +27,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event exceeds the limit of {limit} bytes")]
 pub struct EventTooLong {
-    /// The limit.
+    /// The limit, or what there was room for in the memory for all messages.
     pub limit: usize,
 }
 
@@ -40,12 +42,19 @@ pub struct Decoder {
     skip_newline: bool,
     at_start: bool,
     limit: usize,
+    /// What the event that is gathered takes of the memory for all messages.
+    lease: Lease,
 }
 
 impl Decoder {
     /// A decoder that refuses events whose content is larger than `limit`. Comments and other ignored lines count only
     /// line by line.
     pub fn new(limit: usize) -> Self {
+        Self::with_budget(limit, &MESSAGES)
+    }
+
+    /// The same, with another budget than that of the process.
+    pub fn with_budget(limit: usize, budget: &'static MessageBudget) -> Self {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
@@ -55,6 +64,7 @@ impl Decoder {
             skip_newline: false,
             at_start: true,
             limit,
+            lease: budget.lease(),
         }
     }
 
@@ -71,7 +81,14 @@ impl Decoder {
             {
                 return Err(EventTooLong { limit: self.limit });
             }
-            let Some(line) = self.line()? else { return Ok(None) };
+            let Some(line) = self.line()? else {
+                // What is left is one event that is not whole yet.
+                let gathered = self.buffer.len() + self.data.len();
+                return match self.lease.grow_to(gathered) {
+                    Ok(()) => Ok(None),
+                    Err(_) => Err(EventTooLong { limit: gathered }),
+                };
+            };
             if !line.is_empty() {
                 self.field(&line);
             } else if let Some(event) = self.dispatch() {
@@ -134,7 +151,7 @@ impl Decoder {
 
     fn dispatch(&mut self) -> Option<Event> {
         let mut event = std::mem::take(&mut self.current);
-        event.data = self.data.split().freeze();
+        event.data = self.lease.take().attach(self.data.split().freeze());
         let meant = self.has_data || event.id.is_some() || event.retry.is_some();
         self.has_data = false;
         meant.then_some(event)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
+use tidings_wire::MESSAGES;
 
 use super::dial::connector;
 use super::pool::{Body, Destination, Pool};
@@ -102,10 +103,12 @@ pub(crate) async fn read_all(mut body: Body, limit: usize) -> Result<Bytes, Link
     let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
     let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let mut rest = BytesMut::new();
+    let mut lease = MESSAGES.lease();
     while let Some(more) = chunk(&mut body).await.transpose()? {
         if rest.is_empty() {
             rest.extend_from_slice(&first);
         }
+        lease.grow_to(rest.len() + more.len()).map_err(|full| LinkError::Protocol(full.to_string()))?;
         rest.extend_from_slice(&more);
         if rest.len() > limit {
             return Err(too_long());
@@ -114,6 +117,6 @@ pub(crate) async fn read_all(mut body: Body, limit: usize) -> Result<Bytes, Link
     match rest.is_empty() {
         true if first.len() > limit => Err(too_long()),
         true => Ok(first),
-        false => Ok(rest.freeze()),
+        false => Ok(lease.attach(rest.freeze())),
     }
 }
