@@ -27,6 +27,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
     tally += changing(children, workspace, peers, binary)?;
     tally += writing(children, workspace, peers, binary)?;
     tally += racing(children, workspace, peers, binary)?;
+    tally += restarting(children, workspace, peers, binary)?;
     tally += walk(children, workspace, peers, binary)?;
     Ok(tally)
 }
@@ -113,6 +114,14 @@ fn racing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Pa
     let node = Invocation::new(peers.node()).arg(workspace.conformance_file("races.mjs")).deadline(DEADLINE);
     tally += story(node.arg("--peers").arg(peers.directory()))?;
     Ok(tally)
+}
+
+/// Clients whose gateway is killed and started again.
+fn restarting(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["restarts"])?;
+    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("restarts.mjs")).deadline(DEADLINE);
+    let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
+    count(children, &node.arg("--directory").arg(&directory))
 }
 
 /// From nothing to a row that tells of itself, as the documentation says.

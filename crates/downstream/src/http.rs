@@ -7,6 +7,7 @@ mod legacy;
 mod modern;
 mod reply_stream;
 mod retention;
+mod session_archive;
 mod sessions;
 
 use std::convert::Infallible;
@@ -30,6 +31,8 @@ use crate::DRAIN;
 use crate::auth::Tokens;
 use endpoint::Endpoint;
 pub use retention::KeptBytes;
+use session_archive::Sweep;
+pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
 
 /// Read and write buffer of a connection: also the bound on the size of request headers.
 const BUFFER: usize = 16 << 10;
@@ -55,6 +58,8 @@ pub struct Options {
     pub message_budget: &'static MessageBudget,
     /// How many bytes of answers are kept for clients that have lost their connection.
     pub kept_bytes: KeptBytes,
+    /// Where sessions are kept, so that they outlive the process.
+    pub archive: Option<Arc<dyn SessionArchive>>,
 }
 
 impl Default for Options {
@@ -68,6 +73,7 @@ impl Default for Options {
             body_whole: Duration::from_secs(5 * 60),
             message_budget: &tidings_wire::MESSAGES,
             kept_bytes: KeptBytes::default(),
+            archive: None,
         }
     }
 }
@@ -77,7 +83,9 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, opti
     let endpoint = Arc::new(Endpoint::new(gateway.clone(), options));
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
+    endpoint.read_archive().await;
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
+    connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -103,6 +111,7 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, opti
         tracing::warn!(requests = gateway.in_flight(), "not everything was finished in time");
     }
     expiry.abort();
+    endpoint.write_archive(Sweep::All).await;
 }
 
 /// Whether a request has come in. One timer per connection and minute, where a header timeout would arm one per request.

@@ -11,7 +11,7 @@ pub mod stdio;
 
 use std::time::Duration;
 
-pub use admission::LIMITS;
+pub use admission::{LIMITS, RELAYED};
 
 /// How long running requests may take after the end was announced: by a signal, or by the end of a client's input.
 pub const DRAIN: Duration = Duration::from_secs(10);

@@ -1,12 +1,13 @@
 //! One client on standard input and output. Both eras may be spoken, even side by side.
 
+mod lines;
 mod outbox;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
@@ -15,10 +16,12 @@ use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method};
 use tidings_wire::{Frame, FrameError, Kind, Message, RawId, notification, one_line};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub use lines::Lines;
 
 use crate::admission::{Claims, Class, LIMITS, ModernRequest, admit_batch, admit_legacy, admit_modern, classify};
 use crate::batch::{self, cancelled, dispatch, malformed};
@@ -58,7 +61,7 @@ pub async fn serve(
     let mut start = Some(start);
     let mut connection: Option<Arc<Connection>> = None;
     let mut lines = Lines::default();
-    while let Some(line) = next_line(&mut lines, &mut input, &over).await {
+    while let Some(line) = lines.next(&mut input, &over).await {
         // A client that does not read its answers is not read from either.
         tokio::select! {
             () = outbox.has_room() => {}
@@ -319,54 +322,5 @@ impl Connection {
             self.gateway.end_session(&session);
         }
         self.gateway.shutdown().await;
-    }
-}
-
-#[derive(Default)]
-struct Lines {
-    buffer: BytesMut,
-    searched: usize,
-    /// Inside a line that was too long: skip to its end.
-    skipping: bool,
-}
-
-/// The next line that is not empty; `None` at the end of the input or when told to stop.
-async fn next_line(
-    lines: &mut Lines,
-    input: &mut (impl AsyncRead + Unpin),
-    stop: &CancellationToken,
-) -> Option<Result<Bytes, FrameError>> {
-    loop {
-        if let Some(at) = memchr::memchr(b'\n', &lines.buffer[lines.searched..]) {
-            let mut line = lines.buffer.split_to(lines.searched + at + 1);
-            // The line break frames the message and is no part of it.
-            line.truncate(lines.searched + at);
-            let line = line.freeze();
-            lines.searched = 0;
-            if !std::mem::take(&mut lines.skipping) && !line.iter().all(u8::is_ascii_whitespace) {
-                return Some(Ok(line));
-            }
-            continue;
-        }
-        if lines.buffer.len() > LIMITS.max_bytes {
-            lines.buffer.clear();
-            lines.searched = 0;
-            if !std::mem::replace(&mut lines.skipping, true) {
-                let len = LIMITS.max_bytes + 1;
-                let fault = tidings_wire::FrameFault::TooLong { len, limit: LIMITS.max_bytes };
-                return Some(Err(fault.into()));
-            }
-        }
-        lines.searched = lines.buffer.len();
-        let read = tokio::select! {
-            read = input.read_buf(&mut lines.buffer) => read.unwrap_or(0),
-            () = stop.cancelled() => 0,
-        };
-        if read == 0 {
-            // A last line may lack its line break.
-            let rest = lines.buffer.split().freeze();
-            lines.searched = 0;
-            return (!rest.iter().all(u8::is_ascii_whitespace) && !lines.skipping).then_some(Ok(rest));
-        }
     }
 }

@@ -120,6 +120,9 @@ pub enum Baseline {
     Nothing,
     /// It has seen what is there now.
     Current,
+    /// It was told of these states, by topic, before the gateway ended; `None` where a notice was owed or nothing is known. What
+    /// is different now is announced once.
+    Told([Option<Digest>; 3]),
 }
 
 /// The hash of each topic as one view has it.
@@ -217,6 +220,7 @@ impl<V: PartialEq> Ledger<V> {
         let owed = match baseline {
             Baseline::Nothing => follows,
             Baseline::Current => Topics::default(),
+            Baseline::Told(told) => follows.and(Topics(std::array::from_fn(|topic| told[topic] != Some(now[topic])))),
         };
         let follower = Follower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
         if let Some(before) = self.followers.insert(id, follower) {
@@ -380,6 +384,21 @@ impl<V: PartialEq> Ledger<V> {
             }
         }
         Delivery { topics, since }
+    }
+
+    /// The state of each topic that a follower needs no notice of, to go on from after a restart; nothing of a topic that it is
+    /// owed, and of a view of its own, which is made anew then.
+    pub fn told(&self, id: FollowerId) -> [Option<Digest>; 3] {
+        let Some(follower) = self.followers.get(&id).filter(|follower| follower.own.is_none()) else {
+            return [None; 3];
+        };
+        let Some(view) = self.views[follower.view].as_ref() else { return [None; 3] };
+        let is_held = |topic: Topic| {
+            let mut held = self.held.values().filter_map(|held| held.get(&id));
+            held.any(|held| held[topic as usize].is_some())
+        };
+        let is_told = |topic: Topic| !follower.owed.contains(topic) && !is_held(topic);
+        Topic::ALL.map(|topic| is_told(topic).then_some(view.digests[topic as usize]))
     }
 
     /// The state that a follower was last told of.

@@ -46,6 +46,7 @@
 //! | a server's answer to a command | [`answered`], [`listening`], [`listen_ended`] |
 //! | a server's `resources/updated` | [`changed`] |
 //! | a content that was read | [`seen`] |
+//! | a follower of an earlier process is back | [`subscribe`], [`acked`], [`resumed`] |
 //!
 //! When [`unsubscribe`] returns, the route and everything queued are gone and the answer may be written; what was taken
 //! before must be written before.
@@ -66,6 +67,7 @@
 //! [`listen_ended`]: Subscriptions::listen_ended
 //! [`changed`]: Subscriptions::changed
 //! [`seen`]: Subscriptions::seen
+//! [`resumed`]: Subscriptions::resumed
 
 mod ancestors;
 mod changes;

@@ -6,6 +6,7 @@
 //! - [`Store`] opens the file. It blocks, so it is for the start of a process or a thread of its own.
 //! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
+//! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
 
 mod log;
 mod record;
@@ -20,3 +21,4 @@ pub use since::{Since, SinceError};
 pub use store::{Store, StoreError};
 pub use tables::changes::{From, Query, Row, Rows};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
+pub use tables::sessions::{SessionKey, SessionStep, SessionTable};

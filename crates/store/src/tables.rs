@@ -2,3 +2,4 @@
 
 pub(crate) mod changes;
 pub(crate) mod servers;
+pub(crate) mod sessions;

@@ -52,11 +52,16 @@ pub(crate) enum Command {
         listen: Option<tidings_config::Listen>,
     },
     /// Serve one client on standard input and output.
-    #[command(after_help = "Example:\n  claude mcp add tidings -- tidings stdio --config ~/tidings.toml")]
+    #[command(
+        after_help = "Examples:\n  claude mcp add tidings -- tidings stdio --config ~/tidings.toml\n  claude mcp add tidings -- tidings stdio --attach"
+    )]
     Stdio {
         /// A folder of scripts to serve, too: tools/, resources/, prompts/, server.d/.
         #[arg(long, value_name = "DIR")]
         project: Option<PathBuf>,
+        /// Join the gateway that `tidings serve` runs for this data directory, instead of starting every server again.
+        #[arg(long, conflicts_with = "project")]
+        attach: bool,
     },
     /// Serve a folder of scripts, and nothing else: to one client on standard input and output. Or work on such a folder.
     ///

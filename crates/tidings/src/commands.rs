@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod attach;
 mod authors;
 mod call;
 mod changes;
@@ -37,7 +38,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match &cli.command {
         None => overview::run(&cli).await,
         Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
-        Some(Command::Stdio { project }) => stdio::run(&cli, project.as_deref()).await,
+        Some(Command::Stdio { attach: true, .. }) => attach::run(&cli).await,
+        Some(Command::Stdio { project, .. }) => stdio::run(&cli, project.as_deref()).await,
         Some(Command::Project { command: Some(command), .. } | Command::Scripts(command)) => {
             scripts(&cli, command).await
         }

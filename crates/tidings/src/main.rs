@@ -17,6 +17,7 @@ mod limits;
 mod logging;
 mod reload;
 mod secret;
+mod session_archive;
 mod settings;
 mod wiring;
 

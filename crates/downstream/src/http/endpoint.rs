@@ -13,6 +13,7 @@ use tidings_wire::{Frame, Kind, Message};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::session_archive::{Waiting, unix_now};
 use super::sessions::{HttpSession, InUse, Sessions};
 use super::{Options, body, guard};
 use crate::admission::{self, BodyFault, BodyLimits, Claims, Class, LIMITS, VERSION};
@@ -26,6 +27,8 @@ pub(super) struct Endpoint {
     pub(super) gateway: Gateway,
     pub(super) options: Options,
     pub(super) sessions: Sessions,
+    /// Sessions of an earlier process whose clients have not come back yet.
+    pub(super) waiting: Waiting,
     /// What goes on for clients that have left: calls of sessions, and rests of bodies that are not wanted. Each ends by itself,
     /// with its call or its own deadline.
     pub(super) tasks: TaskTracker,
@@ -59,7 +62,8 @@ pub(super) struct Received<'h> {
 impl Endpoint {
     pub(super) fn new(gateway: Gateway, options: Options) -> Self {
         let sessions = Sessions::new(options.max_sessions, options.kept_bytes);
-        Self { gateway, options, sessions, tasks: TaskTracker::new() }
+        let waiting = Waiting::new(options.archive.clone());
+        Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() }
     }
 
     /// Pages of other sites may not drive this one.
@@ -172,8 +176,11 @@ impl Endpoint {
         let Some(id) = received.header(SESSION) else {
             return Err(Refused::new(400, "the Mcp-Session-Id header is missing"));
         };
-        let session =
-            self.sessions.get(id, received.principal).ok_or(Refused::new(404, "no such session; send initialize"))?;
+        let session = self
+            .sessions
+            .get(id, received.principal)
+            .or_else(|| self.resume(id, received.principal))
+            .ok_or(Refused::new(404, "no such session; send initialize"))?;
         if received.header(VERSION).is_some_and(|version| !admission::is_session_version(version)) {
             return Err(Refused::new(400, "this MCP-Protocol-Version is not supported in a session"));
         }
@@ -191,10 +198,12 @@ impl Endpoint {
             for session in self.sessions.expire(self.options.session_idle) {
                 self.end(&session);
             }
+            self.waiting.expire(self.options.session_idle, unix_now());
         }
     }
 
     pub(super) fn end(&self, session: &HttpSession) {
+        self.waiting.remove(&session.archived);
         session.standalone().finish(None, body::Handed::default());
         if let Some(session) = session.session() {
             self.gateway.end_session(session);

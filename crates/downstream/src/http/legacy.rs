@@ -10,7 +10,7 @@ use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, ClientSink, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::Refusal;
-use tidings_proto::{Era, Revision, code};
+use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::body::{self, Handed};
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
+use super::session_archive::MarkAfter;
 use super::sessions::{HttpSession, InUse};
 use crate::admission::{admit_batch, admit_legacy};
 use crate::batch::{self, Answers, dispatch};
@@ -59,6 +60,7 @@ impl Endpoint {
         let Some(session) = http.session() else { return body::empty(404) };
         let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
             dispatch(&self.gateway, session, &frame);
+            http.archived.mark();
             return body::empty(202);
         };
         let method = match admit_legacy(&frame) {
@@ -67,6 +69,14 @@ impl Endpoint {
                 let status = if matches!(refusal, Refusal::InvalidRequest(_)) { 400 } else { 200 };
                 return body::json(status, refusal.respond(&id, Era::Legacy).into());
             }
+        };
+        let _changes = match method {
+            Method::ResourcesSubscribe => {
+                http.archived.mark_following();
+                Some(MarkAfter(&http.archived))
+            }
+            Method::SetLevel | Method::ResourcesUnsubscribe | Method::ResourcesRead => Some(MarkAfter(&http.archived)),
+            _ => None,
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
         let mut underway = Underway { http, tasks: &self.tasks, exchange: Some(exchange) };
@@ -108,10 +118,11 @@ impl Endpoint {
     ) -> Response<Body> {
         let in_use = InUse::new(http);
         let owed = http.session().filter(|_| stream.number == 0).map(|session| {
-            let (gateway, session) = (self.gateway.clone(), Arc::clone(session));
+            let (gateway, session, http) = (self.gateway.clone(), Arc::clone(session), Arc::clone(http));
             Box::new(move |give: &mut dyn FnMut(OwedNotice)| {
                 gateway.pass_owed(&session, |notice| {
                     assert_outgoing(&notice.message);
+                    http.archived.mark();
                     give(notice);
                 });
             }) as Owed

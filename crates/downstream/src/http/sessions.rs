@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::reply_stream::ReplyStream;
 use super::retention::{KeptBytes, Retention};
+use super::session_archive::Archived;
 
 /// How many streams of requests a session keeps for resumption; how many bytes, says [`Retention`].
 const STREAMS: usize = 256;
@@ -24,6 +25,8 @@ pub(super) struct HttpSession {
     next_stream: AtomicU64,
     standalone: Arc<ReplyStream>,
     retention: Arc<Retention>,
+    /// What of it outlives the process.
+    pub(super) archived: Archived,
     /// Requests and open streams; a session in use is not idle.
     in_use: AtomicUsize,
     /// When all sessions began to count.
@@ -40,6 +43,7 @@ impl HttpSession {
             next_stream: AtomicU64::new(1),
             standalone: ReplyStream::new(0),
             retention,
+            archived: Archived::default(),
             in_use: AtomicUsize::new(0),
             epoch,
             last_used: AtomicU64::new(0),
@@ -122,7 +126,7 @@ impl HttpSession {
         self.in_use.load(Ordering::SeqCst) == 0
     }
 
-    fn idle_for(&self) -> Duration {
+    pub(super) fn idle_for(&self) -> Duration {
         if !self.is_idle() {
             return Duration::ZERO;
         }
@@ -206,6 +210,14 @@ impl Sessions {
     /// Adds a session under a new id; `None` when there are too many and all are in use.
     pub(super) fn add(&self, session: &Arc<HttpSession>) -> Option<Entered> {
         let id = random_id()?;
+        let displaced = self.enter(id.clone(), session)?;
+        Some(Entered { id, displaced })
+    }
+
+    /// Adds a session under its id; gives the one that gave way to it, if one had to. `None` when there are too many and all are
+    /// in use.
+    pub(super) fn enter(&self, id: String, session: &Arc<HttpSession>) -> Option<Option<Arc<HttpSession>>> {
+        session.archived.enter(&id);
         let mut sessions = self.lock();
         let displaced = if sessions.len() < self.limit {
             None
@@ -214,8 +226,8 @@ impl Sessions {
             let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
             sessions.remove(&oldest)
         };
-        sessions.insert(id.clone(), Arc::clone(session));
-        Some(Entered { id, displaced })
+        sessions.insert(id, Arc::clone(session));
+        Some(displaced)
     }
 
     /// The session of this person with this id, in use from now on.
@@ -226,6 +238,11 @@ impl Sessions {
         let is_theirs = found.session().is_some_and(|session| session.principal() == principal);
         // Before the lock is let go, so that it can not give way to another in between.
         is_theirs.then(|| InUse::new(found))
+    }
+
+    /// The sessions that fit.
+    pub(super) fn select(&self, fits: impl Fn(&HttpSession) -> bool) -> Vec<Arc<HttpSession>> {
+        self.lock().values().filter(|session| fits(session)).cloned().collect()
     }
 
     pub(super) fn remove(&self, id: &str) -> Option<Arc<HttpSession>> {

@@ -14,6 +14,7 @@ use tidings_wire::{Frame, Span};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::client::kept_session::KeptFollow;
 use crate::client::principal::Principal;
 
 /// What a session gets that never said which log messages it wants, where a server was asked for more by others.
@@ -62,6 +63,8 @@ pub struct Session {
     pub(crate) over: CancellationToken,
     /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
     pub(crate) own_digests: Mutex<Option<ViewDigests>>,
+    /// Resources that it followed before the gateway was restarted and does not follow again yet.
+    pub(crate) resuming: Mutex<Vec<KeptFollow>>,
 }
 
 /// What a client tells of itself when it begins.
@@ -96,6 +99,7 @@ impl Session {
             hurry: Notify::new(),
             over: CancellationToken::new(),
             own_digests: Mutex::default(),
+            resuming: Mutex::default(),
         })
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, Revision, meta};
-use tidings_wire::{Frame, RawId, elements, encode_string, notification, string_at};
+use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
 use crate::client::principal::ViewKey;
@@ -153,9 +153,12 @@ impl Inner {
     }
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
-        let follower = FollowerId(session.key.0);
         let is_new = self.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
-        let baseline = if is_new { Baseline::Nothing } else { Baseline::Current };
+        self.follow_session_from(session, if is_new { Baseline::Nothing } else { Baseline::Current });
+    }
+
+    fn follow_session_from(self: &Arc<Self>, session: &Arc<Session>, baseline: Baseline) {
+        let follower = FollowerId(session.key.0);
         {
             let mut announcements = self.announcements();
             if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
@@ -195,6 +198,11 @@ impl Inner {
         if self.sessions().contains_key(&session.key) {
             announcements.ledger.ignore(FollowerId(session.key.0));
         }
+    }
+
+    /// The hash of each list that a session needs no notice of.
+    pub(crate) fn told_to(&self, follower: FollowerId) -> [Option<Digest>; 3] {
+        self.announcements().ledger.told(follower)
     }
 
     pub(crate) fn unfollow(&self, follower: FollowerId) {
@@ -263,18 +271,27 @@ impl Gateway {
     /// A legacy client has said `initialized`: once the servers have settled it follows all lists, unless its revision
     /// is told of nothing.
     pub(crate) fn initialized(&self, session: &Arc<Session>) {
+        self.follow_after_start(session, None);
+    }
+
+    /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
+    pub(crate) fn follow_after_start(&self, session: &Arc<Session>, baseline: Option<Baseline>) {
         session.initialized.store(true, Ordering::Relaxed);
         if self.0.settings.silent.contains(&session.revision) {
             return self.0.ignore_session(session);
         }
+        let follow = move |gateway: &Arc<Inner>, session: &Arc<Session>| match baseline {
+            Some(baseline) => gateway.follow_session_from(session, baseline),
+            None => gateway.follow_session(session),
+        };
         if !self.0.starting() {
-            return self.0.follow_session(session);
+            return follow(&self.0, session);
         }
         let gateway = Arc::clone(&self.0);
         let session = Arc::clone(session);
         self.0.spawn(async move {
             gateway.wait_settled().await;
-            gateway.follow_session(&session);
+            follow(&gateway, &session);
         });
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::spellings::Spellings;
 use super::{Inner, Table};
+use crate::client::kept_session::KeptFollow;
 use crate::client::session::Session;
 use crate::servers::plan::{Patience, Source};
 
@@ -240,6 +241,15 @@ impl Inner {
         if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {
             tokio::time::sleep(left).await;
         }
+    }
+
+    /// What a session follows, as it spells it, with the hash of the content that it needs no notice of.
+    pub(crate) fn known_to(&self, follower: FollowerId) -> Vec<KeptFollow> {
+        let table = self.following.lock();
+        let known = table.machine.known_to(follower);
+        known
+            .filter_map(|(address, content)| Some(KeptFollow { uri: table.shown(self, follower, address)?, content }))
+            .collect()
     }
 
     /// A client is gone, or has ended its listen.

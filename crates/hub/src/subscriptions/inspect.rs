@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tidings_wire::Digest;
+
 use super::command::Address;
 use super::resource::{Gate, State};
 use super::{ResourceId, Subscriptions};
@@ -87,6 +89,19 @@ impl Subscriptions {
     pub fn asked_by(&self, follower: FollowerId) -> impl Iterator<Item = &Address> {
         let ids = self.followers.get(&follower).map(|entry| &entry.resources);
         ids.into_iter().flatten().filter_map(|id| self.resources.get(id)).map(|resource| &resource.address)
+    }
+
+    /// What a client follows, as far as it was answered, with the content that it needs no notice of; `None` where that is not
+    /// known, or a notice is on its way.
+    pub fn known_to(&self, follower: FollowerId) -> impl Iterator<Item = (&Address, Option<Digest>)> {
+        let ids = self.followers.get(&follower).map(|entry| &entry.resources);
+        ids.into_iter().flatten().filter_map(move |id: &ResourceId| {
+            let resource = self.resources.get(id)?;
+            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting)?;
+            let is_told = seat.dirty.is_none() && resource.pending.is_none() && !resource.has_children;
+            let content = resource.gap.map_or(resource.known, |gap| gap.before);
+            Some((&resource.address, content.filter(|_| is_told)))
+        })
     }
 
     /// Whether a client follows a resource, or has asked to.

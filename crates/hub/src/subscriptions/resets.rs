@@ -5,10 +5,11 @@ use std::time::Instant;
 use tidings_wire::Digest;
 
 use super::Subscriptions;
-use super::command::{Command, Commands, Refusal, Ticket, Upstream};
-use super::resource::{ResourceId, State};
+use super::command::{Address, Command, Commands, Refusal, Ticket, Upstream};
+use super::resource::{Gap, ResourceId, State};
 use super::timers::Timer;
 use crate::ServerId;
+use crate::ledger::FollowerId;
 
 /// So often a content is read again after a gap when its server is not reached. Then its followers are told: nobody knows.
 const MOST_REREADS: u32 = 5;
@@ -40,6 +41,33 @@ impl Subscriptions {
             };
             resource.begin_gap();
             self.after_gap(id, now);
+        }
+        self.finish(now)
+    }
+
+    /// A follower of an earlier process follows a resource again. `before` is the content it was told of, if that is known: the
+    /// content now decides whether something is owed.
+    pub fn resumed(
+        &mut self,
+        follower: FollowerId,
+        address: &Address,
+        before: Option<Digest>,
+        now: Instant,
+    ) -> Commands {
+        let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        if let Some((id, resource)) = found.and_then(|id| Some((id, self.resources.get_mut(&id)?)))
+            && resource.seats.contains_key(&follower)
+        {
+            let before = before.filter(|_| !resource.has_children);
+            match &mut resource.gap {
+                // Others compare with another content: one notice too many is better than none.
+                Some(gap) if gap.before != before => gap.before = None,
+                Some(_) => {}
+                None => resource.gap = Some(Gap { before }),
+            }
+            if matches!(resource.state, State::Active | State::Polled) {
+                self.after_gap(id, now);
+            }
         }
         self.finish(now)
     }

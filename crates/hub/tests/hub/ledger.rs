@@ -290,6 +290,36 @@ fn templates_are_announced_as_resources() {
     assert_eq!(std::iter::from_fn(|| topics.pop()).collect::<Vec<_>>(), Topic::ALL);
 }
 
+// edges F19
+#[test]
+fn a_follower_of_an_earlier_process_is_owed_what_it_was_not_told_of() {
+    let mut ledger: Ledger = Ledger::default();
+    let (id, next) = (FollowerId(1), FollowerId(2));
+    let state = |content: u8| [digest_of(content), digest_of(0), digest_of(0)];
+    ledger.follow(id, Revision::MODERN, Topics::ALL, Baseline::Nothing, state(0));
+    assert_eq!(ledger.told(id), [None; 3], "it is owed all");
+    ledger.deliver(id);
+    let told = ledger.told(id);
+    assert_eq!(told, state(0).map(Some));
+    let occasion =
+        |held_by| Occasion { at: Instant::now(), touched: set([true, false, false]), signalled: [None; 3], held_by };
+    for held_by in [Some(ServerId(1)), None] {
+        ledger.commit(&occasion(held_by), |_| state(1));
+        assert_eq!(ledger.told(id), [None, Some(digest_of(0)), Some(digest_of(0))], "{held_by:?}");
+        ledger.release(ServerId(1));
+        ledger.deliver(id);
+        assert_eq!(ledger.told(id), state(1).map(Some));
+        ledger.commit(&occasion(None), |_| state(0));
+        ledger.deliver(id);
+    }
+    // The next process: the first list is another one now.
+    ledger.follow(next, Revision::MODERN, Topics::ALL, Baseline::Told(told), state(2));
+    assert_eq!(ledger.deliver(next).topics, set([true, false, false]));
+    ledger.follow(next, Revision::MODERN, Topics::ALL, Baseline::Told(told), state(0));
+    assert_eq!(ledger.deliver(next).topics, Topics::default());
+    assert_eq!(ledger.told(FollowerId(9)), [None; 3], "nobody");
+}
+
 // edges C6
 #[test]
 fn what_is_held_is_owed_when_its_server_is_quiet_unless_the_follower_was_told_meanwhile() {

@@ -5,6 +5,7 @@ mod bounds;
 mod company;
 mod following;
 mod numbers;
+mod sessions;
 
 use std::path::Path;
 use std::time::Duration;

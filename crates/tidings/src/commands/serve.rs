@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Cli;
 use crate::data::{Announced, DataDir};
 use crate::failure::Failure;
-use crate::{access, ending, feed, limits, reload, secret, settings, wiring};
+use crate::{access, ending, feed, limits, reload, secret, session_archive, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -54,6 +54,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());
+    let archive = session_archive::of(&store);
     let log = feed::log(store);
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{}", banner::reachable(address));
@@ -61,7 +62,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
-    let options = Options { tokens: access.clients, loopback: listen.is_loopback(), ..Options::default() };
+    let options = Options { tokens: access.clients, loopback: listen.is_loopback(), archive, ..Options::default() };
     let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;

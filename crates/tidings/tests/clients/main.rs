@@ -1,9 +1,11 @@
 //! What clients do to a gateway by leaving, ending and coming back.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attach;
 mod batches;
 mod disconnects;
 mod endings;
+mod restarts;
 
 use std::time::Duration;
 

@@ -102,8 +102,11 @@ impl Exchange {
     pub(super) async fn unsubscribe(&mut self, session: &Arc<Session>) -> Result<Answer, Refusal> {
         let uri = self.frame.param_str(&["uri"]);
         let uri = uri.ok_or_else(|| Refusal::InvalidParams("params.uri must be a string".into()))?;
+        // One that is yet to be followed again after a restart is not any more.
+        let was_resuming = session.stop_resuming(&uri);
         match self.gateway.followed_as(session, &uri) {
             Some(address) => self.gateway.unsubscribe(session, &address).await,
+            None if was_resuming => {}
             // Not followed: it must be there at least.
             None => _ = self.gateway.route(&self.caller, &self.frame, self.method).await?,
         }

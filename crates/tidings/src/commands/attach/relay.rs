@@ -1,0 +1,421 @@
+//! From lines to requests over HTTP, and back.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use tidings_downstream::LIMITS;
+use tidings_proto::{code, meta};
+use tidings_wire::{Frame, FrameError, Kind, Message, RawId, error_response, get, notification, one_line, request};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::door::{Door, Letter, NotAnswered, PROMPTLY, is_stream, whole};
+use super::stream::Messages;
+use crate::data::{DataDir, Running};
+use crate::failure::Failure;
+
+/// Events first: then the gateway says at once that it has taken a request, so that whatever follows can not overtake it.
+const ACCEPT: &str = "text/event-stream, application/json";
+/// How long to wait before a stream that broke is opened again.
+const AGAIN: Duration = Duration::from_millis(300);
+/// How long the gateway may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+pub(super) struct Relay {
+    door: Door,
+    out: mpsc::Sender<Bytes>,
+    session: Mutex<Option<LegacySession>>,
+    /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
+    running: Mutex<HashMap<RawId, RunningCall>>,
+    tasks: TaskTracker,
+    /// Rings when running requests have had their time.
+    ending: CancellationToken,
+}
+
+#[derive(Clone)]
+struct RunningCall {
+    token: CancellationToken,
+    is_modern: bool,
+    is_listen: bool,
+}
+
+/// The session of a legacy client, and what it takes to begin it anew where it was not kept.
+#[derive(Clone)]
+struct LegacySession {
+    id: String,
+    revision: String,
+    initialize: Bytes,
+    is_initialized: bool,
+    level: Option<Bytes>,
+    follows: BTreeSet<String>,
+}
+
+impl Relay {
+    pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>) -> Result<Self, Failure> {
+        Ok(Self {
+            door: Door::new(data)?,
+            out,
+            session: Mutex::default(),
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
+        })
+    }
+
+    fn session(&self) -> MutexGuard<'_, Option<LegacySession>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<RawId, RunningCall>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(&self, message: &Bytes) {
+        let _ = self.out.send(one_line(message).to_vec().into()).await;
+    }
+
+    async fn refuse(&self, id: Option<&RawId>, text: &str) {
+        self.write(&error_response(id, code::INTERNAL_ERROR, text, None)).await;
+    }
+
+    /// One line of the client.
+    pub(super) async fn receive(self: Arc<Self>, line: Result<Bytes, FrameError>) {
+        let line = match line {
+            Ok(line) => line,
+            Err(fault) => {
+                let text = fault.to_string();
+                return self.write(&error_response(fault.id.as_ref(), code::INVALID_REQUEST, &text, None)).await;
+            }
+        };
+        let Ok(Message::Single(frame)) = Message::parse(line.clone(), &LIMITS) else {
+            // A batch, or something that the gateway refuses in its own words.
+            return self.legacy(line, None).await;
+        };
+        let id = frame.id().filter(|_| frame.kind() == Kind::Request);
+        if frame.kind() == Kind::Notification && frame.method() == "notifications/cancelled" {
+            return self.cancel(line, &frame).await;
+        }
+        match id {
+            Some(id) if meta::is_modern(&frame) => {
+                self.begin_modern(line, id, frame.method() == "subscriptions/listen");
+            }
+            Some(id) if frame.method() == "initialize" => self.initialize(line, id).await,
+            id => {
+                self.remember(&frame);
+                let begins = id.is_none() && frame.method() == "notifications/initialized";
+                Arc::clone(&self).legacy(line, id).await;
+                if begins {
+                    self.begin_listening();
+                }
+            }
+        }
+    }
+
+    /// What a session that was not kept is begun with again.
+    fn remember(&self, frame: &Frame) {
+        let mut session = self.session();
+        let Some(session) = session.as_mut() else { return };
+        let uri = || frame.param_str(&["uri"]).map(|uri| uri.into_owned());
+        match &*frame.method() {
+            "notifications/initialized" => session.is_initialized = true,
+            "logging/setLevel" => session.level = frame.params().map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            "resources/subscribe" => session.follows.extend(uri()),
+            "resources/unsubscribe" => _ = uri().map(|uri| session.follows.remove(&uri)),
+            _ => {}
+        }
+    }
+
+    // Modern
+
+    /// A modern request is cancelled over HTTP by closing its stream; of a legacy one the gateway is told.
+    async fn cancel(self: Arc<Self>, line: Bytes, frame: &Frame) {
+        let id = frame.param(&["requestId"]).and_then(|at| RawId::from_raw(frame.raw(at)));
+        let running = id.and_then(|id| self.running().get(&id).cloned());
+        if !running.as_ref().is_some_and(|running| running.is_modern) {
+            self.legacy(line, None).await;
+        }
+        if let Some(running) = running {
+            running.token.cancel();
+        }
+    }
+
+    fn begin_modern(self: &Arc<Self>, line: Bytes, id: RawId, is_listen: bool) {
+        let token = CancellationToken::new();
+        self.running().insert(id.clone(), RunningCall { token: token.clone(), is_modern: true, is_listen });
+        let relay = Arc::clone(self);
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = relay.run_modern(line, &id) => {}
+                () = token.cancelled() => {}
+                () = relay.ending.cancelled() => relay.refuse(Some(&id), "the gateway is shutting down").await,
+            }
+            relay.running().remove(&id);
+        });
+    }
+
+    async fn run_modern(&self, line: Bytes, id: &RawId) {
+        let headers = vec![("accept", ACCEPT.to_owned())];
+        match self.door.send(&Letter { verb: http::Method::POST, headers, body: line }).await {
+            Ok((response, _)) if is_stream(&response) => {
+                let mut messages = Messages::of(response.into_body());
+                let mut is_answered = false;
+                while let Some(message) = messages.next().await {
+                    is_answered = is_answer(&message, Some(id));
+                    self.write(&message).await;
+                }
+                if !is_answered {
+                    self.refuse(Some(id), LOST).await;
+                }
+            }
+            Ok((response, _)) => match whole(response.into_body()).await {
+                Some(answer) if !answer.is_empty() => self.write(&answer).await,
+                _ => self.refuse(Some(id), LOST).await,
+            },
+            Err(NotAnswered::Lost) => self.refuse(Some(id), LOST).await,
+            Err(NotAnswered::Nobody) => self.refuse(Some(id), NOBODY).await,
+        }
+    }
+
+    // Legacy
+
+    async fn initialize(&self, line: Bytes, id: RawId) {
+        match self.open_session(line.clone()).await {
+            Ok((session, answer)) => {
+                if let Some(session) = session {
+                    *self.session() = Some(session);
+                }
+                self.write(&answer).await;
+            }
+            Err(reason) => self.refuse(Some(&id), reason).await,
+        }
+    }
+
+    /// The session that the gateway opened, if it did, and its answer.
+    async fn open_session(&self, line: Bytes) -> Result<(Option<LegacySession>, Bytes), &'static str> {
+        // The answer comes at once, and as JSON.
+        let headers = vec![("accept", "application/json, text/event-stream".to_owned())];
+        let letter = Letter { verb: http::Method::POST, headers, body: line.clone() };
+        let response = match tokio::time::timeout(PROMPTLY, self.door.send(&letter)).await {
+            Ok(Ok((response, _))) => response,
+            Ok(Err(NotAnswered::Lost)) => return Err(LOST),
+            Ok(Err(NotAnswered::Nobody)) | Err(_) => return Err(NOBODY),
+        };
+        let id = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let answer = whole(response.into_body()).await.filter(|answer| !answer.is_empty()).ok_or(LOST)?;
+        let revision = Frame::parse(answer.clone(), &LIMITS).ok().and_then(|frame| {
+            let at = get(frame.bytes(), frame.outcome()?, "protocolVersion")?;
+            tidings_wire::string_at(frame.bytes(), at).map(|revision| revision.into_owned())
+        });
+        let session = id.zip(revision).map(|(id, revision)| LegacySession {
+            id,
+            revision,
+            initialize: line,
+            is_initialized: false,
+            level: None,
+            follows: BTreeSet::new(),
+        });
+        Ok((session, answer))
+    }
+
+    /// Headers of a request in the session.
+    fn headers(&self, accept: &str) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("accept", accept.to_owned())];
+        if let Some(session) = &*self.session() {
+            headers.push(("mcp-session-id", session.id.clone()));
+            headers.push(("mcp-protocol-version", session.revision.clone()));
+        }
+        headers
+    }
+
+    /// Sends a message of the session and waits until the gateway has taken it; its answers follow by themselves.
+    async fn legacy(self: Arc<Self>, line: Bytes, id: Option<RawId>) {
+        // A batch is answered as a whole, and has no id.
+        let wants_answer = id.is_some() || line.first() == Some(&b'[');
+        let (response, gateway) = match self.post(line).await {
+            Ok(answered) => answered,
+            Err(reason) if wants_answer => return self.refuse(id.as_ref(), reason).await,
+            Err(reason) => return tracing::warn!(reason, "a message of the client is lost"),
+        };
+        if response.status() == StatusCode::ACCEPTED {
+            return;
+        }
+        let token = CancellationToken::new();
+        if let Some(id) = &id {
+            let call = RunningCall { token: token.clone(), is_modern: false, is_listen: false };
+            self.running().insert(id.clone(), call);
+        }
+        let relay = Arc::clone(&self);
+        self.tasks.spawn(async move {
+            let answer = async {
+                if is_stream(&response) {
+                    relay.follow_answer(Messages::of(response.into_body()), id.as_ref(), &gateway).await
+                } else {
+                    match whole(response.into_body()).await.filter(|answer| !answer.is_empty()) {
+                        Some(answer) => {
+                            relay.write(&answer).await;
+                            true
+                        }
+                        None => false,
+                    }
+                }
+            };
+            tokio::select! {
+                is_answered = answer => {
+                    if !is_answered && wants_answer {
+                        relay.refuse(id.as_ref(), LOST).await;
+                    }
+                }
+                () = token.cancelled() => {}
+                () = relay.ending.cancelled() => relay.refuse(id.as_ref(), "the gateway is shutting down").await,
+            }
+            if let Some(id) = &id {
+                relay.running().remove(id);
+            }
+        });
+    }
+
+    /// Posts a message of the session; where the gateway does not know the session any more, it is begun anew, once.
+    async fn post(&self, line: Bytes) -> Result<(http::Response<tidings_upstream::HttpBody>, Running), &'static str> {
+        for is_last in [false, true] {
+            let letter = Letter { verb: http::Method::POST, headers: self.headers(ACCEPT), body: line.clone() };
+            match self.door.send(&letter).await {
+                Ok((response, _)) if response.status() == StatusCode::NOT_FOUND && !is_last => {
+                    if !self.begin_anew().await {
+                        return Err(FORGOTTEN);
+                    }
+                }
+                Ok((response, gateway)) => return Ok((response, gateway)),
+                Err(NotAnswered::Lost) => return Err(LOST),
+                Err(NotAnswered::Nobody) => return Err(NOBODY),
+            }
+        }
+        Err(FORGOTTEN)
+    }
+
+    /// Writes what comes on the stream of a request; tells whether the answer was among it. The gateway may close the stream for
+    /// a while: then it has kept the rest.
+    async fn follow_answer(&self, mut messages: Messages, id: Option<&RawId>, gateway: &Running) -> bool {
+        loop {
+            let mut is_answered = false;
+            while let Some(message) = messages.next().await {
+                is_answered |= is_answer(&message, id);
+                self.write(&message).await;
+            }
+            if is_answered || !self.door.is_running(gateway) {
+                return is_answered;
+            }
+            let Some((last_id, pause)) = messages.last_id.clone().zip(messages.interrupted) else { return false };
+            tokio::time::sleep(pause).await;
+            // Of one that was killed the end may have been seen before its process was gone.
+            if !self.door.is_running(gateway) {
+                return false;
+            }
+            let mut headers = self.headers("text/event-stream");
+            headers.push(("last-event-id", last_id.clone()));
+            match self.door.send(&Letter { verb: http::Method::GET, headers, body: Bytes::new() }).await {
+                // Another gateway does not know the stream, and would give another one.
+                Ok((response, now)) if is_stream(&response) && now.pid == gateway.pid => {
+                    messages = Messages::of(response.into_body());
+                    messages.last_id = Some(last_id);
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// Begins the session of a client anew with what is known of it. The client need not know.
+    async fn begin_anew(&self) -> bool {
+        let Some(old) = self.session().clone() else { return false };
+        let Ok((Some(new), _)) = self.open_session(old.initialize.clone()).await else { return false };
+        *self.session() = Some(LegacySession { id: new.id, revision: new.revision, ..old.clone() });
+        let mut messages = Vec::new();
+        if old.is_initialized {
+            messages.push(notification("notifications/initialized", None));
+        }
+        // Ids of our own, which no client uses: nobody waits for these answers.
+        let ours = |number: u64| RawId::from_raw(format!("\"tidings-attach-{number}\"").as_bytes());
+        let level = old.level.iter().filter_map(|params| Some(request(&ours(0)?, "logging/setLevel", Some(params))));
+        messages.extend(level);
+        for (number, uri) in (1..).zip(&old.follows) {
+            let params = format!("{{\"uri\":{}}}", tidings_wire::encode_string(uri));
+            messages.extend(ours(number).map(|id| request(&id, "resources/subscribe", Some(params.as_bytes()))));
+        }
+        for message in messages {
+            let letter = Letter { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
+            let Ok((response, _)) = self.door.send(&letter).await else { return false };
+            let _ = tokio::time::timeout(PROMPTLY, whole(response.into_body())).await;
+        }
+        true
+    }
+
+    /// Everything that belongs to no request, until the end.
+    fn begin_listening(self: &Arc<Self>) {
+        let relay = Arc::clone(self);
+        // Not among the tasks that are waited for: it has no end of its own.
+        let ending = self.ending.clone();
+        tokio::spawn(async move { ending.run_until_cancelled(relay.listen()).await });
+    }
+
+    async fn listen(&self) {
+        let mut last: Option<(String, Running)> = None;
+        loop {
+            let mut headers = self.headers("text/event-stream");
+            // The numbers of one gateway mean nothing to the next.
+            if let Some((id, _)) = last.take().filter(|(_, gateway)| self.door.is_running(gateway)) {
+                headers.push(("last-event-id", id));
+            }
+            match self.door.send(&Letter { verb: http::Method::GET, headers, body: Bytes::new() }).await {
+                Ok((response, gateway)) if is_stream(&response) => {
+                    let mut messages = Messages::of(response.into_body());
+                    while let Some(message) = messages.next().await {
+                        self.write(&message).await;
+                    }
+                    last = messages.last_id.map(|id| (id, gateway));
+                }
+                Ok((response, _)) if response.status() == StatusCode::NOT_FOUND => {
+                    self.begin_anew().await;
+                }
+                Ok(_) | Err(NotAnswered::Lost) | Err(NotAnswered::Nobody) => {}
+            }
+            if self.out.is_closed() {
+                return;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// The client has nothing more to say: what runs may finish in this time, then the session ends.
+    pub(super) async fn finish(&self, within: Duration) {
+        self.tasks.close();
+        // A listen has no end of its own.
+        for running in self.running().values().filter(|running| running.is_listen) {
+            running.token.cancel();
+        }
+        if tokio::time::timeout(within, self.tasks.wait()).await.is_err() {
+            self.ending.cancel();
+            let _ = tokio::time::timeout(GOODBYE, self.tasks.wait()).await;
+        }
+        self.ending.cancel();
+        if self.session().is_some() {
+            let letter = Letter { verb: http::Method::DELETE, headers: self.headers("*/*"), body: Bytes::new() };
+            let _ = tokio::time::timeout(GOODBYE, self.door.send(&letter)).await;
+        }
+    }
+}
+
+const LOST: &str = "the gateway was stopped during the call; whether it took effect is not known";
+const NOBODY: &str = "no gateway is running; start it again with `tidings serve`";
+const FORGOTTEN: &str = "the gateway was restarted and does not know this session; begin a new one";
+
+/// Whether a message answers a request, or a batch.
+fn is_answer(message: &Bytes, id: Option<&RawId>) -> bool {
+    match id {
+        None => message.first() == Some(&b'['),
+        Some(id) => Frame::parse(message.clone(), &LIMITS)
+            .is_ok_and(|frame| matches!(frame.kind(), Kind::Response | Kind::Error) && frame.id().as_ref() == Some(id)),
+    }
+}
