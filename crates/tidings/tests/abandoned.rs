@@ -128,3 +128,38 @@ async fn one_client_alone_gets_no_further_than_its_bound() {
     assert_eq!((in_flight(&status).await, void.arrived.load(Ordering::SeqCst)), (1, 1_025));
     drop((running, patient));
 }
+
+/// The memory of a process, in kB.
+fn memory_of(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+// S2.5; edges B1: the server never answers, so every one of them stays something that it may still speak about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thousand_cancelled_requests_leave_nothing_that_grows() {
+    const ALL: usize = 100_000;
+    const BATCH: usize = 500;
+    let void = Void::default();
+    let server = void.start().await;
+    let client = Gateway::builder().server("void", &server).stdio().connect().await;
+    let mut memory = Vec::new();
+    for batch in 1..=ALL / BATCH {
+        let pending: Vec<_> = (0..BATCH).map(|_| client.start("tools/call", json!({"name": "void"}))).collect();
+        void.wait("arrivals", &void.arrived, batch * BATCH).await;
+        for call in &pending {
+            client.cancel(call).await;
+        }
+        void.wait("cancellations", &void.cancelled, batch * BATCH).await;
+        server.record().clear();
+        if batch * BATCH % 20_000 == 0 {
+            memory.push(memory_of(client.pid()));
+        }
+    }
+    assert_eq!(void.cancelled.load(Ordering::SeqCst), ALL);
+    // The first fifth fills every table that there is.
+    assert!(memory[4] < memory[0] + 20_000, "kB: {memory:?}");
+    assert_eq!(client.request("ping", json!({})).await.result(), json!({}));
+    eprintln!("kB after every 20,000: {memory:?}");
+}
