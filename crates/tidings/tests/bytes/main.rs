@@ -85,7 +85,7 @@ fn notices(case: &Case, token: &str) -> Vec<String> {
     }
     let Case { space, value, object, .. } = case;
     vec![
-        format!(r#"{{"params":{space}{object},{space}"method":"notifications/vendor/odd","jsonrpc":"2.0"}}"#),
+        format!(r#"{{"params":{space}{{"odd":{object}}},{space}"method":"notifications/vendor/odd","jsonrpc":"2.0"}}"#),
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"unknown":{value},"progress":1{space},"progressToken":{token}}}}}"#
         ),
