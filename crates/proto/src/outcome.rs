@@ -239,7 +239,8 @@ fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, 
         return Answer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
     };
     let message = edit.get("message").and_then(|at| string_at(bytes, at));
-    if message.is_none() {
+    // Half a surrogate pair is no text, but it is a string, and passes as it is.
+    if !edit.get("message").is_some_and(|at| at.of(bytes).starts_with(b"\"")) {
         edit.set("message", "\"the server sent an error without a message\"");
     }
     let message = message.unwrap_or_default();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::frame::{Frame, FrameError, Kind, Limits, Message};
 use crate::payload::Payload;
 use crate::scan::Span;
-use crate::walk::{get, is_object, string_at};
+use crate::walk::{get, is_object};
 
 /// What is wrong with a message of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ fn check_error(frame: &Frame, error: Span) -> Result<(), OutgoingFault> {
     if std::str::from_utf8(code).ok().and_then(|code| code.parse::<i64>().ok()).is_none() {
         return Err(OutgoingFault::ErrorCode);
     }
-    if get(bytes, error, "message").and_then(|at| string_at(bytes, at)).is_none() {
+    if !get(bytes, error, "message").is_some_and(|at| at.of(bytes).starts_with(b"\"")) {
         return Err(OutgoingFault::ErrorMessage);
     }
     match frame.id() {
