@@ -1,6 +1,6 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
-//! eras; slow servers, followed by PyPI and npm clients; and the documentation, followed by the letter. The checks are in the
-//! scripts.
+//! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; and the documentation,
+//! followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,6 +28,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
     tally += writing(children, workspace, peers, binary)?;
     tally += racing(children, workspace, peers, binary)?;
     tally += restarting(children, workspace, peers, binary)?;
+    tally += restarted_servers(children, workspace, peers, binary)?;
     tally += walk(children, workspace, peers, binary)?;
     Ok(tally)
 }
@@ -122,6 +123,18 @@ fn restarting(children: &Children, workspace: &Workspace, peers: &Peers, binary:
     let node = Invocation::new(peers.node()).arg(workspace.conformance_file("restarts.mjs")).deadline(DEADLINE);
     let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
     count(children, &node.arg("--directory").arg(&directory))
+}
+
+/// Servers that others wrote, killed and started again in every situation.
+fn restarted_servers(
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+) -> Result<Tally, Failure> {
+    let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore");
+    let script = script.arg("--tidings").arg(binary).arg("--node").arg(peers.node());
+    count(children, &script.arg("--everything").arg(peers.script("server-everything")))
 }
 
 /// From nothing to a row that tells of itself, as the documentation says.

@@ -2,6 +2,7 @@
 
 mod body;
 mod endpoint;
+mod first_reply;
 mod guard;
 mod legacy;
 mod modern;

@@ -15,7 +15,7 @@ use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
 use tidings_upstream::{Connector, Hello, Introduction, SharedLink};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::call::exchange::Exchange;
@@ -78,6 +78,9 @@ struct LinkEntry {
     server: Weak<Server>,
     live: LiveLink,
     user: LinkUser,
+    /// Rings when the link is taken out of the table.
+    gone: CancellationToken,
+    _rings: DropGuard,
 }
 
 impl Gateway {
@@ -260,6 +263,7 @@ impl Gateway {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        self.0.connector.goodbyes().await;
     }
 
     /// A modern caller. `connection`: the key of the connection on which its ids are unique (stdio); without it the
@@ -317,6 +321,7 @@ impl Inner {
             only_client: own.or_else(|| self.only_client.clone()).map(reaches),
             gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),
             deadline,
+            is_legacy: false,
         }
     }
 
@@ -366,7 +371,10 @@ impl Inner {
 
     pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink, user: LinkUser) {
         self.in_flight.link_opened(live.key);
-        self.links().insert(live.key, LinkEntry { server: Arc::downgrade(server), live: live.clone(), user });
+        let gone = CancellationToken::new();
+        let rings = gone.clone().drop_guard();
+        let entry = LinkEntry { server: Arc::downgrade(server), live: live.clone(), user, gone, _rings: rings };
+        self.links().insert(live.key, entry);
     }
 
     /// Gives up every link of a server, also those of single sessions: calls on them end at once. What is left is to close
@@ -398,6 +406,14 @@ impl Inner {
 
     pub(crate) fn link(&self, key: LinkKey) -> Option<SharedLink> {
         self.links().get(&key).map(|entry| Arc::clone(&entry.live.link))
+    }
+
+    /// Waits until a link is given up.
+    pub(crate) async fn link_gone(&self, key: LinkKey) {
+        let gone = self.links().get(&key).map(|entry| entry.gone.clone());
+        if let Some(gone) = gone {
+            gone.cancelled().await;
+        }
     }
 
     /// The link broke by itself: whoever was asked something by it need not answer.
@@ -469,7 +485,7 @@ impl Inner {
             }
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             if let Some(status) = catalogue.servers.iter_mut().find(|status| status.id == id) {
-                status.ready(hello);
+                status.connected(hello, server.health().listed());
             }
         });
         if let Some(journal) = self.journal.as_ref().filter(|_| is_change && is_shown)

@@ -3,7 +3,10 @@
 //! Belongs here: what owns links and processes. Not here: what a server offers (`discovery`) and what is asked of it (`call`).
 
 pub(crate) mod change;
+pub(crate) mod companion;
+pub(crate) mod connecting;
 pub(crate) mod gateway_loop;
+pub(crate) mod link_watch;
 pub(crate) mod links;
 pub(crate) mod own_links;
 pub(crate) mod own_request;

@@ -4,6 +4,7 @@
 //! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
+//! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
 //! - [`refresh`]: when a server's lists are looked at again, and who waits for it.
 //! - [`own_links`]: links that one session or principal has for itself: when they are made, how many, when they end.
 //! - [`session_view`]: what a session with such links sees, and when they are looked at again.
@@ -16,6 +17,7 @@ pub mod calls;
 pub mod catalogue;
 mod id_map;
 pub mod ledger;
+pub mod link_health;
 pub mod own_links;
 pub mod refresh;
 pub mod scope;

@@ -42,10 +42,15 @@ fn job_of(received: &Received) -> Option<String> {
     job.as_str().filter(|_| received.method == "tools/call").map(str::to_owned)
 }
 
-/// How often each job arrived, at any server.
+/// Whether it was refused unread: its session belongs to an earlier life of the server.
+fn is_refused(received: &Received) -> bool {
+    received.connection == 0 && received.header("mcp-session-id").is_some()
+}
+
+/// How often each job arrived where it may have been run, at any server.
 fn arrivals(servers: &[Server]) -> HashMap<String, usize> {
     let mut count = HashMap::new();
-    for job in servers.iter().flat_map(Server::received).filter_map(|r| job_of(&r)) {
+    for job in servers.iter().flat_map(Server::received).filter(|r| !is_refused(r)).filter_map(|r| job_of(&r)) {
         *count.entry(job).or_default() += 1;
     }
     count

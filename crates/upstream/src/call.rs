@@ -30,7 +30,7 @@ pub struct Redirect {
     pub arguments: Option<Bytes>,
 }
 
-/// Something that happened to a call. The last three end it.
+/// Something that happened to a call. The last four end it.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
     /// The server has taken the request, and answers it on a stream of its own (HTTP only).
@@ -47,6 +47,14 @@ pub enum CallEvent {
     Redirect(Redirect),
     /// The answer.
     Response(Frame),
+    /// The server refused it, as it seems because of the session or the era: then it was not run. If that proves wrong, what the
+    /// server said is the answer.
+    Refused {
+        /// What the server said, if that is an answer.
+        answer: Option<Frame>,
+        /// What it seems to mean.
+        error: LinkError,
+    },
     /// There will be no answer.
     Failed(LinkError),
 }
@@ -86,7 +94,7 @@ impl CallStream {
         loop {
             match self.next().await {
                 CallEvent::Response(frame) => return Ok(frame),
-                CallEvent::Failed(error) => return Err(error),
+                CallEvent::Failed(error) | CallEvent::Refused { error, .. } => return Err(error),
                 _ => {}
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidings_proto::Era;
 use tidings_wire::notification;
+use tokio_util::task::TaskTracker;
 
 use crate::container::{ContainerLink, Containers, PullProgress};
 use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
@@ -30,6 +31,8 @@ pub struct Connector {
     launcher: Arc<Launcher>,
     client: HttpClient,
     containers: Arc<Containers>,
+    /// Links that are ending.
+    goodbyes: TaskTracker,
 }
 
 impl Connector {
@@ -43,7 +46,7 @@ impl Connector {
     /// Made with the first container.
     pub fn with_home(launcher: Arc<Launcher>, home: PathBuf) -> Result<Self, LinkError> {
         let containers = Arc::new(Containers::new(Arc::clone(&launcher), home));
-        Ok(Self { launcher, client: HttpClient::new()?, containers })
+        Ok(Self { launcher, client: HttpClient::new()?, containers, goodbyes: TaskTracker::new() })
     }
 
     /// Reports of images that are being got, from now on. Who is too slow misses the oldest.
@@ -69,6 +72,12 @@ impl Connector {
     /// [`Self::sweep`], beside everything else. The connector owns the task.
     pub fn sweep_beside(&self) {
         self.containers.sweep_beside();
+    }
+
+    /// Waits until every link that was closed has ended its session. They have deadlines.
+    pub async fn goodbyes(&self) {
+        self.goodbyes.close();
+        self.goodbyes.wait().await;
     }
 
     /// Connects in the era that is configured, else in the one that is `known` from before, else in the one it finds.
@@ -139,7 +148,10 @@ impl Connector {
             Transport::Stdio(stdio) => {
                 Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, None, sink).await?)
             }
-            Transport::Http(http) => Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink)?),
+            Transport::Http(http) => {
+                let goodbyes = self.goodbyes.clone();
+                Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
+            }
             Transport::Container(container) => {
                 Open::Container(self.containers.open(&spec.name, container, sink).await?)
             }

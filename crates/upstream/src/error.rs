@@ -19,9 +19,12 @@ pub enum LinkError {
         /// The end of its standard error.
         last_words: Option<String>,
     },
-    /// No connection, or it broke.
+    /// No connection: nothing of the request was sent.
     #[error("can not be reached: {0}")]
     Unreachable(String),
+    /// The connection broke before anything of the answer came. The server may have read the request.
+    #[error("closed the connection before it answered: {0}")]
+    Broken(String),
     /// An HTTP status that is no answer.
     #[error("answered with HTTP status {status}{}", fmt_words(.body))]
     Status {
@@ -33,9 +36,12 @@ pub enum LinkError {
     /// Credentials are missing or wrong.
     #[error("wants authentication (HTTP status {0}); set `headers` for it in the configuration")]
     Unauthorized(u16),
-    /// The server forgot our session.
-    #[error("ended the session")]
-    SessionExpired,
+    /// The server refuses a session that was good, with this status. It did not run what it refused.
+    #[error("ended the session (HTTP status {0})")]
+    SessionRefused(u16),
+    /// The server answers as only servers of the other era do. It did not run what it refused.
+    #[error("speaks another era of the protocol than before: {0}")]
+    WrongEra(String),
     /// The stream of a call ended before its answer.
     #[error("closed the connection before it answered")]
     Lost,
@@ -51,6 +57,9 @@ pub enum LinkError {
     /// The handshake took too long.
     #[error("did not finish the handshake within {0} s")]
     HandshakeTimeout(u64),
+    /// It did not answer a request of our own in time.
+    #[error("did not answer within {0} s")]
+    Silent(u64),
     /// It does not read what we write.
     #[error("does not read its input")]
     Stalled,

@@ -12,6 +12,8 @@ use crate::{EraChoice, LinkError};
 
 /// How long a server may stay silent on the probe before it is taken for a legacy one.
 const PROBE: Duration = Duration::from_secs(2);
+/// The same for one that was a legacy server before. A modern one that is slower says so on `initialize`.
+const PROBE_AGAIN: Duration = Duration::from_millis(500);
 /// How long the whole introduction may take. Package runners may download first.
 const INTRODUCTION: Duration = Duration::from_secs(60);
 
@@ -33,6 +35,8 @@ pub struct Introduction {
     pub gateways: Vec<String>,
     /// When the whole introduction must be over, where that is sooner than usual.
     pub deadline: Option<Instant>,
+    /// Whether the server was a legacy one when it was last met.
+    pub is_legacy: bool,
 }
 
 impl Introduction {
@@ -98,8 +102,9 @@ fn fits(frame: Frame) -> Result<Frame, LinkError> {
 /// Asks whether the server is modern. Only an answer that no legacy server gives counts as yes.
 pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Result<Probed, LinkError> {
     let call = link.call(discover(PROBE_ID, introduction));
+    let patience = if introduction.is_legacy { PROBE_AGAIN } else { PROBE };
     let answer = async { fits(call.answer().await?) };
-    match tokio::time::timeout(PROBE, answer).await {
+    match tokio::time::timeout(patience, answer).await {
         Err(_) => Ok(Probed::Legacy),
         Ok(Ok(frame)) => match read_discover(&frame) {
             Discovered::Hello(hello) => Ok(Probed::Modern(hello)),
@@ -111,7 +116,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Resul
         },
         Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(Probed::Died),
         Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(Probed::Legacy),
-        Ok(Err(LinkError::Protocol(_) | LinkError::SessionExpired)) => Ok(Probed::Legacy),
+        Ok(Err(LinkError::Protocol(_))) => Ok(Probed::Legacy),
         Ok(Err(error)) => Err(error),
     }
 }

@@ -7,8 +7,10 @@ mod dial;
 mod pool;
 mod push;
 mod reach;
+mod refusal;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +43,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// How long our own short posts (notifications, answers) may take.
 const POST: Duration = Duration::from_secs(30);
 
+/// How long posts under way, and then calls, are waited for before the session is ended, and how long that may take. While calls
+/// run it is not ended: the server forgets it by itself.
+const LAST_POSTS: Duration = Duration::from_secs(2);
+const LAST_CALLS: Duration = Duration::from_secs(5);
+const DELETE: Duration = Duration::from_secs(2);
+
 /// A session with a legacy server, or an understanding with a modern one.
 pub(crate) struct HttpLink {
     pub(crate) shared: Arc<Shared>,
@@ -56,7 +64,12 @@ pub(crate) struct Shared {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     progress: cancellation::Progress,
-    reported: Mutex<bool>,
+    /// Calls that are not over: the session is not ended under them.
+    pub(crate) calls: TaskTracker,
+    /// Whoever waits for the ends of links waits for this one too.
+    goodbyes: TaskTracker,
+    closing: AtomicBool,
+    closed: CancellationToken,
 }
 
 #[derive(Clone)]
@@ -66,12 +79,24 @@ pub(crate) struct State {
     session: Option<HeaderValue>,
 }
 
+impl State {
+    /// Whether the server is introduced: from then on a refusal is news.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.revision.is_some()
+    }
+
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+}
+
 impl HttpLink {
     pub(crate) fn open(
         client: HttpClient,
         spec: &HttpSpec,
         era: Era,
         sink: Arc<dyn Sink>,
+        goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
         let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
         let mut configured = HeaderMap::new();
@@ -92,7 +117,10 @@ impl HttpLink {
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
                 progress: cancellation::Progress::default(),
-                reported: Mutex::new(false),
+                calls: TaskTracker::new(),
+                goodbyes,
+                closing: AtomicBool::new(false),
+                closed: CancellationToken::new(),
             }),
         }))
     }
@@ -196,12 +224,26 @@ impl Shared {
         headers
     }
 
-    /// The link is of no use any more. Only the first report counts.
-    pub(crate) fn report(&self, error: LinkError) {
-        let first = !std::mem::replace(&mut *self.reported.lock().unwrap_or_else(PoisonError::into_inner), true);
-        if first && !self.stop.is_cancelled() {
-            self.stop.cancel();
-            self.sink.closed(error);
+    /// Something failed. Not told once the link is given up: then it has to.
+    pub(crate) fn trouble(&self, error: &LinkError) {
+        if !self.stop.is_cancelled() {
+            self.sink.troubled(error);
+        }
+    }
+
+    /// Ends the session in good order: after what is under way, and never under a call that runs.
+    async fn say_goodbye(&self) {
+        // Posts under way, such as `initialized` or a cancellation, come first.
+        self.tasks.close();
+        let _ = tokio::time::timeout(LAST_POSTS, self.tasks.wait()).await;
+        let state = self.state();
+        if !state.has_session() {
+            return;
+        }
+        self.calls.close();
+        if tokio::time::timeout(LAST_CALLS, self.calls.wait()).await.is_ok() {
+            let request = self.request(http::Method::DELETE, self.base_headers(&state), Bytes::new());
+            let _ = self.fetch(request, DELETE).await;
         }
     }
 }
@@ -228,19 +270,18 @@ impl Link for HttpLink {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move {
-            // Posts under way, such as `initialized` or a cancellation, come first.
-            shared.tasks.close();
-            shared.stop.cancel();
-            let _ = tokio::time::timeout(Duration::from_secs(2), shared.tasks.wait()).await;
-            let state = shared.state();
-            if state.session.is_some() {
-                let request = shared.request(http::Method::DELETE, shared.base_headers(&state), Bytes::new());
-                let _ = shared.fetch(request, Duration::from_secs(2)).await;
-            }
-            // Whoever still knows the link keeps no connection by it.
-            shared.client.close();
-        })
+        shared.stop.cancel();
+        // Not left to whoever polls the future: it may be dropped, and the server would keep the session.
+        if !shared.closing.swap(true, Ordering::SeqCst) {
+            let ending = Arc::clone(&shared);
+            shared.goodbyes.spawn(async move {
+                ending.say_goodbye().await;
+                // Whoever still knows the link keeps no connection by it.
+                ending.client.close();
+                ending.closed.cancel();
+            });
+        }
+        Box::pin(async move { shared.closed.cancelled().await })
     }
 }
 

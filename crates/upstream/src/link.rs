@@ -72,6 +72,12 @@ pub trait Sink: Send + Sync + 'static {
     /// The server does something that is wrong and that ends nothing, such as printing what is no message. For its status.
     fn remark(&self, _text: String) {}
 
+    /// A request or a stream failed, which may be its own fault or the end of the link: whoever owns the link decides. Told before
+    /// the call that met it hears of it.
+    fn troubled(&self, error: &LinkError) {
+        let _ = error;
+    }
+
     /// The link is gone.
     fn closed(&self, error: LinkError);
 }

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::body::{self, Handed};
 use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
+use super::first_reply::{FirstReply, first_reply};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::session_archive::MarkAfter;
 use super::sessions::{HttpSession, InUse};
@@ -79,27 +80,24 @@ impl Endpoint {
             _ => None,
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
-        let mut underway = Underway { http, tasks: &self.tasks, exchange: Some(exchange) };
+        let mut underway = Underway { http, tasks: &self.tasks, ahead: Ahead::First(first_reply(exchange)) };
         if prefers_events(received.header(ACCEPT)) {
-            let stream = underway.detach(Some(Reply::Opened));
+            let stream = underway.detach();
             return self.stream(http, session, &stream);
         }
-        let first = tokio::select! {
-            first = underway.next() => Some(first),
+        tokio::select! {
+            () = underway.begun() => {}
             // A long silence: open the stream, so that nobody on the way gives up.
-            () = self.gateway.long_while(body::QUIET) => Some(Reply::Opened),
-        };
-        match first {
-            Some(Reply::Answer(answer)) => {
-                let receipt = underway.exchange.take().and_then(|mut exchange| exchange.take_receipt());
-                body::answer(200, answer.payload, receipt)
+            () = self.gateway.long_while(body::QUIET) => {}
+        }
+        match std::mem::replace(&mut underway.ahead, Ahead::Nothing) {
+            Ahead::Said(Reply::Answer(answer), mut exchange) => {
+                body::answer(200, answer.payload, exchange.take_receipt())
             }
-            Some(Reply::Cancelled) | None => {
-                underway.exchange = None;
-                body::events(futures_util::stream::empty())
-            }
-            first => {
-                let stream = underway.detach(first);
+            Ahead::Said(Reply::Cancelled, _) | Ahead::Nothing => body::events(futures_util::stream::empty()),
+            ahead => {
+                underway.ahead = ahead;
+                let stream = underway.detach();
                 self.stream(http, session, &stream)
             }
         }
@@ -249,26 +247,44 @@ impl Drop for UnderwayBatch<'_> {
 struct Underway<'a> {
     http: &'a Arc<HttpSession>,
     tasks: &'a TaskTracker,
-    exchange: Option<Exchange>,
+    ahead: Ahead,
+}
+
+/// What is still to come of an exchange.
+#[expect(clippy::large_enum_variant, reason = "one per request, on the stack: a box would cost more than the room")]
+enum Ahead {
+    First(FirstReply),
+    Said(Reply, Exchange),
+    Nothing,
 }
 
 impl Underway<'_> {
-    async fn next(&mut self) -> Reply {
-        match &mut self.exchange {
-            Some(exchange) => exchange.next().await,
-            None => Reply::Cancelled,
+    /// Waits for the first reply.
+    async fn begun(&mut self) {
+        if let Ahead::First(first) = &mut self.ahead {
+            let (reply, exchange) = first.await;
+            self.ahead = Ahead::Said(reply, exchange);
         }
     }
 
-    /// Lets the exchange go on by itself, after `first`.
-    fn detach(&mut self, first: Option<Reply>) -> Arc<ReplyStream> {
+    /// Lets the exchange go on by itself.
+    fn detach(&mut self) -> Arc<ReplyStream> {
         let stream = self.http.new_stream();
         self.http.keep(&stream);
-        if let Some(exchange) = self.exchange.take() {
-            let mut exchange = exchange;
-            let over = first.is_some_and(|reply| apply(reply, &mut exchange, &stream, self.http));
-            if !over {
-                self.tasks.spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
+        let (to, in_use) = (Arc::clone(&stream), InUse::new(self.http));
+        match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
+            Ahead::Nothing => {}
+            Ahead::First(first) => {
+                self.tasks.spawn(async move {
+                    let (reply, exchange) = first.await;
+                    pump(reply, exchange, to, in_use).await;
+                });
+            }
+            // At once, not in the task: what was said must be there when the stream is first read.
+            Ahead::Said(reply, mut exchange) => {
+                if !apply(reply, &mut exchange, &stream, self.http) {
+                    self.tasks.spawn(pump(Reply::Opened, exchange, to, in_use));
+                }
             }
         }
         stream
@@ -277,18 +293,16 @@ impl Underway<'_> {
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        if self.exchange.is_some() {
-            self.detach(None);
+        if !matches!(self.ahead, Ahead::Nothing) {
+            self.detach();
         }
     }
 }
 
-async fn pump(mut exchange: Exchange, stream: Arc<ReplyStream>, http: InUse) {
-    loop {
-        let reply = exchange.next().await;
-        if apply(reply, &mut exchange, &stream, &http) {
-            return;
-        }
+async fn pump(first: Reply, mut exchange: Exchange, stream: Arc<ReplyStream>, http: InUse) {
+    let mut reply = first;
+    while !apply(reply, &mut exchange, &stream, &http) {
+        reply = exchange.next().await;
     }
 }
 

@@ -12,6 +12,7 @@ use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 
 use super::body::{self, KEEP_ALIVE, QUIET};
 use super::endpoint::{Endpoint, Received};
+use super::first_reply::{FirstReply, first_reply};
 use crate::admission::{ModernRequest, RELAYED, admit_modern};
 
 impl Endpoint {
@@ -40,27 +41,55 @@ impl Endpoint {
     }
 
     /// Headers wait for the first thing to say, so that an error can still have its status.
-    async fn respond(&self, mut exchange: Exchange) -> Response<Body> {
-        let first = tokio::select! {
-            first = exchange.next() => Some(first),
-            () = self.gateway.long_while(QUIET) => None,
+    async fn respond(&self, exchange: Exchange) -> Response<Body> {
+        let mut first = first_reply(exchange);
+        let ahead = tokio::select! {
+            (reply, exchange) = &mut first => match reply {
+                Reply::Answer(answer) => {
+                    return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
+                }
+                Reply::Cancelled => return body::events(stream::empty()),
+                reply => Ahead::Said(reply, exchange),
+            },
+            () = self.gateway.long_while(QUIET) => Ahead::First(first),
         };
-        match first {
-            Some(Reply::Answer(answer)) => body::json(answer.error.map_or(200, code::modern_status), answer.payload),
-            Some(Reply::Cancelled) => body::events(stream::empty()),
-            first => body::events(stream::unfold((Some(exchange), first), |(exchange, early)| async move {
-                let mut exchange = exchange?;
-                let (chunk, over) = match early {
-                    Some(reply) => event(reply),
-                    None => tokio::select! {
+        body::events(stream::unfold(ahead, |ahead| async move {
+            let (chunk, over, exchange) = match ahead {
+                Ahead::Nothing => return None,
+                Ahead::Said(reply, exchange) => {
+                    let (chunk, over) = event(reply);
+                    (chunk, over, exchange)
+                }
+                Ahead::First(mut first) => tokio::select! {
+                    (reply, exchange) = &mut first => {
+                        let (chunk, over) = event(reply);
+                        (chunk, over, exchange)
+                    }
+                    () = tokio::time::sleep(QUIET) => {
+                        return Some((Bytes::from_static(KEEP_ALIVE), Ahead::First(first)));
+                    }
+                },
+                Ahead::Rest(mut exchange) => {
+                    let (chunk, over) = tokio::select! {
                         reply = exchange.following() => event(reply),
                         () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
-                    },
-                };
-                Some((chunk.unwrap_or_default(), (Some(exchange).filter(|_| !over), None)))
-            })),
-        }
+                    };
+                    (chunk, over, exchange)
+                }
+            };
+            let ahead = if over { Ahead::Nothing } else { Ahead::Rest(exchange) };
+            Some((chunk.unwrap_or_default(), ahead))
+        }))
     }
+}
+
+/// What is still to come of an exchange.
+enum Ahead {
+    /// Its beginning, which is awaited as it is: to begin again would ask a server twice.
+    First(FirstReply),
+    Said(Reply, Exchange),
+    Rest(Exchange),
+    Nothing,
 }
 
 /// A reply as an event, and whether it is the last.

@@ -4,6 +4,7 @@ mod answer;
 mod follow;
 mod redirect;
 mod state;
+mod trouble;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Exchange {
 enum Stage {
     Start,
     Calling(Box<Calling>),
+    /// Was refused before it was run, and waits for the next link.
+    Again(Box<Routed>),
     /// A listen, and announcements that were taken and not passed on yet.
     Listening(Box<Listening>, VecDeque<Notice>),
     Over,
@@ -86,6 +89,8 @@ struct Calling {
     begun: bool,
     /// The server answers on a stream of the call's own, which is open.
     accepted: bool,
+    /// It met trouble that is being looked into.
+    trouble: Option<Box<Trouble>>,
 }
 
 /// The one repetition that a header mismatch allows.
@@ -95,6 +100,15 @@ enum Repetition {
     /// After this listing of the server.
     UnderWay(u64),
     Used,
+}
+
+/// A call that failed, or was refused, and whose fate depends on whether the link did.
+struct Trouble {
+    error: LinkError,
+    /// What the server said, if that may be the answer.
+    answer: Option<Frame>,
+    /// Whether it was refused before it was run.
+    refused: bool,
 }
 
 impl Exchange {
@@ -119,6 +133,7 @@ impl Exchange {
         loop {
             let step = match &self.stage {
                 Stage::Calling(_) => self.advance().await,
+                Stage::Again(_) => Box::pin(self.send_again()).await,
                 Stage::Listening(..) => self.listen().await,
                 Stage::Start => Box::pin(self.start()).await,
                 Stage::Over => return Reply::Cancelled,
@@ -273,6 +288,7 @@ impl Exchange {
             repetition,
             begun: false,
             accepted: false,
+            trouble: None,
         }))
     }
 
@@ -298,6 +314,9 @@ impl Exchange {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         if let Repetition::UnderWay(listing) = calling.repetition {
             return self.repeat(listing).await;
+        }
+        if calling.trouble.is_some() {
+            return self.look_into_trouble().await;
         }
         if let Some(frame) = calling.aside.pop_front() {
             return Ok(self.relay(&frame).map(Reply::Message));
@@ -340,7 +359,8 @@ impl Exchange {
             CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(instead),
             CallEvent::Response(frame) => self.answered(&frame),
-            CallEvent::Failed(error) => self.failed(&error),
+            CallEvent::Refused { answer, error } => self.troubled(Trouble { error, answer, refused: true }),
+            CallEvent::Failed(error) => self.troubled(Trouble { error, answer: None, refused: false }),
         }
     }
 
@@ -407,6 +427,7 @@ impl Exchange {
 
     fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        calling.live.watch.answered();
         let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.gateway.withdraw_from_client(*shown, ask);

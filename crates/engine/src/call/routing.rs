@@ -1,6 +1,7 @@
 //! Which server a request is for, what that server calls the thing, and which link carries it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidings_hub::catalogue::{Route, Snapshot};
 use tidings_proto::outbound::Target;
@@ -15,6 +16,9 @@ use crate::observe::status::ServerState;
 use crate::servers::own_links::OwnLinkUser;
 use crate::servers::plan::{Isolation, Origin};
 use crate::servers::server::{LiveLink, Server};
+
+/// How long a call waits for an attempt to reach a server that was lost.
+const WANTED: Duration = Duration::from_secs(2);
 
 /// A request with its destination.
 pub(crate) struct Routed {
@@ -283,6 +287,9 @@ impl Inner {
             let mut catalogue = self.catalogue.subscribe();
             let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
             let _ = tokio::time::timeout_at(self.start_deadline().into(), up).await;
+        }
+        if server.live().is_none() {
+            server.health().wanted(WANTED).await;
         }
         server.live().ok_or_else(|| self.down(server))
     }

@@ -12,6 +12,7 @@ use tidings_upstream::LinkError;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
 use crate::gateway::Inner;
 use crate::observe::meters::Outcome;
+use crate::servers::link_watch::trouble_of;
 use crate::servers::plan::Origin;
 use crate::servers::server::{LiveLink, Server};
 
@@ -126,6 +127,9 @@ impl Server {
         lists: &mut [OfferList; 4],
     ) -> Result<Vec<(ListKind, String)>, LinkError> {
         let mut failed = Vec::new();
+        let catalogue = gateway.current();
+        let known = catalogue.server(self.id).and_then(|status| status.hello.as_ref());
+        let is_listed = known.is_some_and(|hello| Arc::ptr_eq(hello, &live.hello));
         let mint = || gateway.in_flight.mint();
         let heard_gateways = |gateways| self.heard_gateways(gateway, gateways);
         let lister = Lister {
@@ -145,6 +149,12 @@ impl Server {
                 Err(LinkError::Protocol(error)) => {
                     tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");
                     failed.push((*kind, error));
+                }
+                // Whether the link is over is for its watch to find out, which knows of this. Only where nothing was listed over it
+                // yet there is nothing to keep.
+                Err(error) if is_listed && trouble_of(&error).is_some() => {
+                    tracing::debug!(server = %self.plan.name, list = kind.method(), %error, "listing broke off");
+                    failed.push((*kind, error.to_string()));
                 }
                 Err(error) => return Err(error),
             }

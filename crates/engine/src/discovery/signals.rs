@@ -80,7 +80,7 @@ impl Signals {
                     let is_refused = frame.kind() == Kind::Error;
                     self.ended(server, is_refused);
                 }
-                CallEvent::Failed(_) => self.ended(server, false),
+                CallEvent::Failed(_) | CallEvent::Refused { .. } => self.ended(server, false),
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)

@@ -114,7 +114,7 @@ impl Inner {
             status.settled |= state != ServerState::Connecting;
             status.state = state;
             status.since = SystemTime::now();
-            status.error = error.or(status.error.take());
+            status.error = error.or(status.error.take()).filter(|_| state != ServerState::Ready);
             status.failed_lists.clear();
         });
     }
@@ -160,13 +160,22 @@ impl ServerStatus {
 
     /// It has connected and listed.
     pub(crate) fn ready(&mut self, hello: Arc<Hello>) {
-        if self.state != ServerState::Ready {
+        self.connected(hello, true);
+    }
+
+    /// It has listed over a link; whether it is ready depends on how it answers since.
+    pub(crate) fn connected(&mut self, hello: Arc<Hello>, is_ready: bool) {
+        if self.hello.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &hello)) {
             self.connects += 1;
-            self.since = SystemTime::now();
         }
-        self.state = ServerState::Ready;
-        self.error = None;
         self.hello = Some(hello);
         self.settled = true;
+        if is_ready {
+            if self.state != ServerState::Ready {
+                self.since = SystemTime::now();
+            }
+            self.state = ServerState::Ready;
+            self.error = None;
+        }
     }
 }

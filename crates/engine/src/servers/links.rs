@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::servers::link_watch::LinkWatch;
 use crate::servers::server::Server;
 
 /// How many messages, and how many bytes of them, may arrive before the introduction is over.
@@ -49,6 +50,7 @@ pub(crate) struct LinkSink {
     server: Weak<Server>,
     user: LinkUser,
     pub(crate) key: LinkKey,
+    watch: Arc<LinkWatch>,
     /// Weak: the link holds its sink.
     link: OnceLock<Weak<dyn Link>>,
     early: Mutex<Vec<Frame>>,
@@ -63,6 +65,7 @@ impl LinkSink {
         gateway: &Arc<Inner>,
         server: &Arc<Server>,
         user: LinkUser,
+        watch: &Arc<LinkWatch>,
     ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
         let (ended, end) = oneshot::channel();
         let sink = Self {
@@ -70,6 +73,7 @@ impl LinkSink {
             server: Arc::downgrade(server),
             user,
             key: gateway.next_link(),
+            watch: Arc::clone(watch),
             link: OnceLock::new(),
             early: Mutex::default(),
             over: AtomicBool::new(false),
@@ -172,6 +176,14 @@ impl Sink for LinkSink {
     fn remark(&self, text: String) {
         if let Some(server) = self.server.upgrade() {
             server.remarks.add(text);
+        }
+    }
+
+    fn troubled(&self, error: &LinkError) {
+        let Some(server) = self.server.upgrade() else { return };
+        // What a link that was replaced still meets says nothing about its successor, which has the same watch.
+        if !server.watches_with(&self.watch) || server.is_shared(self.key) {
+            self.watch.troubled(error);
         }
     }
 

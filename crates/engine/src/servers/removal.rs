@@ -8,7 +8,7 @@ use tidings_upstream::LinkError;
 use tokio::sync::{Notify, oneshot};
 
 use crate::gateway::Inner;
-use crate::servers::server::{Companion, Server};
+use crate::servers::server::Server;
 
 /// Why calls on a server end before their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Server {
         self.presence.begun.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
         self.presence.removal.store(Removal::Restarted as u8, Ordering::SeqCst);
         self.end_links(gateway).await;
-        *self.companion.lock().await = Companion::default();
+        self.forget_companion();
     }
 
     /// A link is taken into use: what comes later has nothing to do with an earlier restart.

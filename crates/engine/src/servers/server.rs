@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::{Topic, Topics};
+use tidings_hub::link_health::LinkEvent;
 use tidings_hub::refresh::{Due, Next, Refresh, RefreshPace, Schedule};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_upstream::{Admission, Connected, EraChoice, Hello, LinkError, LogBudget, SharedLink, Sink, Transport};
-use tokio::sync::{Notify, oneshot, watch};
+use tidings_upstream::{Admission, Hello, LinkError, LogBudget, SharedLink, Transport};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::discovery::signals::{Signals, promised};
@@ -17,19 +18,16 @@ use crate::gateway::Inner;
 use crate::observe::meters::ServerMeters;
 use crate::observe::remarks::Remarks;
 use crate::observe::status::ServerState;
-use crate::servers::links::{LinkSink, LinkUser};
+use crate::servers::companion::Companion;
+use crate::servers::connecting::ProbeManners;
+use crate::servers::link_watch::LinkWatch;
+use crate::servers::links::LinkUser;
 use crate::servers::plan::{CallChannel, ServerPlan, Source};
 use crate::servers::removal::Presence;
 pub(crate) use crate::servers::removal::Removal;
 pub(crate) use crate::servers::startup::Ready;
 use crate::servers::startup::{Opened, Startup};
-use crate::servers::surroundings::Surroundings;
 
-/// The first pause before a broken server is tried again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A server that held this long starts again with the first pause.
-const STABLE: Duration = Duration::from_secs(10);
 /// How many bytes of what one server says are logged each second.
 const LOGGED: usize = 24 << 10;
 /// How long the first listing waits for the acknowledgement of a listen.
@@ -41,16 +39,8 @@ pub(crate) struct LiveLink {
     pub(crate) key: LinkKey,
     pub(crate) link: SharedLink,
     pub(crate) hello: Arc<Hello>,
-}
-
-/// The second link of a server that speaks both eras, for clients of the other one.
-#[derive(Default)]
-pub(crate) enum Companion {
-    #[default]
-    Untried,
-    Live(LiveLink),
-    /// The server has only one era.
-    Impossible,
+    /// Whether it can be trusted.
+    pub(crate) watch: Arc<LinkWatch>,
 }
 
 pub(crate) struct Server {
@@ -59,7 +49,12 @@ pub(crate) struct Server {
     pub(crate) bare: bool,
     pub(crate) uris: UriMap,
     live: RwLock<Option<LiveLink>>,
-    pub(crate) companion: tokio::sync::Mutex<Companion>,
+    /// A second link for clients of the legacy era.
+    pub(crate) companion: watch::Sender<Companion>,
+    /// The health of the link that all share.
+    pub(crate) watch: Arc<LinkWatch>,
+    /// What the last introduction taught: the next one need not find it out again.
+    pub(crate) manners: Mutex<ProbeManners>,
     pub(crate) meters: ServerMeters,
     /// What it does wrong while it is connected, or on the way.
     pub(crate) remarks: Remarks,
@@ -97,11 +92,13 @@ impl Server {
         };
         Self {
             id,
+            watch: LinkWatch::new(&plan),
             plan,
             bare,
             uris,
             live: RwLock::new(None),
-            companion: tokio::sync::Mutex::default(),
+            companion: watch::Sender::default(),
+            manners: Mutex::default(),
             meters: ServerMeters::default(),
             remarks: Remarks::default(),
             refresh: Mutex::new(Refresh::new(pace)),
@@ -127,6 +124,20 @@ impl Server {
 
     pub(crate) fn set_live(&self, link: Option<LiveLink>) {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    /// Whether this is the link that all share.
+    pub(crate) fn is_shared(&self, link: LinkKey) -> bool {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|live| live.key == link)
+    }
+
+    pub(crate) fn watches_with(&self, watch: &Arc<LinkWatch>) -> bool {
+        Arc::ptr_eq(&self.watch, watch)
+    }
+
+    /// The health of the link that all share.
+    pub(crate) fn health(&self) -> &LinkWatch {
+        &self.watch
     }
 
     /// Whether this is the first unexpected announcement of its kind on this link.
@@ -173,53 +184,6 @@ impl Server {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// Makes a link for somebody; `deadline` when the introduction must be over at the latest.
-    pub(crate) async fn connect(
-        self: &Arc<Self>,
-        gateway: &Arc<Inner>,
-        known: Option<Era>,
-        user: LinkUser,
-        deadline: Option<Instant>,
-    ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
-        let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
-        let make_sink = || -> Arc<dyn Sink> {
-            let (sink, end) = LinkSink::new(gateway, self, user.clone());
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
-            sink
-        };
-        let Connected { link, hello } = match &self.plan.source {
-            Source::Remote(spec) => {
-                let introduction = gateway.introduction(user.session().as_deref(), deadline);
-                gateway.connector.connect(spec, known, &introduction, &make_sink).await?
-            }
-            Source::Local(local) => local.connect(make_sink(), Surroundings::new(gateway, self.id)),
-            Source::Unready(unready) => {
-                let local = unready.try_again().map_err(LinkError::Unusable)?;
-                local.connect(make_sink(), Surroundings::new(gateway, self.id))
-            }
-        };
-        if let Err(error) = self.heard_gateways(gateway, hello.gateways.clone()) {
-            link.close().await;
-            return Err(error);
-        }
-        let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
-        sink.attach(&link);
-        let live = LiveLink { key: sink.key, link, hello: Arc::new(hello) };
-        gateway.add_link(self, &live, user.clone());
-        if sink.is_over() {
-            // It closed before it was in the table, so nothing took it out again.
-            gateway.link_closed(live.key);
-            return Err(end.await.unwrap_or(LinkError::Stopped));
-        }
-        if self.gone.is_cancelled() {
-            // It left meanwhile: whoever ended its links did not know this one.
-            self.end_links(gateway).await;
-            return Err(LinkError::Stopped);
-        }
-        gateway.apply_level(&live, &user);
-        Ok((live, end))
-    }
-
     /// Where the server can speak about a call that it was sent over a link.
     pub(crate) fn call_channel(&self, live: &LiveLink) -> CallChannel {
         match &self.plan.source {
@@ -232,58 +196,18 @@ impl Server {
         }
     }
 
-    /// A legacy link beside the modern one, if the server speaks both eras: a legacy client keeps everything its era has.
-    pub(crate) async fn legacy_companion(self: &Arc<Self>, gateway: &Arc<Inner>) -> Option<LiveLink> {
-        let mut companion = self.companion.lock().await;
-        match &*companion {
-            Companion::Live(live) if gateway.has_link(live.key) => return Some(live.clone()),
-            Companion::Impossible => return None,
-            _ => {}
-        }
-        match &self.plan.source {
-            Source::Remote(spec) if spec.era == EraChoice::Auto => {}
-            _ => {
-                *companion = Companion::Impossible;
-                return None;
-            }
-        }
-        match self.connect(gateway, Some(Era::Legacy), LinkUser::Everybody, None).await {
-            Ok((live, _end)) if live.hello.revision.era() == Era::Legacy => {
-                tracing::info!(server = %self.plan.name, revision = %live.hello.revision, "speaks the legacy era too");
-                *companion = Companion::Live(live.clone());
-                Some(live)
-            }
-            Ok((live, _end)) => {
-                gateway.retire(live);
-                *companion = Companion::Impossible;
-                None
-            }
-            Err(error) if matches!(error.cause(), LinkError::Refused(_)) => {
-                tracing::debug!(server = %self.plan.name, reason = %error, "speaks only the modern era");
-                *companion = Companion::Impossible;
-                None
-            }
-            Err(error) => {
-                tracing::warn!(server = %self.plan.name, %error, "no legacy link; the modern one is used");
-                None
-            }
-        }
-    }
-
     /// The task of this server. `startup`: what came of its first connection, if that was made before.
     pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Inner>, mut startup: Option<Result<Startup, LinkError>>) {
-        let mut pause = FIRST_PAUSE;
-        let mut era = None;
         loop {
             if startup.is_none() {
                 self.remarks.clear();
-                gateway.set_state(&self, ServerState::Connecting, None);
             }
-            let started = Instant::now();
+            self.watch.tell(LinkEvent::Connecting);
+            self.watch.carry_out_what_is_shown(&gateway, &self);
             let error = tokio::select! {
-                error = self.live_once(&gateway, &mut era, startup.take()) => error,
+                error = self.live_once(&gateway, startup.take()) => error,
                 () = self.restart_asked() => {
-                    self.begin_restart(&gateway).await;
+                    self.restart_now(&gateway).await;
                     continue;
                 }
                 () = self.gone.cancelled() => break,
@@ -293,55 +217,65 @@ impl Server {
             gateway.set_state(&self, ServerState::Failing, Some(error.to_string()));
             gateway.mark_stale(&self);
             self.settle_restart(Err(&error));
-            pause = if started.elapsed() > STABLE { FIRST_PAUSE } else { pause };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.restart_asked() => {
-                    self.begin_restart(&gateway).await;
-                    pause = FIRST_PAUSE;
-                    continue;
-                }
+                () = self.watch.connect_due(&self) => {}
+                () = self.restart_asked() => self.restart_now(&gateway).await,
                 () = self.gone.cancelled() => break,
                 () = gateway.stop.cancelled() => break,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         self.release_notices(&gateway);
         self.end_links(&gateway).await;
+    }
+
+    /// Ends everything, whatever state it is in, and begins again with nothing assumed.
+    async fn restart_now(self: &Arc<Self>, gateway: &Arc<Inner>) {
+        self.begin_restart(gateway).await;
+        self.watch.forget_commands(self);
+        self.watch.tell(LinkEvent::RestartAsked);
+        self.watch.connect_due(self).await;
     }
 
     /// From connecting to the end of the link.
     async fn live_once(
         self: &Arc<Self>,
         gateway: &Arc<Inner>,
-        era: &mut Option<Era>,
         startup: Option<Result<Startup, LinkError>>,
     ) -> LinkError {
         let (live, mut end, opened) = match startup {
-            Some(Err(error)) => return error,
+            Some(Err(error)) => {
+                self.watch.tell(LinkEvent::ConnectFailed);
+                return error;
+            }
             Some(Ok(startup)) => {
+                self.watch.tell(LinkEvent::Connected);
                 if !startup.published {
                     self.show_startup(gateway, &startup);
                 }
                 (startup.live, startup.end, Some(startup.opened))
             }
-            None => match self.connect(gateway, *era, LinkUser::Everybody, None).await {
+            // The era is found out each time: servers are upgraded and rolled back.
+            None => match self.connect(gateway, None, LinkUser::Everybody, None).await {
                 Ok((live, end)) => (live, end, None),
                 Err(error) => {
-                    // The assumption may be what failed.
-                    *era = None;
+                    // An assumption may be what failed.
+                    self.forget_era();
+                    self.watch.tell(LinkEvent::ConnectFailed);
                     return error;
                 }
             },
         };
-        *era = Some(live.hello.revision.era());
+        self.companion_may_be_new();
         let revision = live.hello.revision;
         tracing::info!(server = %self.plan.name, %revision, "connected");
         let outcome = tokio::select! {
             outcome = self.serve(gateway, &live, opened) => outcome,
+            error = self.watch.watch_over(gateway, self, &live) => error,
             error = &mut end => error.unwrap_or(LinkError::Stopped),
         };
         self.set_live(None);
+        self.watch.tell(LinkEvent::Ended);
+        self.watch.forget_commands(self);
         gateway.retire(live);
         // The window of its signals will not end any more.
         self.release_notices(gateway);
@@ -354,6 +288,7 @@ impl Server {
             Some(opened) => opened,
             None => {
                 self.begin(live);
+                self.watch.tell(LinkEvent::Connected);
                 // A list that can not be had now stays what it was before the link broke.
                 let lists = gateway.current().snapshot.offer(self.id).map(|o| o.lists.clone()).unwrap_or_default();
                 gateway.can_follow(self, live);
@@ -368,7 +303,9 @@ impl Server {
                     if let Err(error) = self.look(gateway, live, &look, &mut lists, &mut schedule, first).await {
                         return error;
                     }
-                    first = false;
+                    if !std::mem::take(&mut first) {
+                        self.watch.answered();
+                    }
                     self.looked(gateway, &look);
                 }
                 Next::Release => self.release_notices(gateway),

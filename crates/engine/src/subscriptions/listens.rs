@@ -67,7 +67,7 @@ impl Inner {
                 CallEvent::Message(frame) if is_acknowledgement(&frame) => self.heard_acknowledgement(ticket, &frame),
                 CallEvent::Message(frame) => self.pass_on(place, frame),
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(Refusal::NotHonoured),
-                CallEvent::Failed(_) => break Refusal::Unreachable,
+                CallEvent::Failed(_) | CallEvent::Refused { .. } => break Refusal::Unreachable,
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)

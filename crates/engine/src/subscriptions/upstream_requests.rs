@@ -91,7 +91,7 @@ impl Inner {
                     // Over HTTP a change may come before the answer, on its stream.
                     CallEvent::Message(frame) => self.pass_on(place, frame),
                     CallEvent::Response(frame) => return Ok(frame),
-                    CallEvent::Failed(error) => return Err(error),
+                    CallEvent::Failed(error) | CallEvent::Refused { error, .. } => return Err(error),
                     CallEvent::Accepted
                     | CallEvent::Opened
                     | CallEvent::Interrupted(_)

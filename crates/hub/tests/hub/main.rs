@@ -6,6 +6,7 @@ mod calls;
 mod generate;
 mod increments;
 mod ledger;
+mod link_health;
 mod names;
 mod own_links;
 mod own_views;

@@ -33,6 +33,7 @@ impl ServerBuilder {
             instructions: None,
             page_size: usize::MAX,
             sessions: true,
+            unknown_session: 404,
             forgetful: false,
             ignore_eof: false,
             overrides: HashMap::new(),
@@ -163,6 +164,12 @@ impl ServerBuilder {
     /// HTTP, legacy: gives out no session ids.
     pub fn without_sessions(mut self) -> Self {
         self.script.sessions = false;
+        self
+    }
+
+    /// HTTP, legacy: refuses a session that it does not know with this status, on POST and GET. Servers differ; 404 is usual.
+    pub fn refuses_sessions_with(mut self, status: u16) -> Self {
+        self.script.unknown_session = status;
         self
     }
 

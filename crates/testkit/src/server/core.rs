@@ -48,6 +48,7 @@ pub(crate) struct Script {
     pub(crate) instructions: Option<String>,
     pub(crate) page_size: usize,
     pub(crate) sessions: bool,
+    pub(crate) unknown_session: u16,
     pub(crate) forgetful: bool,
     pub(crate) ignore_eof: bool,
     pub(crate) overrides: HashMap<String, Handler>,

@@ -146,15 +146,17 @@ async fn post(core: &Arc<Core>, conn: Option<Arc<Conn>>, received: Received) -> 
             check_version(core, &conn, &received);
             legacy_post(core, &conn, received).await
         }
-        None => Ok(no_session(&received)),
+        None => Ok(no_session(core, &received)),
     }
 }
 
-fn no_session(received: &Received) -> Response<Body> {
+fn no_session(core: &Core, received: &Received) -> Response<Body> {
     let id = received.id.as_ref();
-    match received.header("mcp-session-id") {
-        Some(_) => error(404, &RpcError::new(-32001, "Session not found"), id),
-        None => error(400, &RpcError::new(-32000, "Bad Request: Mcp-Session-Id header is required"), id),
+    match (received.header("mcp-session-id"), core.script.unknown_session) {
+        (Some(_), 400) => error(400, &RpcError::new(-32000, "Bad Request: No valid session ID provided"), id),
+        (Some(_), 404) => error(404, &RpcError::new(-32001, "Session not found"), id),
+        (Some(_), status) => plain(status, "refused"),
+        (None, _) => error(400, &RpcError::new(-32000, "Bad Request: Mcp-Session-Id header is required"), id),
     }
 }
 
@@ -183,7 +185,7 @@ fn get(core: &Core, conn: Option<&Arc<Conn>>, received: &Received) -> Response<B
     if core.script.revisions.is_empty() || is_modern(version) {
         return plain(405, "GET belongs to earlier revisions");
     }
-    let Some(conn) = conn else { return no_session(received) };
+    let Some(conn) = conn else { return no_session(core, received) };
     check_version(core, conn, received);
     let Standalone::Http(standalone) = &conn.standalone else { return plain(405, "no stream") };
     let last = received.header("last-event-id");

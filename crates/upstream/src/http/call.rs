@@ -7,15 +7,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Method as Verb, Response};
 use tidings_proto::{Era, Method};
 use tidings_wire::sse::{Decoder, Event};
 use tidings_wire::{Frame, FrameError, Kind, Message, RawId, unreadable_answer_id};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cancellation::Ticket;
 use super::client::{chunk, read_all};
-use super::{HttpBody, LAST_EVENT, SESSION, Shared};
+use super::refusal::{refused, session_refused};
+use super::{HttpBody, LAST_EVENT, Shared, State};
 use crate::link::Outgoing;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, remedy};
 
@@ -31,12 +33,15 @@ struct Call {
     /// Where the server must be told when the call is cancelled.
     ticket: Option<Ticket>,
     id: u64,
+    /// A stream of announcements, which may end at any time.
+    is_listen: bool,
     stage: Stage,
     resume_from: Option<String>,
     retry: Duration,
     attempts: u32,
     /// What came together with the event that was given last: 2025-03-26 has batches.
     ready: VecDeque<CallEvent>,
+    _running: TaskTrackerToken,
 }
 
 enum Stage {
@@ -51,6 +56,8 @@ pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
     let call = Call {
         id: request.id,
         ticket: is_legacy.then(|| Ticket::new(&shared, request.id)),
+        is_listen: request.method == Method::Listen,
+        _running: shared.calls.token(),
         shared,
         stage: Stage::Start(Box::new(request)),
         resume_from: None,
@@ -76,8 +83,15 @@ impl Call {
             Stage::Resume => self.resume().await,
         };
         let event = event.unwrap_or_else(CallEvent::Failed);
-        if let (CallEvent::Response(_) | CallEvent::Failed(_), Some(ticket)) = (&event, &self.ticket) {
+        let ends = matches!(event, CallEvent::Response(_) | CallEvent::Failed(_) | CallEvent::Refused { .. });
+        if let (true, Some(ticket)) = (ends, &self.ticket) {
             ticket.over();
+        }
+        match &event {
+            // A listen that ends is opened again; only one that can not be opened says something about the link.
+            CallEvent::Failed(LinkError::Lost) if self.is_listen => {}
+            CallEvent::Failed(error) | CallEvent::Refused { error, .. } => self.shared.trouble(error),
+            _ => {}
         }
         Some(event)
     }
@@ -89,21 +103,24 @@ impl Call {
         let state = self.shared.state();
         let headers = self.shared.call_headers(&state, &request);
         let post = self.shared.request(Verb::POST, headers, request.bytes);
-        let answer = self.shared.send(post).await.inspect_err(|error| self.shared.report(error.clone()))?;
+        let answer = self.shared.send(post).await?;
         if let Some(ticket) = &self.ticket {
             ticket.begun();
         }
         if request.method == Method::Initialize {
             self.shared.adopt_session(answer.headers());
         }
-        let had_session = state.session.is_some();
-        self.accept(answer, had_session).await
+        self.accept(answer, &state).await
     }
 
-    async fn accept(&mut self, answer: Response<HttpBody>, had_session: bool) -> Result<CallEvent, LinkError> {
+    async fn accept(&mut self, answer: Response<HttpBody>, state: &State) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(LinkError::Unauthorized(status.as_u16()));
+            let is_challenge = answer.headers().contains_key(WWW_AUTHENTICATE);
+            return match session_refused(state, status).filter(|_| !is_challenge) {
+                Some(error) => Ok(CallEvent::Refused { answer: None, error }),
+                None => Err(LinkError::Unauthorized(status.as_u16())),
+            };
         }
         if status.is_redirection() {
             // Followed nowhere: credentials of this server would go to another. Whoever wrote the URL has to.
@@ -123,27 +140,41 @@ impl Call {
                 if !self.take_apart(message)? {
                     return Err(none());
                 }
-                self.ready.pop_front().ok_or_else(none)
+                match self.ready.pop_front().ok_or_else(none)? {
+                    CallEvent::Response(frame) => Ok(match refused(state, status, Some(&frame), &body) {
+                        Some(error) => CallEvent::Refused { answer: Some(frame), error },
+                        None => CallEvent::Response(frame),
+                    }),
+                    other => Ok(other),
+                }
             }
             // Errors come with a status of their own in the modern era; the body says more.
-            Ok(Message::Single(frame)) if frame.kind() == Kind::Error && !(had_session && status == 404) => {
-                Ok(CallEvent::Response(frame))
-            }
-            _ if had_session && status == StatusCode::NOT_FOUND => {
-                self.shared.report(LinkError::SessionExpired);
-                Err(LinkError::SessionExpired)
+            Ok(Message::Single(frame)) if frame.kind() == Kind::Error => {
+                match refused(state, status, Some(&frame), &body) {
+                    Some(error) => Ok(CallEvent::Refused { answer: Some(frame), error }),
+                    None => {
+                        if state.is_settled() && state.era == Era::Legacy {
+                            // In the old era errors come with status 200: this one may not be the server's own.
+                            self.shared.trouble(&LinkError::Status { status: status.as_u16(), body: None });
+                        }
+                        Ok(CallEvent::Response(frame))
+                    }
+                }
             }
             Err(_) if status.is_success() && remedy::is_web_page(&body) => {
                 Err(LinkError::Protocol(remedy::WEB_PAGE.into()))
             }
             Err(error) if status.is_success() => Err(LinkError::Protocol(error.to_string())),
-            _ if remedy::is_web_page(&body) => {
-                Err(LinkError::Status { status: status.as_u16(), body: Some("a web page (HTML)".into()) })
-            }
-            _ => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT)]).trim().to_owned();
-                Err(LinkError::Status { status: status.as_u16(), body: (!text.is_empty()).then_some(text) })
-            }
+            _ => match refused(state, status, None, &body) {
+                Some(error) => Ok(CallEvent::Refused { answer: None, error }),
+                None if remedy::is_web_page(&body) => {
+                    Err(LinkError::Status { status: status.as_u16(), body: Some("a web page (HTML)".into()) })
+                }
+                None => {
+                    let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT)]).trim().to_owned();
+                    Err(LinkError::Status { status: status.as_u16(), body: (!text.is_empty()).then_some(text) })
+                }
+            },
         }
     }
 
@@ -261,16 +292,18 @@ impl Call {
         if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
             headers.insert(LAST_EVENT, last);
         }
-        let had_session = headers.contains_key(SESSION);
         match self.shared.send(self.shared.request(Verb::GET, headers, Bytes::new())).await {
             Ok(answer) if answer.status().is_success() => {
                 self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await
             }
-            Ok(answer) if had_session && answer.status() == StatusCode::NOT_FOUND => {
-                self.shared.report(LinkError::SessionExpired);
-                Err(LinkError::Lost)
-            }
-            Ok(_) | Err(_) => self.interrupted(false),
+            Ok(answer) => match session_refused(&state, answer.status()) {
+                Some(error) => {
+                    self.shared.trouble(&error);
+                    Err(LinkError::Lost)
+                }
+                None => self.interrupted(false),
+            },
+            Err(_) => self.interrupted(false),
         }
     }
 }

@@ -112,27 +112,34 @@ impl Pool {
     ) -> Result<Response<Body>, LinkError> {
         *request.uri_mut() = to.target.clone();
         request.headers_mut().insert(HOST, to.host.clone());
+        // A new connection that breaks before anything was written to it is tried once more.
+        let mut once_more = true;
         loop {
             let kept = self.take(to);
             let fresh = kept.is_none();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.dial(&to.url).await?,
+                None => match self.dial(&to.url).await {
+                    Err(Dial::Broken(_)) if std::mem::take(&mut once_more) => continue,
+                    dialed => dialed.map_err(Dial::into_error)?,
+                },
             };
             // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
             match connection.sender.ready().await {
                 Ok(()) => {}
-                Err(_) if !fresh => continue,
-                Err(error) => return Err(failure(&error)),
+                Err(_) if !fresh || std::mem::take(&mut once_more) => continue,
+                Err(error) => return Err(LinkError::Unreachable(innermost(&error))),
             }
             match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
                     let lease = Lease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| Body::new(incoming, lease)));
                 }
-                Err(mut error) => match error.take_message().filter(|_| !fresh) {
-                    Some(unsent) => request = unsent,
-                    None => return Err(failure(&error.into_error())),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) if !fresh || std::mem::take(&mut once_more) => request = unsent,
+                    Some(_) => return Err(LinkError::Unreachable(innermost(&error.into_error()))),
+                    // Something of it may have been read: it is not sent again, whatever it was.
+                    None => return Err(LinkError::Broken(innermost(&error.into_error()))),
                 },
             }
         }
@@ -169,14 +176,14 @@ impl Pool {
         drop(idle);
     }
 
-    async fn dial(&self, url: &Uri) -> Result<Connection, LinkError> {
+    async fn dial(&self, url: &Uri) -> Result<Connection, Dial> {
         let mut connector = self.connector.clone();
         let connect = async {
-            let io = connector.call(url.clone()).await.map_err(|error| failure(&*error))?;
-            handshake(io).await.map_err(|error| failure(&error))
+            let io = connector.call(url.clone()).await.map_err(|error| Dial::Broken(innermost(&*error)))?;
+            handshake(io).await.map_err(|error| Dial::Broken(innermost(&error)))
         };
-        let late = LinkError::Unreachable(format!("no connection within {} s", CONNECT.as_secs()));
-        let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or(Err(late))?;
+        let late = || Dial::Late(format!("no connection within {} s", CONNECT.as_secs()));
+        let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(late()))?;
         // Ends with the sender, or when the server closes the connection.
         let driver = tokio::spawn(async move {
             let _ = connection.await;
@@ -201,13 +208,28 @@ async fn tend(pool: Weak<Pool>) {
     }
 }
 
+/// Why there is no new connection.
+enum Dial {
+    /// It was refused, or broke at once.
+    Broken(String),
+    /// It took too long already.
+    Late(String),
+}
+
+impl Dial {
+    fn into_error(self) -> LinkError {
+        let (Self::Broken(reason) | Self::Late(reason)) = self;
+        LinkError::Unreachable(reason)
+    }
+}
+
 /// The innermost cause says what happened; the outer ones only that something did.
-fn failure(error: &(dyn std::error::Error + 'static)) -> LinkError {
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(inner) = innermost.source() {
         innermost = inner;
     }
-    LinkError::Unreachable(innermost.to_string())
+    innermost.to_string()
 }
 
 /// A connection in use.

@@ -10,22 +10,28 @@ use tidings_wire::sse::Decoder;
 use tidings_wire::{Frame, FrameError, Kind, Message};
 
 use super::call::is_message;
-use super::client::chunk;
-use super::{LAST_EVENT, SESSION, Shared};
+use super::client::{chunk, read_all};
+use super::refusal::{refused, session_refused};
+use super::{LAST_EVENT, Shared};
 use crate::pace::{Pace, is_unasked};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
-/// How often in a row the stream may fail to open before the server counts as gone.
-const FAILURES: u32 = 3;
+/// The pause before a stream that held is opened again, where the server names none: nothing is heard meanwhile.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often in a row the stream may be refused, while the link stays, before the server counts as one that has none.
+const REFUSALS: u32 = 2;
 /// A stream that is closed before this, with nothing said on it, was closed at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 struct Push {
     shared: Arc<Shared>,
     resume_from: Option<String>,
-    retry: Duration,
+    /// The pause that the server asks for.
+    retry: Option<Duration>,
+    /// Whether the stream was ever open on this link.
+    opened: bool,
     /// Whether anything was said on the stream.
     spoke: bool,
 }
@@ -33,7 +39,7 @@ struct Push {
 /// Keeps the stream open as long as the link lives.
 pub(super) async fn listen(shared: Arc<Shared>) {
     let stop = shared.stop.clone();
-    let mut push = Push { shared, resume_from: None, retry: RETRY, spoke: false };
+    let mut push = Push { shared, resume_from: None, retry: None, opened: false, spoke: false };
     tokio::select! {
         () = push.run() => {}
         () = stop.cancelled() => {}
@@ -48,19 +54,21 @@ enum End {
     /// Not now: the server may still hold the stream from before, or have too much to do.
     Later,
     /// It could not be opened.
-    Failed(LinkError),
+    Failed,
+    /// The server refuses it as if it did not know the session.
+    Refused,
 }
 
 impl Push {
     async fn run(&mut self) {
-        let (mut failures, mut short) = (0, 0);
+        let (mut failures, mut short, mut refusals) = (0_u32, 0_u32, 0_u32);
         loop {
             self.spoke = false;
             let opened = Instant::now();
             match self.once().await {
                 End::Unsupported => return self.shared.sink.deaf(),
                 End::Closed => {
-                    failures = 0;
+                    (failures, refusals) = (0, 0);
                     // Each new stream is a reason to list everything: one that says nothing must not be one all the time.
                     short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
                 }
@@ -68,45 +76,59 @@ impl Push {
                     tokio::time::sleep(LONGEST / 2).await;
                     continue;
                 }
-                End::Failed(error) => {
-                    failures += 1;
-                    if failures >= FAILURES || error == LinkError::SessionExpired {
-                        return self.shared.report(error);
+                End::Refused => {
+                    refusals += 1;
+                    // Were it the session, the link would be over by now. A stream that was open before may open again.
+                    if refusals >= REFUSALS && !self.opened {
+                        return self.shared.sink.deaf();
                     }
+                    failures += 1;
                 }
+                End::Failed => failures += 1,
             }
-            let pause = match short {
-                0 | 1 => self.retry,
-                more => self.retry.max(RETRY).saturating_mul(1 << (more - 1).min(16)),
-            };
-            tokio::time::sleep((pause * (failures + 1)).min(LONGEST.max(self.retry))).await;
+            tokio::time::sleep(self.pause(failures, short)).await;
+        }
+    }
+
+    fn pause(&self, failures: u32, short: u32) -> Duration {
+        let usual = self.retry.unwrap_or(RETRY);
+        let longest = LONGEST.max(usual);
+        match (failures, short) {
+            (0, 0) => self.retry.unwrap_or(AGAIN),
+            (0, 1) => usual,
+            (0, more) => usual.max(RETRY).saturating_mul(1 << (more - 1).min(16)).min(longest),
+            (more, _) => usual.saturating_mul(more).min(longest),
         }
     }
 
     async fn once(&mut self) -> End {
-        let mut headers = self.shared.base_headers(&self.shared.state());
+        let state = self.shared.state();
+        let mut headers = self.shared.base_headers(&state);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
             headers.insert(LAST_EVENT, last);
         }
-        let had_session = headers.contains_key(SESSION);
         let request = self.shared.request(http::Method::GET, headers, Bytes::new());
         let answer = match self.shared.send(request).await {
             Ok(answer) => answer,
-            Err(error) => return End::Failed(error),
+            Err(error) => return self.failed(&error),
         };
-        match answer.status() {
-            status if status.is_success() => {}
-            StatusCode::NOT_FOUND if had_session => return End::Failed(LinkError::SessionExpired),
-            StatusCode::REQUEST_TIMEOUT
-            | StatusCode::CONFLICT
-            | StatusCode::TOO_EARLY
-            | StatusCode::TOO_MANY_REQUESTS => {
-                return End::Later;
+        let status = answer.status();
+        match status {
+            _ if status.is_success() => {}
+            StatusCode::METHOD_NOT_ALLOWED => return End::Unsupported,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => return End::Later,
+            _ if status.is_client_error() => {
+                let said = read_all(answer.into_body(), MAX_MESSAGE).await.unwrap_or_default();
+                let refusal = session_refused(&state, status).or_else(|| refused(&state, status, None, &said));
+                let Some(refusal) = refusal else { return End::Unsupported };
+                self.shared.trouble(&refusal);
+                // The server may also still hold the stream from before.
+                return if status == StatusCode::CONFLICT { End::Later } else { End::Refused };
             }
-            status if status.is_client_error() => return End::Unsupported,
-            status => return End::Failed(LinkError::Status { status: status.as_u16(), body: None }),
+            _ => return self.failed(&LinkError::Status { status: status.as_u16(), body: None }),
         }
+        self.opened = true;
         // Also after a resumption: many servers take the header and remember nothing.
         self.shared.sink.hears();
         let mut decoder = Decoder::new(MAX_MESSAGE);
@@ -122,11 +144,17 @@ impl Push {
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return End::Failed(LinkError::Protocol(error.to_string())),
+                    Err(error) => return self.failed(&LinkError::Protocol(error.to_string())),
                 }
             }
         }
         End::Closed
+    }
+
+    /// Whether the link is over is not decided here.
+    fn failed(&self, error: &LinkError) -> End {
+        self.shared.trouble(error);
+        End::Failed
     }
 
     /// Handles an event; gives the number of things in it that nobody asked for.
@@ -135,7 +163,7 @@ impl Push {
             self.resume_from = Some(id);
         }
         if let Some(retry) = event.retry {
-            self.retry = Duration::from_millis(retry.clamp(10, 60_000));
+            self.retry = Some(Duration::from_millis(retry.clamp(10, 60_000)));
         }
         if event.data.is_empty() {
             return 0;

@@ -1,0 +1,107 @@
+//! A call that failed while its link may be at fault: it is answered when that is known, and sent again only if the server
+//! provably did not take it.
+//!
+//! - Refused, and a check of ours was refused too: the session or the era was refused, not the call. It was not run, and goes over
+//!   the next link.
+//! - Refused, and the server answers our check: what it said is the answer.
+//! - Not sent at all, and the server answers our check: it is sent once more.
+//! - Anything else may have been run: the caller is told why it failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_hub::link_health::{EndReason, Verdict};
+use tidings_proto::refusal::Refusal;
+use tidings_upstream::LinkError;
+
+use super::{Exchange, Repetition, Reply, Stage, Trouble};
+use crate::call::in_flight::TakenBack;
+use crate::servers::plan::Isolation;
+
+/// How long a failed call waits to know whether its server failed. It is answered then in any case.
+const VERDICT: Duration = Duration::from_secs(2);
+/// How long a call that was not run waits for the next link.
+const NEXT_LINK: Duration = Duration::from_secs(5);
+
+impl Exchange {
+    /// The call failed. What that means may have to be found out first.
+    pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        let is_open = trouble.refused || calling.live.watch.is_checking();
+        if !is_open || calling.begun && !trouble.refused {
+            return self.failed(&trouble.error);
+        }
+        calling.trouble = Some(Box::new(trouble));
+        Ok(None)
+    }
+
+    /// Waits for the verdict. It can be cancelled meanwhile like any call.
+    pub(super) async fn look_into_trouble(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        let Some(trouble) = &calling.trouble else { return Ok(None) };
+        let refused = trouble.refused;
+        let is_final = |verdict: &Verdict| match verdict {
+            Verdict::Checking => false,
+            // The next check may be refused for good: then the call was not run.
+            Verdict::Doubted => !refused,
+            Verdict::Trusted | Verdict::Over(_) => true,
+        };
+        let verdict = tokio::select! {
+            biased;
+            () = self.waiter.rung() => {
+                calling.aside.extend(self.waiter.take_aside());
+                let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
+                return Ok(gone.then_some(Reply::Cancelled));
+            }
+            verdict = calling.live.watch.verdict(VERDICT, is_final) => verdict,
+        };
+        let Some(trouble) = calling.trouble.take() else { return Ok(None) };
+        let replaced = !self.gateway.has_link(calling.live.key);
+        let not_run = match verdict {
+            Verdict::Over(Some(EndReason::Refused)) => trouble.refused,
+            _ if replaced => trouble.refused,
+            Verdict::Trusted => matches!(trouble.error, LinkError::Unreachable(_)),
+            _ => false,
+        };
+        match (not_run && calling.repetition == Repetition::Possible, trouble.answer) {
+            (true, _) => Ok(self.take_back(&trouble.error)),
+            (false, Some(answer)) => self.answered(&answer),
+            (false, None) => self.failed(&trouble.error),
+        }
+    }
+
+    /// The request is to be sent again. Until then it can be cancelled like one that has just arrived.
+    fn take_back(&mut self, error: &LinkError) -> Option<Reply> {
+        let Stage::Calling(calling) = &mut self.stage else { return None };
+        let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
+            return Some(Reply::Cancelled);
+        };
+        for (shown, ask) in &moot {
+            self.gateway.withdraw_from_client(*shown, ask);
+        }
+        self.waiter = waiter;
+        let server = &calling.routed.server.plan.name;
+        tracing::info!(%server, method = self.method.as_str(), %error, "was not run; is sent again");
+        if let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) {
+            self.stage = Stage::Again(Box::new(calling.routed));
+        }
+        None
+    }
+
+    /// Sends the request again, over the link that there is then. May be called away, and comes back.
+    pub(super) async fn send_again(&mut self) -> Result<Option<Reply>, Refusal> {
+        let Stage::Again(routed) = &self.stage else { return Ok(None) };
+        let server = Arc::clone(&routed.server);
+        if server.plan.isolation != Isolation::Session {
+            let there = |verdict: &Verdict| *verdict == Verdict::Trusted;
+            tokio::select! {
+                biased;
+                () = self.waiter.rung() => return Ok(Some(Reply::Cancelled)),
+                _ = server.health().verdict(NEXT_LINK, there) => {}
+            }
+        }
+        let live = self.gateway.link_for(&self.caller, &server).await?;
+        let Stage::Again(routed) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        self.begin(*routed, live, Repetition::Used)
+    }
+}

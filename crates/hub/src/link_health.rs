@@ -1,0 +1,380 @@
+//! Whether the link to a server can be trusted, when it has to end, and when the next one is made.
+//!
+//! One policy for calls, streams and listens: a failure of one of them is a reason to *check* (a small request of our own), and
+//! only a check that fails too ends the link. What belongs here: suspicion, verdicts, the pauses between attempts, the state
+//! that `tidings servers` shows. What does not: sending anything, reading the clock, and what a failed call is answered.
+//!
+//! ```text
+//!  Connecting ──connected──▶ Up(trusted) ──call failed──▶ Up(checking) ──answered──▶ Up(trusted)
+//!      ▲  │                                                 │      ▲
+//!      │  └─connect failed─▶ Waiting ◀──ended── Ended ◀─────┤      └─time── Up(doubted) ◀─ not reached
+//!      └───────time, wanted─────┘                      refused for good, or not reached for the third time
+//! ```
+
+use std::time::{Duration, Instant};
+
+/// How often in a row a check may get no answer before the link ends. A definite refusal ends it at once.
+const FAILED_CHECKS: u32 = 3;
+/// The pause before a check that got no answer is made again, and twice that before the next.
+const CHECK_AGAIN: Duration = Duration::from_millis(100);
+/// A link that held this long starts again with the first pause, though nothing was asked over it.
+const STABLE: Duration = Duration::from_secs(10);
+/// How often at most failures are a reason to list everything.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How soon a lost server is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReconnectPace {
+    /// The first pause; twice as long each time.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+    /// Whether a call that finds no link may shorten the pause. Not where each attempt starts a process.
+    pub on_demand: bool,
+}
+
+impl ReconnectPace {
+    /// For servers at a URL: an attempt is one request, and a server that returned has to be found within seconds.
+    pub const REMOTE: Self =
+        Self { first: Duration::from_millis(200), longest: Duration::from_secs(2), on_demand: true };
+    /// For servers that an attempt starts.
+    pub const PROCESS: Self =
+        Self { first: Duration::from_millis(200), longest: Duration::from_secs(30), on_demand: false };
+
+    /// The pause after this many failures in a row.
+    fn pause(&self, failures: u32) -> Duration {
+        let doubled = 1_u32 << failures.saturating_sub(1).min(16);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
+/// How a request failed before anything of its answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestTrouble {
+    /// No connection: nothing of it was sent.
+    Unsent,
+    /// The connection broke, or nobody answered, after it may have been read.
+    Broken,
+    /// Something on the way answered in the server's place, or it is out of order: an HTTP status that is no answer.
+    NoAnswer,
+    /// A session that was good is refused.
+    SessionRefused,
+    /// The answer is one that only servers of the other era give.
+    WrongEra,
+}
+
+impl RequestTrouble {
+    /// Whether the server itself says that this link is of no use. Otherwise trying again may help.
+    const fn is_definite(self) -> bool {
+        matches!(self, Self::SessionRefused | Self::WrongEra)
+    }
+}
+
+/// What happened to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A connection is being made.
+    Connecting,
+    /// It was made, and the server is introduced.
+    Connected,
+    /// It could not be made.
+    ConnectFailed,
+    /// A request got an answer.
+    Exchanged,
+    /// A call, a stream or a listen failed.
+    Failed(RequestTrouble),
+    /// The stream on which the server speaks by itself is open.
+    StreamOpened,
+    /// It ended. Proxies end streams all the time: only failing to open it again is a failure.
+    StreamClosed,
+    /// A check got an answer.
+    CheckAnswered,
+    /// A check got none.
+    CheckFailed(RequestTrouble),
+    /// The link is over, by our decision or by its own.
+    Ended,
+    /// Somebody needs the server while there is no link.
+    Wanted,
+    /// The user asks for a new link.
+    RestartAsked,
+    /// It is the time that [`LinkHealth::next_deadline`] named.
+    Time,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkCommand {
+    /// Make one request of our own; its outcome is the next [`LinkEvent::CheckAnswered`] or [`LinkEvent::CheckFailed`].
+    Check,
+    /// End the link. Given once per link.
+    End(EndReason),
+    /// Make a new link now.
+    Connect,
+    /// What is known of the server's era no longer counts.
+    ForgetEra,
+    /// List everything: the server may have been replaced without a word.
+    Look,
+    /// Show this state, where it is not shown yet.
+    Show(LinkState),
+}
+
+/// Why a link is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// The server refused the call, and a check after it: neither was run.
+    Refused,
+    /// It can not be reached.
+    Unreachable,
+}
+
+/// What users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// On the way.
+    Connecting,
+    /// Answers.
+    Ready,
+    /// Does not answer.
+    Failing,
+}
+
+/// What whoever met a failure can go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing speaks against the link.
+    Trusted,
+    /// A check is under way that has not failed yet.
+    Checking,
+    /// Checks fail.
+    Doubted,
+    /// There is no link, or it is ending. With the reason where it was our decision.
+    Over(Option<EndReason>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No link, and nobody said when to make one.
+    Idle,
+    Connecting,
+    Up(Trust),
+    /// Told to end, and not over yet.
+    Ending(EndReason),
+    Waiting {
+        until: Instant,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    Trusted,
+    Checking { because: RequestTrouble, failed: u32 },
+    Doubted { because: RequestTrouble, failed: u32, until: Instant },
+}
+
+/// The machine of one link and its successors.
+#[derive(Clone, Debug)]
+pub struct LinkHealth {
+    pace: ReconnectPace,
+    phase: Phase,
+    /// Attempts and short-lived links in a row.
+    failures: u32,
+    /// Whether anything was answered over this link since its introduction.
+    exchanged: bool,
+    connected_at: Option<Instant>,
+    attempted_at: Option<Instant>,
+    looked_at: Option<Instant>,
+    ended_because: Option<EndReason>,
+    shown: LinkState,
+}
+
+impl LinkHealth {
+    /// No link yet.
+    pub fn new(pace: ReconnectPace) -> Self {
+        Self {
+            pace,
+            phase: Phase::Idle,
+            failures: 0,
+            exchanged: false,
+            connected_at: None,
+            attempted_at: None,
+            looked_at: None,
+            ended_because: None,
+            shown: LinkState::Connecting,
+        }
+    }
+
+    /// When [`LinkEvent::Time`] is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Up(Trust::Doubted { until, .. }) | Phase::Waiting { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// What can be said now.
+    pub fn verdict(&self) -> Verdict {
+        match self.phase {
+            Phase::Up(Trust::Trusted) => Verdict::Trusted,
+            Phase::Up(Trust::Checking { failed: 0, .. }) => Verdict::Checking,
+            Phase::Up(_) => Verdict::Doubted,
+            Phase::Ending(reason) => Verdict::Over(Some(reason)),
+            Phase::Idle | Phase::Connecting | Phase::Waiting { .. } => Verdict::Over(self.ended_because),
+        }
+    }
+
+    /// Whether a link is being made now.
+    pub fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    /// Whether whoever wants the link may wait: an attempt is under way, or is not put off by more than the first pause.
+    pub fn is_worth_waiting(&self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Waiting { until } => until <= now + self.pace.first,
+            phase => phase == Phase::Connecting,
+        }
+    }
+
+    /// What follows from an event.
+    pub fn on(&mut self, event: LinkEvent, now: Instant) -> Vec<LinkCommand> {
+        let mut commands = Vec::new();
+        match event {
+            LinkEvent::Connecting => self.connecting(now, &mut commands),
+            LinkEvent::Connected => {
+                self.phase = Phase::Up(Trust::Trusted);
+                self.exchanged = false;
+                self.connected_at = Some(now);
+                self.ended_because = None;
+            }
+            LinkEvent::ConnectFailed => {
+                self.failures = self.failures.saturating_add(1);
+                self.wait(now + self.pace.pause(self.failures), &mut commands);
+            }
+            LinkEvent::Exchanged => self.exchanged = true,
+            LinkEvent::Failed(trouble) => self.failed(trouble, &mut commands),
+            // Whoever hears the stream open lists everything by that alone.
+            LinkEvent::StreamOpened | LinkEvent::StreamClosed => {}
+            LinkEvent::CheckAnswered => self.check_answered(now, &mut commands),
+            LinkEvent::CheckFailed(trouble) => self.check_failed(trouble, now, &mut commands),
+            LinkEvent::Ended => self.ended(now, &mut commands),
+            LinkEvent::Wanted => self.wanted(now, &mut commands),
+            LinkEvent::RestartAsked => {
+                self.failures = 0;
+                commands.push(LinkCommand::ForgetEra);
+                self.phase = Phase::Waiting { until: now };
+                commands.push(LinkCommand::Connect);
+            }
+            LinkEvent::Time => self.time(now, &mut commands),
+        }
+        commands
+    }
+
+    fn connecting(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
+        self.phase = Phase::Connecting;
+        self.attempted_at = Some(now);
+        // A server that was never reached is on its way; one that was lost stays failing until it is back.
+        if self.shown != LinkState::Failing {
+            self.show(LinkState::Connecting, commands);
+        }
+    }
+
+    fn failed(&mut self, because: RequestTrouble, commands: &mut Vec<LinkCommand>) {
+        // A check that is under way, or is about to be made, is for this one too.
+        if let Phase::Up(trust @ Trust::Trusted) = &mut self.phase {
+            *trust = Trust::Checking { because, failed: 0 };
+            commands.push(LinkCommand::Check);
+        }
+    }
+
+    fn check_answered(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
+        let Phase::Up(Trust::Checking { because, .. } | Trust::Doubted { because, .. }) = self.phase else { return };
+        self.phase = Phase::Up(Trust::Trusted);
+        self.exchanged = true;
+        self.show(LinkState::Ready, commands);
+        // A server without sessions that was replaced looks just like one connection that broke.
+        let rested = self.looked_at.is_none_or(|at| now.saturating_duration_since(at) >= LOOK_AGAIN);
+        if rested && matches!(because, RequestTrouble::Broken | RequestTrouble::Unsent) {
+            self.looked_at = Some(now);
+            commands.push(LinkCommand::Look);
+        }
+    }
+
+    fn check_failed(&mut self, trouble: RequestTrouble, now: Instant, commands: &mut Vec<LinkCommand>) {
+        let Phase::Up(Trust::Checking { because, failed } | Trust::Doubted { because, failed, .. }) = self.phase else {
+            return;
+        };
+        self.show(LinkState::Failing, commands);
+        let failed = failed.saturating_add(1);
+        if trouble.is_definite() || failed >= FAILED_CHECKS {
+            let reason = if trouble.is_definite() { EndReason::Refused } else { EndReason::Unreachable };
+            self.phase = Phase::Ending(reason);
+            if trouble == RequestTrouble::WrongEra {
+                commands.push(LinkCommand::ForgetEra);
+            }
+            commands.push(LinkCommand::End(reason));
+            return;
+        }
+        self.phase = Phase::Up(Trust::Doubted { because, failed, until: now + CHECK_AGAIN * failed });
+    }
+
+    fn ended(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
+        self.ended_because = match self.phase {
+            Phase::Ending(reason) => Some(reason),
+            Phase::Up(_) => None,
+            // It is known.
+            Phase::Idle | Phase::Connecting | Phase::Waiting { .. } => return,
+        };
+        let held = self.connected_at.is_some_and(|at| now.saturating_duration_since(at) >= STABLE);
+        if self.exchanged || held {
+            self.failures = 0;
+            // At once, but a server that dies of every call is not started as fast as the machine can.
+            let soonest = self.attempted_at.map_or(now, |at| at + self.pace.first);
+            self.wait(now.max(soonest), commands);
+        } else {
+            self.failures = self.failures.saturating_add(1);
+            self.wait(now + self.pace.pause(self.failures), commands);
+        }
+    }
+
+    fn wait(&mut self, until: Instant, commands: &mut Vec<LinkCommand>) {
+        self.phase = Phase::Waiting { until };
+        self.show(LinkState::Failing, commands);
+    }
+
+    fn wanted(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
+        let Phase::Waiting { until } = &mut self.phase else { return };
+        if self.pace.on_demand {
+            // However many calls come, attempts are never closer than the first pause.
+            *until = self.attempted_at.map_or(now, |at| at + self.pace.first).min(*until);
+        }
+        if now >= *until {
+            commands.push(LinkCommand::Connect);
+        }
+    }
+
+    fn time(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
+        match self.phase {
+            Phase::Up(Trust::Doubted { because, failed, until }) if now >= until => {
+                self.phase = Phase::Up(Trust::Checking { because, failed });
+                commands.push(LinkCommand::Check);
+            }
+            Phase::Waiting { until } if now >= until => commands.push(LinkCommand::Connect),
+            _ => {}
+        }
+    }
+
+    /// The server has listed: it is ready, unless checks say otherwise.
+    pub fn listed(&mut self) -> bool {
+        let ready = matches!(self.phase, Phase::Up(Trust::Trusted | Trust::Checking { failed: 0, .. }));
+        if ready {
+            self.shown = LinkState::Ready;
+        }
+        ready
+    }
+
+    fn show(&mut self, state: LinkState, commands: &mut Vec<LinkCommand>) {
+        if std::mem::replace(&mut self.shown, state) != state {
+            commands.push(LinkCommand::Show(state));
+        }
+    }
+}
