@@ -51,6 +51,7 @@ async fn with_one_connection_in_a_hundred_broken_no_more_calls_fail_than_were_on
             (failed, longest) = (failed + its, longest.max(outage));
         }
         let injected = closed.load(Ordering::Relaxed);
+        eprintln!("{era}: {failed} of {} calls failed, {injected} connections broken, {longest:?}", CLIENTS * CALLS);
         assert!(injected >= CLIENTS * CALLS / 100, "{era}: {injected}");
         assert!(failed * 2 <= injected * 3, "{era}: {failed} calls failed for {injected} broken connections");
         assert!(longest < Duration::from_secs(1), "{era}: {longest:?}");
