@@ -27,7 +27,7 @@ async fn deliver(State(hooks): State<Hooks>, Path(name): Path<String>, headers: 
         Ok(Err(_)) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB, or broke off"),
         Err(_) => return problem(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"),
     };
-    match hook.deliver(&headers, body) {
+    match hook.deliver(&headers, body).await {
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
         Err(why) => {
             tracing::warn!(hook = name, "a delivery was refused: {why}");

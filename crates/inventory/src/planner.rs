@@ -18,9 +18,9 @@ pub trait Planner: Send + Sync + 'static {
 
 /// The built-in server of all watches.
 pub struct Watches {
-    /// What to run. It may offer nothing.
-    pub plan: ServerPlan,
-    /// Called once it runs.
+    /// What to run; `None` when the server of the watches runs already, and changes by itself.
+    pub plan: Option<ServerPlan>,
+    /// Called once everything else is applied.
     pub committed: Box<dyn FnOnce() + Send>,
 }
 

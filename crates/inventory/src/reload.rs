@@ -54,7 +54,8 @@ impl Registry {
         let mut committed = None;
         if watches {
             let made = self.0.planner.watches(&config)?;
-            todo.operations.push(Operation::Put { plan: Box::new(made.plan), start: Start::MayFail });
+            let put = |plan| Operation::Put { plan: Box::new(plan), start: Start::MayFail };
+            todo.operations.extend(made.plan.map(put));
             committed = Some(made.committed);
         }
         let operations = std::mem::take(&mut todo.operations);

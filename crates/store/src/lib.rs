@@ -7,6 +7,7 @@
 //! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
 //! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
+//! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
 
 mod log;
 mod record;
@@ -20,5 +21,6 @@ pub use record::{ChangedItem, FieldChange, Record};
 pub use since::{Since, SinceError};
 pub use store::{Store, StoreError};
 pub use tables::changes::{From, Query, Row, Rows};
+pub use tables::hooks::{HookTable, KeptDelivery};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};

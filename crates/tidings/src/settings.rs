@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidings_config::{Config, Errors, Found, Notice};
 use tidings_inventory::Loader;
-use tidings_store::ServerTable;
+use tidings_store::{HookTable, ServerTable};
 
 use crate::failure::Failure;
 use crate::logging;
@@ -33,7 +33,8 @@ impl Loaded {
             let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
             (found.path, load)
         });
-        GatewayInputs { config: self.config, file, text: self.text, table, listeners: Vec::new() }
+        let hooks = HookTable::default();
+        GatewayInputs { config: self.config, file, text: self.text, table, listeners: Vec::new(), hooks }
     }
 }
 

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -22,9 +23,9 @@ use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, Revision, View};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_store::ServerTable;
+use tidings_store::{HookTable, ServerTable};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
-use tidings_watch::{Hooks, WatchServer};
+use tidings_watch::Hooks;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
@@ -50,6 +51,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) table: ServerTable,
     /// Where the gateway listens: a server must not lead there.
     pub(crate) listeners: Vec<SocketAddr>,
+    /// What webhooks received.
+    pub(crate) hooks: HookTable,
 }
 
 impl GatewayInputs {
@@ -72,7 +75,9 @@ pub(crate) struct Prepared {
     config: Config,
     connector: Connector,
     index: Arc<ToolIndex>,
-    watches: watches::Watches,
+    watches: Arc<watches::Watches>,
+    /// Makes the plans, also of what is configured later.
+    planner: Arc<Plans>,
     registry: Registry,
     entries: Arc<LocalCatalogue>,
     bound_pages: Option<usize>,
@@ -95,20 +100,22 @@ fn own_path(file: Option<&Path>) -> Result<GatewayPath, Failure> {
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
 pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) -> Result<Prepared, Failure> {
-    let GatewayInputs { config, file, text, table, listeners } = ground;
+    let GatewayInputs { config, file, text, table, listeners, hooks } = ground;
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = Launcher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
     let projects = Arc::new(Projects::new(cli, launcher));
-    let mut watches = watches::prepare(&config)?;
+    let watches = Arc::new(watches::Watches::new(hooks));
+    watches.apply(watches.prepare(&config)?);
     let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(Failure::failed)?,
     };
     let expose = config.gateway.expose;
-    let planner = Arc::new(Plans { expose, hooks: watches.hooks.clone(), projects, listeners });
+    let watching = AtomicBool::new(false);
+    let planner = Arc::new(Plans { expose, watches: Arc::clone(&watches), watching, projects, listeners });
     let (file, load) = file.unzip();
     let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
     let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner: plans, table });
@@ -122,11 +129,11 @@ pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) 
         let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
         let mut shown = config.clone();
         shown.watches.push(made.watch());
-        watches = watches::prepare(&shown)?;
+        watches.apply(watches.prepare(&shown)?);
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
     let index = Arc::default();
-    Ok(Prepared { config, connector, index, watches, registry, entries, bound_pages: None, demo, path })
+    Ok(Prepared { config, connector, index, watches, planner, registry, entries, bound_pages: None, demo, path })
 }
 
 impl Prepared {
@@ -170,8 +177,8 @@ impl Prepared {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
         plans.extend(self.demo.map(|(_, plan)| plan));
-        if let Some(server) = self.watches.server {
-            plans.push(built_in("watch", Source::Local(Arc::new(server)), expose));
+        if !self.watches.is_empty() {
+            plans.push(self.planner.watch_plan());
         }
         if expose != Expose::All {
             let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
@@ -191,9 +198,19 @@ impl Prepared {
 /// Makes the engine's plans.
 struct Plans {
     expose: Expose,
-    hooks: Hooks,
+    watches: Arc<watches::Watches>,
+    /// Whether the server of the watches was given to the engine.
+    watching: AtomicBool,
     projects: Arc<Projects>,
     listeners: Vec<SocketAddr>,
+}
+
+impl Plans {
+    /// The server of the watches, to be run from now on.
+    fn watch_plan(&self) -> ServerPlan {
+        self.watching.store(true, Ordering::Relaxed);
+        built_in("watch", Source::Local(Arc::new(self.watches.server.clone())), self.expose)
+    }
 }
 
 impl Planner for Plans {
@@ -202,19 +219,20 @@ impl Planner for Plans {
     }
 
     fn watches(&self, config: &Config) -> Result<Watches, String> {
-        let made = watches::prepare(config).map_err(|failure| failure.to_string())?;
-        let server = made.server.unwrap_or_else(|| WatchServer::new(Vec::new()));
-        let (hooks, new) = (self.hooks.clone(), made.hooks);
-        Ok(Watches {
-            plan: built_in("watch", Source::Local(Arc::new(server)), self.expose),
-            committed: Box::new(move || hooks.replace(&new)),
-        })
+        let next = self.watches.prepare(config).map_err(|failure| failure.to_string())?;
+        if !self.watching.load(Ordering::Relaxed) {
+            // Nobody sees it before it is committed, and then it is to be seen whole.
+            self.watches.apply(next);
+            return Ok(Watches { plan: Some(self.watch_plan()), committed: Box::new(|| {}) });
+        }
+        let watches = Arc::clone(&self.watches);
+        Ok(Watches { plan: None, committed: Box::new(move || watches.apply(next)) })
     }
 }
 
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
-    watches::prepare(config).map(drop)
+    watches::Watches::new(HookTable::default()).prepare(config).map(drop)
 }
 
 /// Whether the catalogue of servers that could be added can be read.

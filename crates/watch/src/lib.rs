@@ -20,7 +20,7 @@ mod source;
 mod task;
 mod webhook;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
@@ -28,18 +28,19 @@ use serde_json::json;
 use tidings_engine::{LocalServer, Patience, Surroundings};
 use tidings_proto::Revision;
 use tidings_upstream::{Connected, Hello, Sink};
+use tokio::sync::watch;
 
 pub use files::Files;
 pub use http::{Http, HttpFault, HttpWatch};
 use link::WatchLink;
-use observations::{Following, Observations};
+use observations::{Dirty, Following, Observations};
 pub use observations::{Hash, Signals, hash};
 pub use postgres::{
     AddressFault, ExaminedTable, NotExamined, Postgres, PostgresWatch, TriggerState, examine, trigger_sql,
 };
 pub use source::{Content, Entry, Source, Unreadable};
 use task::{Task, Watched};
-pub use webhook::{BadSignature, Delivered, HookWatch, Hooks, LONGEST_HOOK, Webhook};
+pub use webhook::{BadSignature, Delivered, DeliveryKeeper, HookWatch, Hooks, KeptDelivery, LONGEST_HOOK, Webhook};
 
 /// What every watch is told about its resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,18 +116,44 @@ pub struct WatchServer {
     shared: Arc<Shared>,
 }
 
+/// What is watched at a time, in configured order.
+type Sources = Arc<Vec<(Arc<Watched>, Patience)>>;
+
 struct Shared {
-    observations: Arc<Observations>,
-    sources: Vec<(Watched, Patience)>,
+    board: Arc<Observations>,
+    /// Whoever listens hears when the set is another one.
+    sources: watch::Sender<Sources>,
+    /// One replacement at a time.
+    replacing: Mutex<()>,
 }
 
 impl WatchServer {
     /// A server of these sources. Nothing is watched until somebody asks.
     pub fn new(sources: Vec<(Arc<dyn Source>, Patience)>) -> Self {
-        let observations = Arc::new(Observations::default());
-        let sources =
-            sources.into_iter().map(|(source, patience)| (Watched::new(source, &observations), patience)).collect();
-        Self { shared: Arc::new(Shared { observations, sources }) }
+        let board = Arc::new(Observations::default());
+        let server =
+            Self { shared: Arc::new(Shared { board, sources: watch::Sender::default(), replacing: Mutex::default() }) };
+        server.replace(sources);
+        server
+    }
+
+    /// From now on there are these sources. One that was there before goes on as it is, with everybody who follows it; whoever
+    /// follows a resource of one that went or came is told if it says something else now.
+    pub fn replace(&self, sources: Vec<(Arc<dyn Source>, Patience)>) {
+        let _replacing = self.shared.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.shared.sources();
+        let same = |source: &Arc<dyn Source>| {
+            let is_it = |watched: &&(Arc<Watched>, Patience)| {
+                std::ptr::addr_eq(Arc::as_ptr(&watched.0.source), Arc::as_ptr(source))
+            };
+            before.iter().find(is_it).map(|(watched, _)| Arc::clone(watched))
+        };
+        let now = sources.into_iter().map(|(source, patience)| {
+            let watched = same(&source);
+            (watched.unwrap_or_else(|| Arc::new(Watched::new(source, &self.shared.board))), patience)
+        });
+        self.shared.sources.send_replace(Arc::new(now.collect()));
+        self.shared.board.list_changed();
     }
 }
 
@@ -145,61 +172,126 @@ impl LocalServer for WatchServer {
     }
 
     fn patience(&self, uri: &str) -> Patience {
-        let owner = self.shared.sources.iter().find(|(watched, _)| watched.source.owns(uri));
+        let sources = self.shared.sources();
+        let owner = sources.iter().find(|(watched, _)| watched.source.owns(uri));
         owner.map_or_else(Patience::default, |(_, patience)| *patience)
+    }
+
+    fn lists_details(&self) -> bool {
+        true
     }
 }
 
+/// The source of a URI; the first that is configured wins.
+fn owner<'s>(sources: &'s Sources, uri: &str) -> Option<&'s Arc<Watched>> {
+    sources.iter().map(|(watched, _)| watched).find(|watched| watched.source.owns(uri))
+}
+
 impl Shared {
-    fn watched(&self) -> impl Iterator<Item = &Watched> {
-        self.sources.iter().map(|(watched, _)| watched)
+    /// What is watched now.
+    fn sources(&self) -> Sources {
+        Arc::clone(&self.sources.borrow())
     }
 
-    /// The source of a URI; the first that is configured wins.
-    fn owner(&self, uri: &str) -> Option<&Watched> {
-        self.watched().find(|watched| watched.source.owns(uri))
+    fn owns(&self, uri: &str) -> bool {
+        owner(&self.sources(), uri).is_some()
     }
 
     async fn list(&self) -> Vec<Entry> {
-        let lists = join_all(self.watched().map(|watched| watched.source.list())).await;
+        let sources = self.sources();
+        let lists = join_all(sources.iter().map(|(watched, _)| watched.source.list())).await;
         lists.into_iter().flatten().collect()
     }
 
     async fn templates(&self) -> Vec<Entry> {
-        let templates = join_all(self.watched().map(|watched| watched.source.template())).await;
+        let sources = self.sources();
+        let templates = join_all(sources.iter().map(|(watched, _)| watched.source.template())).await;
         templates.into_iter().flatten().collect()
     }
 
     async fn read(&self, uri: &str) -> Result<Content, Unreadable> {
-        let watched = self.owner(uri).ok_or(Unreadable::NotFound)?;
+        let sources = self.sources();
+        let watched = owner(&sources, uri).ok_or(Unreadable::NotFound)?;
         let content = watched.source.read(uri).await;
         match &content {
-            Ok(content) => self.observations.read(uri, Some(&content.bytes)),
-            Err(why) if why.is_absence() => self.observations.read(uri, None),
+            Ok(content) => self.board.read(uri, Some(&content.bytes)),
+            Err(why) if why.is_absence() => self.board.read(uri, None),
             Err(_) => {}
         }
         content
     }
 
     /// Follows some URIs, and the list if wanted; returns when nothing can be missed any more.
-    async fn follow(&self, uris: &[String], list: bool) -> (Following, Vec<Arc<Task>>) {
-        let following = self.observations.follow(uris, list);
+    async fn follow(self: &Arc<Self>, uris: Vec<String>, list: bool) -> Attention {
+        let changes = self.sources.subscribe();
+        let following = self.board.follow(&uris, list);
+        let sources = Sources::default();
+        let mut attention =
+            Attention { shared: Arc::clone(self), uris, list, following, sources, changes, tasks: Vec::new() };
+        attention.attend().await;
+        attention
+    }
+}
+
+/// What one listen follows, and the watches that run for its sake. Dropping it ends those that run for nobody else.
+struct Attention {
+    shared: Arc<Shared>,
+    uris: Vec<String>,
+    list: bool,
+    following: Following,
+    /// The sources that are attended to.
+    sources: Sources,
+    changes: watch::Receiver<Sources>,
+    tasks: Vec<Arc<Task>>,
+}
+
+impl Attention {
+    /// Watches what is needed of the sources there are now, and looks at those that are new. The others go on.
+    async fn attend(&mut self) {
+        let now = Arc::clone(&self.changes.borrow_and_update());
+        let before = std::mem::replace(&mut self.sources, Arc::clone(&now));
+        let list = self.list;
+        let alive =
+            join_all(now.iter().map(|(watched, _)| async move { list && watched.source.list_is_alive().await }));
+        let alive = alive.await;
         let mut tasks = Vec::new();
         let mut looks = Vec::new();
-        let alive = join_all(self.watched().map(|watched| async move { list && watched.source.list_is_alive().await }));
-        for (watched, is_alive) in self.watched().zip(alive.await) {
-            let own: Vec<String> = uris.iter().filter(|uri| watched.source.owns(uri)).cloned().collect();
+        for ((watched, _), is_alive) in now.iter().zip(alive) {
+            let is_own = |uri: &&String| owner(&now, uri).is_some_and(|owner| Arc::ptr_eq(owner, watched));
+            let own: Vec<String> = self.uris.iter().filter(is_own).cloned().collect();
             if own.is_empty() && !is_alive {
                 continue;
             }
             let task = watched.need();
             tasks.push(Arc::clone(&task));
-            looks.push(async move {
-                task.ready().await;
-                watched.source.look(&own, &task.signals).await;
-            });
+            // Of a source that was there before, only what another one had is new.
+            let had = |uri: &String| owner(&before, uri).is_some_and(|owner| Arc::ptr_eq(owner, watched));
+            let new: Vec<String> = own.into_iter().filter(|uri| !had(uri)).collect();
+            let is_new = !before.iter().any(|(known, _)| Arc::ptr_eq(known, watched));
+            if is_new || !new.is_empty() {
+                looks.push(async move {
+                    task.ready().await;
+                    watched.source.look(&new, &task.signals).await;
+                });
+            }
         }
         join_all(looks).await;
-        (following, tasks)
+        for uri in self.uris.iter().filter(|uri| owner(&before, uri).is_some() && owner(&now, uri).is_none()) {
+            self.shared.board.gone(uri);
+        }
+        // Only now may those end that are not needed any more.
+        self.tasks = tasks;
+    }
+
+    /// Waits for the next thing to tell, whatever becomes of the sources meanwhile.
+    async fn next(&mut self) -> Dirty {
+        loop {
+            tokio::select! {
+                dirty = self.following.next() => return dirty,
+                // The sender lives as long as what is shared.
+                _ = self.changes.changed() => {}
+            }
+            self.attend().await;
+        }
     }
 }

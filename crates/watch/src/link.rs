@@ -14,10 +14,9 @@ use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
 use tidings_wire::{Frame, Limits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
-use super::observations::{Dirty, Following};
+use super::observations::Dirty;
 use super::source::{Content, Entry, Unreadable};
-use super::task::Task;
-use super::{Shared, mime};
+use super::{Attention, Shared, mime};
 
 const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
@@ -154,8 +153,7 @@ fn contents(uri: &str, content: &Content) -> Value {
 /// The state of an acknowledged listen. Dropping it ends what is watched for its sake alone.
 struct Listening {
     id: RawId,
-    following: Following,
-    _tasks: Vec<Arc<Task>>,
+    attention: Attention,
     stop: CancellationToken,
     ended: bool,
 }
@@ -170,9 +168,9 @@ fn listen(
     let begin = async move {
         let filter = &params["notifications"];
         let asked = filter["resourceSubscriptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let uris: Vec<String> = asked.filter(|uri| shared.owner(uri).is_some()).map(str::to_owned).collect();
+        let uris: Vec<String> = asked.filter(|uri| shared.owns(uri)).map(str::to_owned).collect();
         let list = filter["resourcesListChanged"] == true;
-        let (following, tasks) = shared.follow(&uris, list).await;
+        let attention = shared.follow(uris.clone(), list).await;
         let mut honoured = json!({});
         if list {
             honoured["resourcesListChanged"] = true.into();
@@ -182,7 +180,7 @@ fn listen(
         }
         let acknowledgement =
             tagged(&id, "notifications/subscriptions/acknowledged", json!({ "notifications": honoured }));
-        let listening = Listening { id, following, _tasks: tasks, stop, ended: false };
+        let listening = Listening { id, attention, stop, ended: false };
         stream::iter([acknowledgement]).chain(stream::unfold(listening, next).flat_map(stream::iter))
     };
     stream::once(begin).flatten()
@@ -193,7 +191,7 @@ async fn next(mut listening: Listening) -> Option<(Vec<CallEvent>, Listening)> {
         return None;
     }
     let dirty = tokio::select! {
-        dirty = listening.following.next() => dirty,
+        dirty = listening.attention.next() => dirty,
         () = listening.stop.cancelled() => {
             listening.ended = true;
             let result = json!({ "_meta": { meta::SUBSCRIPTION_ID: id(&listening.id) }, "resultType": "complete" });

@@ -130,6 +130,11 @@ impl Observations {
         }
     }
 
+    /// A resource is not there any more, and nobody watches it.
+    pub(super) fn gone(&self, uri: &str) {
+        self.observe(uri, None, Look::Again);
+    }
+
     fn forget(&self, uri: &str) {
         if let Some(followed) = lock(&self.state).by_uri.get_mut(uri) {
             followed.known = None;
@@ -140,7 +145,7 @@ impl Observations {
         lock(&self.state).by_uri.contains_key(uri)
     }
 
-    fn list_changed(&self) {
+    pub(super) fn list_changed(&self) {
         lock(&self.state).announce_list();
     }
 }

@@ -87,7 +87,7 @@ impl Probe {
 
     /// Whether anything is being watched.
     pub(super) fn is_watching(&self) -> bool {
-        self.server.shared.watched().any(super::task::Watched::is_watched)
+        self.server.shared.sources().iter().any(|(watched, _)| watched.is_watched())
     }
 }
 

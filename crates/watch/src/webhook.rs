@@ -4,7 +4,7 @@ mod signature;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -34,8 +34,34 @@ pub struct HookWatch {
     pub pointer: Option<String>,
 }
 
+/// What was received for one resource, in the form in which it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptDelivery {
+    /// The resource.
+    pub uri: String,
+    /// When it came.
+    pub at: SystemTime,
+    /// Which delivery it was.
+    pub number: u64,
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// What was posted.
+    pub body: Bytes,
+}
+
+/// Keeps what webhooks received beyond the life of the process. All of it blocks, and says by itself what went wrong.
+pub trait DeliveryKeeper: Send + Sync + 'static {
+    /// What is kept of a watch.
+    fn read(&self, watch: &str) -> Vec<KeptDelivery>;
+
+    /// Keeps some, and drops the contents of other resources of the watch.
+    fn keep(&self, watch: &str, put: &[KeptDelivery], remove: &[String]);
+}
+
 /// A webhook and what it received last.
 pub struct Webhook {
+    /// Held while the newest state is written, so that an older one is never written after it.
+    writing: Mutex<Option<Arc<dyn DeliveryKeeper>>>,
     about: About,
     verifier: Verifier,
     pointer: Option<String>,
@@ -44,7 +70,7 @@ pub struct Webhook {
     deliveries: watch::Sender<u64>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     last: Option<Received>,
     /// By URI.
@@ -73,21 +99,78 @@ impl Webhook {
     pub fn new(about: About, watch: HookWatch) -> Self {
         let verifier = Verifier::new(&watch.secret);
         let (state, deliveries) = (Mutex::default(), watch::Sender::new(0));
-        Self { about, verifier, pointer: watch.pointer, state, deliveries }
+        Self { writing: Mutex::default(), about, verifier, pointer: watch.pointer, state, deliveries }
+    }
+
+    /// As [`Self::new`], with what was received before this process began, and keeping what comes.
+    pub fn kept(about: About, watch: HookWatch, keeper: Arc<dyn DeliveryKeeper>) -> Self {
+        let hook = Self::new(about, watch);
+        for kept in keeper.read(&hook.about.id) {
+            hook.restore(kept);
+        }
+        Self { writing: Mutex::new(Some(keeper)), ..hook }
+    }
+
+    /// Takes over what another one of the same resources has received: it is configured differently, and its content is the same.
+    pub fn inherit(&self, before: &Self) {
+        if before.about.uri() == self.about.uri() && before.pointer == self.pointer {
+            *self.state() = before.state().clone();
+            self.deliveries.send_replace(*before.deliveries.borrow());
+        }
+    }
+
+    fn restore(&self, kept: KeptDelivery) {
+        if !self.owns(&kept.uri) {
+            return;
+        }
+        let KeptDelivery { uri, at, number, mime_type, body } = kept;
+        let received = Received { hash: hash(&body), content: Content { mime_type, bytes: body }, at, number };
+        let mut state = self.state();
+        self.deliveries.send_if_modified(|last| number > std::mem::replace(last, number.max(*last)));
+        if uri == self.about.uri() {
+            state.last = Some(received);
+        } else {
+            state.parts.insert(uri, received);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a delivery whose signature is right.
-    pub fn deliver(&self, headers: &HeaderMap, body: Bytes) -> Result<Delivered, BadSignature> {
-        self.deliver_at(headers, body, SystemTime::now())
+    /// Takes a delivery whose signature is right. What is kept of it is on disk when this returns.
+    pub async fn deliver(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Result<Delivered, BadSignature> {
+        let (delivered, touched) = self.take(headers, body, SystemTime::now())?;
+        if !touched.is_empty() {
+            let hook = Arc::clone(self);
+            if let Err(error) = tokio::task::spawn_blocking(move || hook.write(touched)).await {
+                tracing::error!(%error, "a delivery was not kept");
+            }
+        }
+        Ok(delivered)
     }
 
-    fn deliver_at(&self, headers: &HeaderMap, body: Bytes, at: SystemTime) -> Result<Delivered, BadSignature> {
+    /// Writes what these resources say now.
+    fn write(&self, uris: Vec<String>) {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(keeper) = &*writing else { return };
+        let (mut put, mut remove) = (Vec::new(), Vec::new());
+        {
+            let state = self.state();
+            for uri in uris {
+                match if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(&uri) } {
+                    Some(received) => put.push(received.to_keep(uri)),
+                    None => remove.push(uri),
+                }
+            }
+        }
+        keeper.keep(&self.about.id, &put, &remove);
+    }
+
+    /// The resources that say something else now are given, too.
+    fn take(&self, headers: &HeaderMap, body: Bytes, at: SystemTime) -> Result<(Delivered, Vec<String>), BadSignature> {
         if self.verifier.verify(headers, &body, at)? == Delivered::Again {
-            return Ok(Delivered::Again);
+            return Ok((Delivered::Again, Vec::new()));
         }
         let given = || {
             let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
@@ -101,11 +184,13 @@ impl Webhook {
         let number = *self.deliveries.borrow();
         let received = Received { hash: hash(&body), content: Content { mime_type, bytes: body }, at, number };
         state.last = Some(received.clone());
+        let mut touched = vec![self.about.uri()];
         if let Some(uri) = part {
-            state.parts.insert(uri, received);
-            state.shrink();
+            state.parts.insert(uri.clone(), received);
+            touched.push(uri);
+            touched.extend(state.shrink());
         }
-        Ok(Delivered::Taken)
+        Ok((Delivered::Taken, touched))
     }
 
     /// The URI of the part that a body concerns.
@@ -156,14 +241,27 @@ impl Webhook {
 }
 
 impl State {
-    /// Forgets what is oldest until the rest fits.
-    fn shrink(&mut self) {
+    /// Forgets what is oldest until the rest fits, and says what.
+    fn shrink(&mut self) -> Vec<String> {
+        let mut forgotten = Vec::new();
         let mut bytes: usize = self.parts.values().map(|part| part.content.bytes.len()).sum();
         while self.parts.len() > MOST_PARTS || bytes > MOST_BYTES {
             let oldest = self.parts.iter().min_by_key(|(_, part)| part.number).map(|(uri, _)| uri.clone());
-            let Some(gone) = oldest.and_then(|uri| self.parts.remove(&uri)) else { return };
+            let Some((uri, gone)) = oldest.and_then(|uri| self.parts.remove_entry(&uri)) else { break };
             bytes -= gone.content.bytes.len();
+            forgotten.push(uri);
         }
+        forgotten
+    }
+}
+
+impl Received {
+    fn to_keep(&self, uri: String) -> KeptDelivery {
+        let Content { mime_type, bytes } = self.content.clone();
+        // In milliseconds, as it is kept.
+        let since = self.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        KeptDelivery { uri, at, number: self.number, mime_type, body: bytes }
     }
 }
 

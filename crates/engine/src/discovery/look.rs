@@ -30,7 +30,8 @@ impl Server {
         let before = lists.clone();
         let occasion = self.examine(gateway, live, look, lists, schedule).await?;
         gateway.set_failed_lists(self, schedule.failures());
-        if first || before.iter().zip(&*lists).any(|(old, new)| !old.says_the_same(new)) {
+        let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
+        if first || before.iter().zip(&*lists).any(differs) {
             gateway.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
         }
         Ok(())
@@ -144,7 +145,11 @@ impl Server {
         };
         for kind in kinds {
             match lister.list(*kind).await {
-                Ok(list) => lists[*kind as usize] = list.following(&lists[*kind as usize]),
+                Ok(list) => {
+                    let has_details = *kind == ListKind::Resources && self.plan.source.lists_details();
+                    let list = if has_details { list.with_details() } else { list };
+                    lists[*kind as usize] = list.following(&lists[*kind as usize]);
+                }
                 // One list that fails costs only itself; the others, and its own last good state, stay.
                 Err(LinkError::Protocol(error)) => {
                     tracing::warn!(server = %self.plan.name, list = kind.method(), %error, "listing failed");

@@ -89,6 +89,11 @@ impl Server {
         // On a pipe of the old era the signal comes before the answer. Over HTTP it has a stream of its own; and in the new
         // era a server may agree to announce what it then announces only to clients of the old one.
         let in_order = match &self.plan.source {
+            // What files and webhooks say changes without a word about the list.
+            source if kind == ListKind::Resources && source.lists_details() => {
+                self.call_answered();
+                false
+            }
             Source::Local(_) | Source::Unready(_) => true,
             Source::Remote(_) => {
                 self.plan.source.transport() != "http"

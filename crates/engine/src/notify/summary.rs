@@ -201,7 +201,9 @@ fn public(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, item: &Item)
 fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: View) -> Vec<String> {
     let seen = |(kind, offer, item): &Seen<'_>| {
         let rendered = ItemView { kind: *kind, revision, view, uris: &offer.uris }.render(&item.raw, name);
-        OfferList::new(Item::read(*kind, rendered, false).into_iter().collect(), 0, true)
+        let read = Item::read(*kind, rendered, false).into_iter();
+        let read = read.map(|read| if item.has_details { read.with_details() } else { read });
+        OfferList::new(read.collect(), 0, true)
     };
     let difference = Difference::between(&seen(old), &seen(new));
     difference.changed.into_iter().flat_map(|item| item.fields).collect()

@@ -148,6 +148,11 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether its list of resources tells of their content.
+    pub(crate) fn lists_details(&self) -> bool {
+        matches!(self, Self::Local(server) if server.lists_details())
+    }
+
     /// How it is reached, in a word.
     pub fn transport(&self) -> &'static str {
         match self {
@@ -184,6 +189,12 @@ pub trait LocalServer: Send + Sync + 'static {
     /// Who may use it. Whoever may not does not know that it is there.
     fn audience(&self) -> Audience {
         Audience::ByName
+    }
+
+    /// Whether its list of resources tells of their content (`size`, `lastModified`): then the list is made anew for whoever asks,
+    /// and what such a detail says is no change of the list.
+    fn lists_details(&self) -> bool {
+        false
     }
 
     /// How long changes of one of its resources are gathered.

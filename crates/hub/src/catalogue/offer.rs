@@ -19,6 +19,8 @@ pub struct Item {
     pub raw: Bytes,
     /// The hash of what it says.
     pub digest: Digest,
+    /// It tells of its content, and that is left out of the hash: content that changes is no change of the list.
+    pub has_details: bool,
     /// Parameters that are mirrored into headers (tools only).
     pub headers: Vec<ParamHeader>,
 }
@@ -58,7 +60,22 @@ impl Item {
                 Err(_) => Vec::new(),
             };
         }
-        Ok(Self { key, digest: digest(&raw, whole), raw, headers })
+        Ok(Self { key, digest: digest(&raw, whole), has_details: false, raw, headers })
+    }
+
+    /// The item with what it tells of its content (`size`, and when it changed) left out of its hash.
+    pub fn with_details(self) -> Self {
+        let Ok(mut said) = serde_json::from_slice::<serde_json::Value>(&self.raw) else { return self };
+        if let Some(members) = said.as_object_mut() {
+            members.remove("size");
+            members
+                .get_mut("annotations")
+                .and_then(|notes| notes.as_object_mut())
+                .map(|notes| notes.remove("lastModified"));
+        }
+        let said = said.to_string();
+        let digest = digest(said.as_bytes(), Span::new(0, said.len()));
+        Self { digest, has_details: true, ..self }
     }
 }
 
@@ -98,6 +115,12 @@ impl OfferList {
         self.order.iter().copied()
     }
 
+    /// The list with what its items tell of their content left out of their hashes; see [`Item::with_details`].
+    #[must_use]
+    pub fn with_details(self) -> Self {
+        Self { items: self.items.into_iter().map(Item::with_details).collect(), ..self }
+    }
+
     /// This list in the place of an older one. Where it holds the same, the old order stays: a server that lists in another order
     /// each time has changed nothing.
     #[must_use]
@@ -116,6 +139,11 @@ impl OfferList {
     /// Whether it says the same as another, in whatever words.
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.ttl_ms == other.ttl_ms && self.public == other.public && self.holds_the_same(other)
+    }
+
+    /// Whether it reads the same as another that says the same: no detail of an item is another one.
+    pub fn has_same_details(&self, other: &Self) -> bool {
+        self.items.iter().zip(&other.items).all(|(a, b)| !b.has_details || a.raw == b.raw)
     }
 
     /// The item with this key.

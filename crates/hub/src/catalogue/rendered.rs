@@ -85,7 +85,11 @@ impl Rendered {
             items.push(number);
             let rendered = view.render(&item.raw, &public_key);
             text.put_slice(&rendered);
-            digests.push((place, digest(&rendered, Span::new(0, rendered.len()))));
+            let digest = match item.has_details {
+                true => Digest::of_all([&item.digest, &Digest::of_bytes(public_key.as_bytes())]),
+                false => digest(&rendered, Span::new(0, rendered.len())),
+            };
+            digests.push((place, digest));
             ends.push(text.len());
         }
         let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());

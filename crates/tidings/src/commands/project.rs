@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidings_config::{Config, ServerConfig, Transport};
-use tidings_store::{KeptServers, ServerTable};
+use tidings_store::{HookTable, KeptServers, ServerTable};
 
 use super::stdio;
 use crate::cli::Cli;
@@ -39,6 +39,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         text: None,
         table: ServerTable::in_memory(KeptServers::default()),
         listeners: Vec::new(),
+        hooks: HookTable::default(),
     };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidings_admin::Parts;
 use tidings_config::Listen;
 use tidings_downstream::http::{self, Options};
-use tidings_store::ServerTable;
+use tidings_store::{HookTable, ServerTable};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +51,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure
     }
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
     inputs.listeners = vec![address];
+    inputs.hooks = HookTable::new(&store);
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
     let hooks = tidings_admin::hooks(prepared.hooks());

@@ -1,32 +1,83 @@
-//! From `[watch.X]` to sources.
+//! From `[watch.X]` to sources, and from one set of them to the next: only what differs is made anew.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tidings_config::{Config, WatchConfig, WatchSource};
 use tidings_engine::Patience;
+use tidings_store::HookTable;
 use tidings_watch::{
-    About, Files, HookWatch, Hooks, Http, HttpWatch, Postgres, PostgresWatch, Source, WatchServer, Webhook,
+    About, DeliveryKeeper, Files, HookWatch, Hooks, Http, HttpWatch, KeptDelivery, Postgres, PostgresWatch, Source,
+    WatchServer, Webhook,
 };
 
 use crate::failure::Failure;
 
-/// The server of all watches, and the way in for webhooks.
-#[derive(Default)]
+/// The server of all watches, the way in for webhooks, and what they are made of.
 pub(super) struct Watches {
-    /// `None` when nothing is watched.
-    pub(super) server: Option<WatchServer>,
+    pub(super) server: WatchServer,
     pub(super) hooks: Hooks,
+    made: Mutex<Vec<Made>>,
+    kept: HookTable,
 }
 
-/// Makes the sources. Nothing is watched yet.
-pub(super) fn prepare(config: &Config) -> Result<Watches, Failure> {
-    if config.watches.is_empty() {
-        return Ok(Watches::default());
+/// One watch.
+#[derive(Clone)]
+struct Made {
+    config: WatchConfig,
+    source: Arc<dyn Source>,
+    /// The name of its path, where it is a webhook.
+    hook: Option<(String, Arc<Webhook>)>,
+}
+
+/// A set of watches that can be made, to be applied when everything else can.
+pub(super) struct NextWatches(Vec<Made>);
+
+impl Watches {
+    /// Watches nothing. What webhooks receive is kept in this table.
+    pub(super) fn new(kept: HookTable) -> Self {
+        Self { server: WatchServer::new(Vec::new()), hooks: Hooks::default(), made: Mutex::default(), kept }
     }
-    let mut hooks = Vec::new();
-    let mut sources = Vec::new();
-    for watch in &config.watches {
+
+    /// Whether anything is watched.
+    pub(super) fn is_empty(&self) -> bool {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Makes the sources of a configuration that are not there yet. Nothing is watched yet.
+    pub(super) fn prepare(&self, config: &Config) -> Result<NextWatches, Failure> {
+        let before = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let one = |watch: &WatchConfig| {
+            let known = before.iter().find(|made| made.config.id == watch.id);
+            match known.filter(|made| is_same(&made.config, watch)) {
+                Some(made) => Ok(Made { config: watch.clone(), ..made.clone() }),
+                None => self.make(config, watch, known),
+            }
+        };
+        config.watches.iter().map(one).collect::<Result<_, _>>().map(NextWatches)
+    }
+
+    /// From now on there are these.
+    pub(super) fn apply(&self, next: NextWatches) {
+        let made = next.0;
+        let sources = made.iter().map(|made| {
+            let patience = Patience { quiet: made.config.quiet, max_wait: made.config.max_wait };
+            (Arc::clone(&made.source), patience)
+        });
+        self.server.replace(sources.collect());
+        self.hooks.replace(&Hooks::new(made.iter().filter_map(|made| made.hook.clone())));
+        let before = std::mem::replace(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner), made.clone());
+        let stays = |id: &str| made.iter().any(|made| made.hook.is_some() && made.config.id == id);
+        for gone in before.iter().filter(|before| before.hook.is_some() && !stays(&before.config.id)) {
+            if let Err(error) = self.kept.forget(&gone.config.id) {
+                tracing::warn!(watch = %gone.config.id, %error, "what a webhook received is still kept");
+            }
+        }
+    }
+
+    fn make(&self, config: &Config, watch: &WatchConfig, before: Option<&Made>) -> Result<Made, Failure> {
+        let mut hook = None;
         let source: Arc<dyn Source> = match &watch.source {
             WatchSource::File { path } => Arc::new(Files::new(about(watch), path)),
             WatchSource::Http { url, every, headers, private } => {
@@ -40,14 +91,63 @@ pub(super) fn prepare(config: &Config) -> Result<Watches, Failure> {
             }
             WatchSource::Webhook { name, secret, pointer } => {
                 let wanted = HookWatch { secret: secret.clone(), pointer: pointer.clone() };
-                let hook = Arc::new(Webhook::new(about(watch), wanted));
-                hooks.push((name.clone(), Arc::clone(&hook)));
-                hook
+                let keeper = Arc::new(Keeper(self.kept.clone()));
+                let made = Arc::new(match self.kept.is_kept() {
+                    true => Webhook::kept(about(watch), wanted, keeper),
+                    false => Webhook::new(about(watch), wanted),
+                });
+                if let Some((_, before)) = before.and_then(|before| before.hook.as_ref()) {
+                    made.inherit(before);
+                }
+                hook = Some((name.clone(), Arc::clone(&made)));
+                made
             }
         };
-        sources.push((source, Patience { quiet: watch.quiet, max_wait: watch.max_wait }));
+        Ok(Made { config: watch.clone(), source, hook })
     }
-    Ok(Watches { server: Some(WatchServer::new(sources)), hooks: Hooks::new(hooks) })
+}
+
+/// Whether two watches differ in nothing but how long their changes are gathered.
+fn is_same(one: &WatchConfig, other: &WatchConfig) -> bool {
+    let paced = |watch: &WatchConfig| WatchConfig { quiet: None, max_wait: None, ..watch.clone() };
+    paced(one) == paced(other)
+}
+
+/// What webhooks receive, in the store of the data directory.
+struct Keeper(HookTable);
+
+impl DeliveryKeeper for Keeper {
+    fn read(&self, watch: &str) -> Vec<KeptDelivery> {
+        let kept = self.0.read(watch).unwrap_or_else(|error| {
+            tracing::error!(watch, %error, "what a webhook received before can not be read");
+            Vec::new()
+        });
+        let one = |kept: tidings_store::KeptDelivery| KeptDelivery {
+            uri: kept.uri,
+            at: SystemTime::UNIX_EPOCH + Duration::from_millis(kept.time),
+            number: kept.number,
+            mime_type: Some(kept.mime_type).filter(|mime_type| !mime_type.is_empty()),
+            body: kept.body.into(),
+        };
+        kept.into_iter().map(one).collect()
+    }
+
+    fn keep(&self, watch: &str, put: &[KeptDelivery], remove: &[String]) {
+        let one = |delivery: &KeptDelivery| {
+            let since = delivery.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            tidings_store::KeptDelivery {
+                uri: delivery.uri.clone(),
+                time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+                number: delivery.number,
+                mime_type: delivery.mime_type.clone().unwrap_or_default(),
+                body: delivery.body.to_vec(),
+            }
+        };
+        let put: Vec<tidings_store::KeptDelivery> = put.iter().map(one).collect();
+        if let Err(error) = self.0.keep(watch, &put, remove) {
+            tracing::error!(watch, %error, "what a webhook received is not kept");
+        }
+    }
 }
 
 fn about(watch: &WatchConfig) -> About {

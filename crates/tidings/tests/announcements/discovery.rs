@@ -46,6 +46,57 @@ async fn a_flood_of_signals_is_gathered_but_not_for_ever() {
     }
 }
 
+// S3.5, bridging 10: measured by what happens, not by how long it takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_server_slows_no_other() {
+    let windows = "[gateway]\nnames = \"prefix\"\n[notifications]\nlist_quiet = \"50ms\"\nlist_max_wait = \"200ms\"";
+    for flooding in [full().stdio().await, full().modern_only().http().await] {
+        let calm = Server::builder("calm").echo("echo").stdio().await;
+        let gateway = Gateway::builder().toml(windows).server("flood", &flooding).server("calm", &calm).serve().await;
+        let mut followers = [
+            ListFollower::begin(gateway.client().connect().await).await,
+            ListFollower::begin(gateway.client().modern().connect().await).await,
+        ];
+        let (listed, listed_calm) = (flooding.count("tools/list"), calm.count("tools/list"));
+        let begun = Instant::now();
+        let mut signals = 0;
+        let flood = async {
+            loop {
+                signals += flooding.list_changed("tools");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let others = async {
+            // A flood before, while and after the other changes.
+            for round in 0..5 {
+                for n in 0..20 {
+                    let answer = followers[0].client.call_tool("calm__echo", json!({ "text": n.to_string() })).await;
+                    answer.result();
+                }
+                calm.put_tool(Tool::text_tool(&format!("new{round}"), "new"));
+                calm.list_changed("tools");
+                for follower in &mut followers {
+                    follower.expect(&["tools"]).await;
+                    let shown = follower.client.names("tools").await;
+                    assert!(shown.contains(&format!("calm__new{round}")), "{shown:?}");
+                }
+            }
+        };
+        tokio::select! {
+            () = flood => {}
+            () = others => {}
+        }
+        assert!(signals > 5, "there was a flood");
+        // A client that asks for a list has a server looked at that has signalled since, so there is one more for each question.
+        let asked = 5 * 2;
+        let lists = flooding.count("tools/list") - listed;
+        let most = usize::try_from(begun.elapsed().as_millis() / 200).unwrap() + 2 + asked;
+        assert!(lists <= most, "{signals} signals, {lists} listings, at most {most}");
+        let lists = calm.count("tools/list") - listed_calm;
+        assert!(lists <= 5 * 2, "the calm one is asked for its own changes only: {lists}");
+    }
+}
+
 /// A server whose tool list is read first and given when the gate lets it.
 fn slow_list(tools: &Arc<Mutex<Vec<Value>>>, gate: &Gate) -> ServerBuilder {
     let (tools, gate) = (Arc::clone(tools), gate.clone());

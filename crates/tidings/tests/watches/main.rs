@@ -1,6 +1,7 @@
 //! Data sources behind the real gateway.
 
 mod doctor;
+mod reload;
 
 use std::process::{Command, Output};
 
