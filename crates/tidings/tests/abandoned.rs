@@ -153,7 +153,7 @@ async fn a_hundred_thousand_cancelled_requests_leave_nothing_that_grows() {
         }
         void.wait("cancellations", &void.cancelled, batch * BATCH).await;
         server.record().clear();
-        if batch * BATCH % 20_000 == 0 {
+        if (batch * BATCH).is_multiple_of(20_000) {
             memory.push(memory_of(client.pid()));
         }
     }
