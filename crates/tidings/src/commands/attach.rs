@@ -2,7 +2,7 @@
 //!
 //! This is a relay, not a second gateway: each line goes to the running gateway as one request over HTTP, and what comes of it is
 //! written as lines. The client speaks the era it likes. When the gateway is restarted the relay waits for it, and the
-//! client's session goes on (ADR 30).
+//! client's session goes on (ADR 26).
 
 mod door;
 mod relay;

@@ -48,7 +48,7 @@ pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
     };
     let (tls, untrusting) = match HttpsConnectorBuilder::new().try_with_platform_verifier() {
         Ok(tls) => (tls, None),
-        // Most of what a gateway does needs no TLS, so only that may fail (docs/adr/0031).
+        // Most of what a gateway does needs no TLS, so only that may fail (docs/adr/0028).
         Err(error) => {
             let roots = rustls::RootCertStore::empty();
             let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
