@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
-use tidings_engine::{Caller, ClientSink, Exchange, OwedNotice, Reply, Session};
+use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, FrameError, Kind, assert_outgoing, assert_outgoing_payload};
@@ -31,7 +31,7 @@ impl Endpoint {
     pub(super) async fn initialize(&self, received: &Received<'_>, frame: &Frame) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
         let session = self.sessions.make();
-        let sink: Arc<dyn ClientSink> = Arc::clone(&session) as _;
+        let sink = session.sink();
         match self.gateway.initialize(frame, &id, received.principal, sink).await {
             Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy).into()),
             Ok((engine_session, answer)) => {

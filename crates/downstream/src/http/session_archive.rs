@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tidings_engine::{ClientSink, KeptSession, Principal};
+use tidings_engine::{KeptSession, Principal};
 use tidings_wire::Digest;
 use tokio_util::sync::CancellationToken;
 
@@ -180,7 +180,7 @@ impl Endpoint {
         let kept = waiting.remove(&key)?.kept;
         let follows = !kept.follows.is_empty();
         let session = self.sessions.make();
-        let sink: Arc<dyn ClientSink> = Arc::clone(&session) as _;
+        let sink = session.sink();
         session.begin(self.gateway.resume_session(kept, principal, sink));
         if follows {
             session.archived.mark_following();

@@ -65,6 +65,11 @@ impl HttpSession {
         &self.standalone
     }
 
+    /// Where messages go that belong to no request of the client.
+    pub(super) fn sink(&self) -> Arc<dyn ClientSink> {
+        Arc::new(StandaloneSink(Arc::clone(&self.standalone)))
+    }
+
     fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<ReplyStream>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,18 +139,22 @@ impl HttpSession {
     }
 }
 
-impl ClientSink for HttpSession {
+/// Where the engine's session delivers. It holds the stream alone: a sink that held the HTTP session, which holds the engine's,
+/// would keep both for ever.
+struct StandaloneSink(Arc<ReplyStream>);
+
+impl ClientSink for StandaloneSink {
     fn push(&self, message: Bytes) {
         assert_outgoing(&message);
-        self.standalone.push(message);
+        self.0.push(message);
     }
 
     fn wake(&self) {
-        self.standalone.wake();
+        self.0.wake();
     }
 
     fn forget_resource(&self, uri: &str) {
-        self.standalone.forget_resource(uri);
+        self.0.forget_resource(uri);
     }
 }
 
@@ -334,5 +343,17 @@ mod tests {
         assert!(sessions.add(&sessions.make()).is_none(), "all are in use");
         drop((running, held));
         assert!(sessions.add(&sessions.make()).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_the_engine_delivers_to_does_not_keep_the_session() {
+        let session = sessions(1).make();
+        let (sink, kept) = (session.sink(), Arc::downgrade(&session));
+        drop(session);
+        assert!(
+            kept.upgrade().is_none(),
+            "the engine's session holds its sink, and the HTTP session holds the engine's"
+        );
+        sink.wake();
     }
 }
