@@ -88,15 +88,20 @@ async fn the_lists_hold_what_both_servers_offer() {
     every_visit(async |visit, _| {
         let client = &visit.client;
         let expected = |item: &'static str| SERVERS.map(|server| format!("{server}__{item}"));
-        let tools: Vec<_> = client.list_all_tools().await.expect("tools").into_iter().map(|t| t.name).collect();
+        // Each server's own order is kept, and the two of these have different ones.
+        let mut tools: Vec<_> = client.list_all_tools().await.expect("tools").into_iter().map(|t| t.name).collect();
+        tools.sort();
         let all: Vec<_> = SERVERS.iter().flat_map(|s| TOOLS.map(|t| format!("{s}__{t}"))).collect();
         assert_eq!(tools, all);
-        let prompts: Vec<_> = client.list_all_prompts().await.expect("prompts").into_iter().map(|p| p.name).collect();
+        let mut prompts: Vec<_> =
+            client.list_all_prompts().await.expect("prompts").into_iter().map(|p| p.name).collect();
+        prompts.sort();
         let [a, b] = expected("form");
         let [c, d] = expected("greet");
         assert_eq!(prompts, [a, c, b, d]);
         let resources = client.list_all_resources().await.expect("resources");
-        let uris: Vec<_> = resources.iter().map(|r| r.uri.as_str()).collect();
+        let mut uris: Vec<_> = resources.iter().map(|r| r.uri.as_str()).collect();
+        uris.sort_unstable();
         assert_eq!(uris, ["scripted+memo://form", "scripted+memo://note", "sdk+memo://form", "sdk+memo://note"]);
         let templates = client.list_all_resource_templates().await.expect("templates");
         let patterns: Vec<_> = templates.iter().map(|t| t.uri_template.as_str()).collect();

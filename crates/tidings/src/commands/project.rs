@@ -32,6 +32,8 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     config.gateway.registry_tools = tidings_config::RegistryTools::Off;
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
+    // Elsewhere a folder that is missing fails its server alone; here there is nothing else to serve.
+    wiring::try_projects(&config)?;
     // Nothing else is served: neither what was added at run time nor what a file says later.
     let ground = GatewayInputs {
         config,

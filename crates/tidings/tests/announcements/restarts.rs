@@ -57,7 +57,7 @@ async fn the_lists_of_a_server_that_is_down_are_still_there_and_nobody_is_told()
         add(&other, "tools", "new");
         for follower in &mut followers {
             follower.expect(&["tools"]).await;
-            assert_eq!(follower.client.names("tools").await, ["one__echo", "two__new", "two__other"]);
+            assert_eq!(follower.client.names("tools").await, ["one__echo", "two__other", "two__new"]);
             assert_eq!(follower.client.names("prompts").await, ["one__p"]);
         }
     }

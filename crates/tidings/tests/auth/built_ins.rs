@@ -47,7 +47,7 @@ async fn a_search_finds_and_calls_only_what_its_caller_may_use() {
             }
             for client in both_eras(&gateway, "none").await {
                 assert_eq!(found(&client, "own echo").await, [""; 0]);
-                assert_eq!(client.names("tools").await, ["call_tool", "retrieve_tools"]);
+                assert_eq!(client.names("tools").await, ["retrieve_tools", "call_tool"]);
             }
             assert_eq!(blue.count("tools/call"), calls);
         }

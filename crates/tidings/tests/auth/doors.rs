@@ -69,7 +69,7 @@ async fn a_listener_that_others_can_reach_needs_tokens() {
     let port = within("its address", async {
         loop {
             let line = lines.next_line().await.unwrap().unwrap();
-            if let Some((_, rest)) = line.split_once("http://0.0.0.0:") {
+            if let Some((_, rest)) = line.split_once("http://127.0.0.1:") {
                 break rest.split('/').next().unwrap().to_owned();
             }
         }

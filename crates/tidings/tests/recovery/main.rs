@@ -3,6 +3,7 @@
 //! The same table over servers that others wrote is `conformance/server_restarts.py`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod eras;
 mod resets;
 mod restarts;
 
