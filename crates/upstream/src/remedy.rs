@@ -70,7 +70,7 @@ fn of_url(url: &str, error: &LinkError) -> Option<String> {
         LinkError::Protocol(reason) if reason.contains(WEB_PAGE) => {
             Some("`url` is the address of the MCP endpoint, often the page's with /mcp at its end".to_owned())
         }
-        LinkError::Unreachable(reason) => unreachable(url, reason),
+        LinkError::Unreachable(reason) | LinkError::Broken(reason) => unreachable(url, reason),
         _ => None,
     }
 }
@@ -142,7 +142,10 @@ mod tests {
                 url("https://h:1/mcp", cut("received corrupt message of type InvalidContentType")),
                 r#"url = "http://h:1/mcp""#,
             ),
-            (url("http://h/mcp", cut("invalid HTTP version parsed")), r#"url = "https://h/mcp""#),
+            (
+                url("http://h/mcp", LinkError::Broken("invalid HTTP version parsed".to_owned())),
+                r#"url = "https://h/mcp""#,
+            ),
             (
                 url("http://h/mcp", status(400, "The plain HTTP request was sent to HTTPS port")),
                 r#"url = "https://h/mcp""#,

@@ -129,7 +129,7 @@ impl Endpoint {
             BodyFault::TooLong => error(413, "the body is too long"),
             BodyFault::NoRoom => {
                 let text = "messages take all the memory that is set aside for them; try again later";
-                let mut response = body::error(503, None, code::INTERNAL_ERROR, text);
+                let mut response = error(503, text);
                 response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN);
                 response
             }
