@@ -86,7 +86,7 @@ async fn the_session_of_a_server_that_is_removed_is_ended_there() {
     let server = Server::builder("one").echo("echo").http().await;
     let gateway = Gateway::builder().quick().serve().await;
     let (status, answer) = gateway.api("PUT", "/servers/one", server.keys()).await;
-    assert_eq!(status, 200, "{answer}");
+    assert_eq!(status, 201, "{answer}");
     assert_eq!(gateway.api("DELETE", "/servers/one", Value::Null).await.0, 200);
     server.wait_for(|received| received.verb == "DELETE").await;
 }

@@ -4,7 +4,7 @@
 //! by a request of its own before it acts, and until then what the server said may still be the answer.
 
 use http::StatusCode;
-use tidings_proto::{Era, code};
+use tidings_proto::{Era, code, meta};
 use tidings_wire::{Frame, Kind, get};
 
 use super::State;
@@ -30,6 +30,10 @@ pub(super) fn refused(state: &State, status: StatusCode, error: Option<&Frame>, 
     let wrong_era = || LinkError::WrongEra(excerpt(text));
     match state.era {
         Era::Legacy if code.is_some_and(code::is_modern) => Some(wrong_era()),
+        // A modern server misses what every request of its era carries, and names it.
+        Era::Legacy if code == Some(code::INVALID_PARAMS) && mentions(text, meta::PROTOCOL_VERSION.as_bytes()) => {
+            Some(wrong_era())
+        }
         Era::Legacy if status == StatusCode::BAD_REQUEST && mentions(text, b"session") => {
             Some(LinkError::SessionRefused(status.as_u16()))
         }
@@ -81,6 +85,7 @@ mod tests {
         r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}"#;
     const VERSION: &str =
         r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"Unsupported protocol version"}}"#;
+    const NO_META: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"_meta[io.modelcontextprotocol/protocolVersion] is missing"}}"#;
     const INVALID: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"Invalid params"}}"#;
 
     // edges A1
@@ -110,6 +115,7 @@ mod tests {
         let wrong = |found: Option<LinkError>| matches!(found, Some(LinkError::WrongEra(_)));
         assert!(wrong(judge(&state(Era::Legacy, true, true), 400, VERSION)));
         assert!(wrong(judge(&state(Era::Legacy, true, true), 200, VERSION)));
+        assert!(wrong(judge(&state(Era::Legacy, true, true), 400, NO_META)));
         let modern = state(Era::Modern, false, true);
         for (status, body) in [(400, NO_SESSION), (400, MISSING), (400, VERSION), (400, "Server not initialized")] {
             assert!(wrong(judge(&modern, status, body)), "{status} {body}");
