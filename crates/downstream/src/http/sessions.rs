@@ -31,7 +31,7 @@ pub(super) struct HttpSession {
     in_use: AtomicUsize,
     /// When all sessions began to count.
     epoch: Instant,
-    /// Milliseconds from then until its last request or stream ended.
+    /// Nanoseconds from then until its last request or stream ended: coarser times would make many sessions equally old.
     last_used: AtomicU64,
 }
 
@@ -122,7 +122,7 @@ impl HttpSession {
     }
 
     fn touch(&self) {
-        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_used.store(now, Ordering::Relaxed);
     }
 
@@ -135,7 +135,7 @@ impl HttpSession {
         if !self.is_idle() {
             return Duration::ZERO;
         }
-        self.epoch.elapsed().saturating_sub(Duration::from_millis(self.last_used.load(Ordering::Relaxed)))
+        self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.last_used.load(Ordering::Relaxed)))
     }
 }
 
