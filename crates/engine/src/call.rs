@@ -6,7 +6,6 @@
 pub(crate) mod answers;
 pub(crate) mod exchange;
 pub(crate) mod ghosts;
-pub(crate) mod in_flight;
 pub(crate) mod paging;
 pub(crate) mod relay;
 pub(crate) mod routing;

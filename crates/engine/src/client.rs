@@ -1,6 +1,5 @@
 //! Clients: who they are, what they may see, what they asked to be told.
 
 pub(crate) mod kept_session;
-pub(crate) mod log_levels;
 pub(crate) mod principal;
 pub(crate) mod session;

@@ -6,4 +6,5 @@
 pub(crate) mod lister;
 pub(crate) mod look;
 pub(crate) mod refresh;
+pub(crate) mod session_view;
 pub(crate) mod signals;

@@ -5,5 +5,4 @@
 
 pub(crate) mod announce;
 pub(crate) mod listeners;
-pub(crate) mod session_view;
 pub(crate) mod summary;

@@ -19,8 +19,8 @@ use crate::client::session::{Caller, ClientSink, Session};
 use crate::gateway::{Gateway, Inner};
 use crate::notify::summary;
 use crate::observe::status::{Catalogue, ServerStatus};
+use crate::plan::Origin;
 use crate::servers::gateway_loop::list_meta;
-use crate::servers::plan::Origin;
 
 impl Gateway {
     /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.

@@ -21,13 +21,13 @@ use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
 use tidings_wire::{Frame, Kind, RawId, get};
 
-use crate::call::in_flight::Waiter;
 use crate::call::relay::Relay;
 use crate::call::routing::Routed;
 use crate::client::session::Caller;
 use crate::gateway::Inner;
+use crate::links::in_flight::Waiter;
 use crate::notify::announce::{self, Listening, Notice};
-use crate::servers::plan::CallChannel;
+use crate::plan::CallChannel;
 use crate::servers::server::LiveLink;
 use crate::subscriptions::Receipt;
 use redirect::Detour;

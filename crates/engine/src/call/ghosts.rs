@@ -13,7 +13,7 @@ use tidings_wire::Kind;
 
 use crate::call::server_requests::refusal;
 use crate::gateway::Inner;
-use crate::servers::plan::CallChannel;
+use crate::plan::CallChannel;
 use crate::servers::server::{LiveLink, Server};
 
 /// On how many streams of abandoned calls of one link the answer is waited for. Each is an open HTTP connection.

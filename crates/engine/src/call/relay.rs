@@ -13,7 +13,7 @@ use tidings_wire::{Frame, Kind, Patch, RawId};
 use crate::call::server_requests::{log_level, owner_of};
 use crate::client::session::Caller;
 use crate::gateway::Inner;
-use crate::servers::plan::Isolation;
+use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// What is known about the call a message belongs to.

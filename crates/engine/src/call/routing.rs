@@ -13,8 +13,8 @@ use crate::client::principal::{Principal, Viewer};
 use crate::client::session::Caller;
 use crate::gateway::Inner;
 use crate::observe::status::ServerState;
+use crate::plan::{Isolation, Origin};
 use crate::servers::own_links::OwnLinkUser;
-use crate::servers::plan::{Isolation, Origin};
 use crate::servers::server::{LiveLink, Server};
 
 /// How long a call waits for an attempt to reach a server that was lost.

@@ -8,7 +8,7 @@ use tidings_hub::scope::{Audience, Scope};
 use tidings_proto::Revision;
 
 use crate::client::session::{Caller, Session};
-use crate::servers::plan::Source;
+use crate::plan::Source;
 use crate::servers::server::Server;
 
 /// Somebody who was let in.

@@ -11,9 +11,9 @@ use tidings_upstream::LinkError;
 
 use crate::discovery::lister::{LIST_BUDGET, Lister};
 use crate::gateway::Inner;
+use crate::links::link_watch::trouble_of;
 use crate::observe::meters::Outcome;
-use crate::servers::link_watch::trouble_of;
-use crate::servers::plan::Origin;
+use crate::plan::Origin;
 use crate::servers::server::{LiveLink, Server};
 
 impl Server {

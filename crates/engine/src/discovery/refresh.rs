@@ -12,7 +12,7 @@ use tidings_proto::{Era, ListKind};
 use crate::client::principal::Viewer;
 use crate::discovery::signals::promised;
 use crate::gateway::Inner;
-use crate::servers::plan::{Isolation, Source};
+use crate::plan::{Isolation, Source};
 use crate::servers::server::Server;
 
 impl Server {

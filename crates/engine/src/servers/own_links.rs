@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::client::session::{Caller, Session};
 use crate::gateway::Inner;
-use crate::servers::links::LinkUser;
+use crate::lifecycle::link_sink::LinkUser;
 use crate::servers::server::{LiveLink, Server};
 
 const ROOTS_CHANGED: &str = "notifications/roots/list_changed";

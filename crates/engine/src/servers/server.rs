@@ -15,18 +15,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::discovery::signals::{Signals, promised};
 use crate::gateway::Inner;
+use crate::lifecycle::companion::Companion;
+use crate::lifecycle::connecting::ProbeManners;
+use crate::lifecycle::link_sink::LinkUser;
+use crate::lifecycle::removal::Presence;
+pub(crate) use crate::lifecycle::removal::Removal;
+pub(crate) use crate::lifecycle::startup::Ready;
+use crate::lifecycle::startup::{Opened, Startup};
+use crate::links::link_watch::LinkWatch;
 use crate::observe::meters::ServerMeters;
 use crate::observe::remarks::Remarks;
 use crate::observe::status::ServerState;
-use crate::servers::companion::Companion;
-use crate::servers::connecting::ProbeManners;
-use crate::servers::link_watch::LinkWatch;
-use crate::servers::links::LinkUser;
-use crate::servers::plan::{CallChannel, ServerPlan, Source};
-use crate::servers::removal::Presence;
-pub(crate) use crate::servers::removal::Removal;
-pub(crate) use crate::servers::startup::Ready;
-use crate::servers::startup::{Opened, Startup};
+use crate::plan::{CallChannel, ServerPlan, Source};
 
 /// How many bytes of what one server says are logged each second.
 const LOGGED: usize = 24 << 10;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidings_hub::ServerId;
 
-use crate::servers::plan::{Isolation, Origin};
+use crate::plan::{Isolation, Origin};
 use crate::servers::server::Server;
 
 /// All servers, by their ids. A server keeps its id for the life of the process, also when it is replaced by one of the

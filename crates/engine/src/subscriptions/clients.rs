@@ -12,7 +12,7 @@ use super::spellings::Spellings;
 use super::{Inner, Table};
 use crate::client::kept_session::KeptFollow;
 use crate::client::session::Session;
-use crate::servers::plan::{Patience, Source};
+use crate::plan::{Patience, Source};
 
 /// How many resources a client is told of at a time.
 const AT_ONCE: usize = 64;

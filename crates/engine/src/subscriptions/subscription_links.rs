@@ -12,8 +12,8 @@ use tidings_proto::{Era, capabilities};
 use super::{FIRST_OWN, Table};
 use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::plan::Isolation;
 use crate::servers::own_links::OwnLinkUser;
-use crate::servers::plan::Isolation;
 use crate::servers::server::{LiveLink, Server};
 
 /// How long to wait before the lost link of a session is made again.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::subscription_links::Place;
 use super::{Inner, Table};
-use crate::servers::plan::Isolation;
+use crate::plan::Isolation;
 use crate::servers::server::{LiveLink, Server};
 
 /// How long a server may take. The machine has the same patience.

@@ -10,8 +10,8 @@ use tidings_upstream::Redirect;
 use tidings_wire::{Frame, Limits, ObjectEdit, Patch, encode_string};
 
 use super::{Exchange, Reply, Stage};
-use crate::call::in_flight::TakenBack;
 use crate::call::seal::Binding;
+use crate::links::in_flight::TakenBack;
 
 /// How often one request may be passed on. Servers in the process may name each other, but not in a circle.
 const MOST: u8 = 4;

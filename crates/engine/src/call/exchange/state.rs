@@ -6,7 +6,7 @@ use tidings_proto::refusal::Refusal;
 use super::Exchange;
 use crate::call::routing::Routed;
 use crate::call::seal::Binding;
-use crate::servers::plan::Source;
+use crate::plan::Source;
 
 impl Exchange {
     /// What a multi-round request is bound to.

@@ -15,8 +15,8 @@ use tidings_proto::refusal::Refusal;
 use tidings_upstream::LinkError;
 
 use super::{Exchange, Repetition, Reply, Stage, Trouble};
-use crate::call::in_flight::TakenBack;
-use crate::servers::plan::Isolation;
+use crate::links::in_flight::TakenBack;
+use crate::plan::Isolation;
 
 /// How long a failed call waits to know whether its server failed. It is answered then in any case.
 const VERDICT: Duration = Duration::from_secs(2);

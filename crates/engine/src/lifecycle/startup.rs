@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::discovery::signals::Signals;
 use crate::gateway::Inner;
+use crate::lifecycle::link_sink::LinkUser;
 use crate::observe::status::FailedList;
-use crate::servers::links::LinkUser;
 use crate::servers::server::{LiveLink, Server};
 
 /// A link that has been listed, and what is needed to go on from there.
@@ -112,7 +112,7 @@ impl Server {
         gateway.can_follow(self, &startup.live);
         gateway.set_failed_lists(self, startup.opened.schedule.failures());
         let offer = self.offer(&startup.live, startup.opened.lists.clone());
-        let touched = crate::servers::change::touched(None, Some(&offer));
+        let touched = crate::lifecycle::change::touched(None, Some(&offer));
         let occasion =
             Occasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
         gateway.publish(self, offer, Arc::clone(&startup.live.hello), &occasion);

@@ -14,8 +14,8 @@ use tidings_hub::session_view::{Look, Looked};
 use crate::client::principal::Viewer;
 use crate::client::session::Session;
 use crate::gateway::Inner;
+use crate::plan::Isolation;
 use crate::servers::own_links::OwnLinkUser;
-use crate::servers::plan::Isolation;
 
 /// How long to wait before a link is looked at again that broke during a look.
 const RETRY: Duration = Duration::from_secs(1);

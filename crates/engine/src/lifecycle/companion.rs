@@ -10,9 +10,9 @@ use tidings_proto::Era;
 use tidings_upstream::{EraChoice, LinkError};
 
 use crate::gateway::Inner;
-use crate::servers::link_watch::LinkWatch;
-use crate::servers::links::LinkUser;
-use crate::servers::plan::Source;
+use crate::lifecycle::link_sink::LinkUser;
+use crate::links::link_watch::LinkWatch;
+use crate::plan::Source;
 use crate::servers::server::{LiveLink, Server};
 
 /// How long calls wait for the first attempt.

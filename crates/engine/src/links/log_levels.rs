@@ -9,7 +9,7 @@ use tidings_wire::{RawId, request};
 
 use crate::client::session::Session;
 use crate::gateway::Inner;
-use crate::servers::links::LinkUser;
+use crate::lifecycle::link_sink::LinkUser;
 use crate::servers::server::LiveLink;
 
 impl Inner {

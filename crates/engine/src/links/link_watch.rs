@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::gateway::Inner;
 use crate::observe::status::ServerState;
-use crate::servers::plan::{ServerPlan, Source};
+use crate::plan::{ServerPlan, Source};
 use crate::servers::server::{LiveLink, Server};
 
 /// How long a check may take.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::client::session::Session;
 use crate::gateway::Inner;
-use crate::servers::link_watch::LinkWatch;
+use crate::links::link_watch::LinkWatch;
 use crate::servers::server::Server;
 
 /// How many messages, and how many bytes of them, may arrive before the introduction is over.

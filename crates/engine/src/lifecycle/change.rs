@@ -12,7 +12,7 @@ use tidings_proto::ListKind;
 use tidings_upstream::{LinkError, PullProgress};
 
 use crate::gateway::Gateway;
-use crate::servers::plan::{Origin, ServerPlan, Source};
+use crate::plan::{Origin, ServerPlan, Source};
 use crate::servers::server::Server;
 use transaction::Transaction;
 

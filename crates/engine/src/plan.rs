@@ -1,5 +1,7 @@
 //! What the engine is told to run.
 
+pub(crate) mod surroundings;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Revision, View};
 use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
 
-use crate::servers::surroundings::Surroundings;
+use crate::plan::surroundings::Surroundings;
 
 /// Settings of the whole gateway.
 #[derive(Clone, Debug)]

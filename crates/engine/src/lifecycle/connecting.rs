@@ -10,11 +10,11 @@ use tidings_upstream::{Connected, LinkError, Sink};
 use tokio::sync::oneshot;
 
 use crate::gateway::Inner;
-use crate::servers::link_watch::LinkWatch;
-use crate::servers::links::{LinkSink, LinkUser};
-use crate::servers::plan::Source;
+use crate::lifecycle::link_sink::{LinkSink, LinkUser};
+use crate::links::link_watch::LinkWatch;
+use crate::plan::Source;
+use crate::plan::surroundings::Surroundings;
 use crate::servers::server::{LiveLink, Server};
-use crate::servers::surroundings::Surroundings;
 
 /// What is remembered of how a server takes being asked for its era.
 #[derive(Clone, Copy, Default)]

@@ -18,7 +18,7 @@ use super::{ChangeError, Ids, Operation, Prefix, Start, touched};
 use crate::gateway::Inner;
 use crate::observe::journal;
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
-use crate::servers::plan::{Names, Origin, ServerPlan};
+use crate::plan::{Names, Origin, ServerPlan};
 use crate::servers::server::{Ready, Removal, Server};
 
 /// How much longer than its own limit a server is waited for: it knows best why it is late.
