@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use tidings_engine::Gateway;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_proto::ListKind;
-use tidings_wire::{Span, encode_string, get, string_at};
+use tidings_wire::{ByteSpan, encode_string, get, string_at};
 
 use crate::Admin;
 
@@ -51,7 +51,7 @@ fn present(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, key: &str) 
         true => offer.uris.outward(key),
         false => snapshot.public_name(kind, offer.server, key)?.to_owned(),
     };
-    let member = |name: &str| get(raw, Span::new(0, raw.len()), name);
+    let member = |name: &str| get(raw, ByteSpan::new(0, raw.len()), name);
     let text = |name: &str| member(name).and_then(|at| string_at(raw, at));
     let mut out = format!(r#"{{"{}":{}"#, kind.key(), encode_string(&public));
     out.push_str(&format!(r#","server":{}"#, encode_string(&offer.name)));

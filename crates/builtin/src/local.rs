@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_proto::{Method, Revision, code};
 use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Link, LinkError, Outgoing, Redirect, Sink};
-use tidings_wire::{Frame, Limits, RawId, error_response, response};
+use tidings_wire::{Frame, FrameLimits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -126,7 +126,7 @@ impl<S: Answers> Link for LocalLink<S> {
 
 /// As much as a client may send: it was checked there.
 fn parse(bytes: Bytes) -> Result<Frame, LinkError> {
-    let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+    let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
     Frame::parse(bytes, &limits).map_err(|error| LinkError::Protocol(error.to_string()))
 }
 

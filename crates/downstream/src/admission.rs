@@ -13,12 +13,13 @@ use tidings_hub::ClientKey;
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, LogLevel, Method, Revision, headers};
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameKind};
 
 pub(crate) use body::{BodyFault, BodyLimits, read_body};
 
 /// Bounds on one message of a client.
-pub const LIMITS: tidings_wire::Limits = tidings_wire::Limits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
+pub const LIMITS: tidings_wire::FrameLimits =
+    tidings_wire::FrameLimits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
 
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// Says that a request was read from the standard input of `tidings stdio --attach`, where messages have no headers.
@@ -57,7 +58,7 @@ pub(crate) fn classify(frame: &Frame, claims: Claims) -> Class {
         claimed => return Class::Modern(claimed),
     };
     let name = frame.method();
-    if frame.kind() == Kind::Request && name == Method::Initialize.as_str() {
+    if frame.kind() == FrameKind::Request && name == Method::Initialize.as_str() {
         return Class::Initialize;
     }
     if claims.session && !claims.modern {

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tidings_engine::{Caller, Gateway, Receipt, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, code};
-use tidings_wire::{Frame, FrameError, Kind, RawId, error_response};
+use tidings_wire::{Frame, FrameError, FrameKind, RawId, error_response};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::admit_part;
@@ -59,7 +59,7 @@ async fn answer_part(
         Ok(frame) => frame,
         Err(error) => return Some((malformed(&error), None)),
     };
-    let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
+    let Some(id) = frame.id().filter(|_| frame.kind() == FrameKind::Request) else {
         dispatch(gateway, session, &frame);
         return None;
     };
@@ -86,14 +86,14 @@ async fn answer_part(
 /// A notification, or an answer to a server's question.
 pub(crate) fn dispatch(gateway: &Gateway, session: &Arc<Session>, frame: &Frame) {
     match frame.kind() {
-        Kind::Response | Kind::Error => gateway.answer(session, frame),
-        Kind::Notification if frame.method() == "notifications/cancelled" => {
+        FrameKind::Response | FrameKind::Error => gateway.answer(session, frame),
+        FrameKind::Notification if frame.method() == "notifications/cancelled" => {
             if let Some((id, reason)) = cancelled(frame) {
                 gateway.cancel_for(session, &id, reason.as_deref());
             }
         }
-        Kind::Notification => gateway.notify(session, frame),
-        Kind::Request => {}
+        FrameKind::Notification => gateway.notify(session, frame),
+        FrameKind::Request => {}
     }
 }
 

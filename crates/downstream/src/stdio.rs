@@ -15,7 +15,7 @@ use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method};
-use tidings_wire::{Frame, FrameError, Kind, Message, RawId, notification, one_line};
+use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, notification, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ pub async fn serve(
             () = stop.cancelled() => break,
         }
         let message = match line {
-            Ok(bytes) => Message::parse(bytes, &LIMITS),
+            Ok(bytes) => IncomingMessage::parse(bytes, &LIMITS),
             Err(fault) => Err(fault),
         };
         if connection.is_none()
@@ -90,8 +90,8 @@ pub async fn serve(
     let _ = tokio::time::timeout_at(until.max(Instant::now() + LAST_LINES), writer).await;
 }
 
-fn first_words(message: &Result<Message, FrameError>) -> FirstWords {
-    let Ok(Message::Single(frame)) = message else {
+fn first_words(message: &Result<IncomingMessage, FrameError>) -> FirstWords {
+    let Ok(IncomingMessage::Single(frame)) = message else {
         return FirstWords { capabilities: json!({}), era: Era::Legacy, gateways: Vec::new() };
     };
     let (span, era) = match ModernMeta::read(frame) {
@@ -162,13 +162,13 @@ impl Connection {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn receive(self: &Arc<Self>, message: Result<Message, FrameError>) {
+    async fn receive(self: &Arc<Self>, message: Result<IncomingMessage, FrameError>) {
         match message {
             Err(error) => self.outbox.push(&malformed(&error)),
-            Ok(Message::Batch(parts)) => self.batch(parts),
-            Ok(Message::Single(frame)) => match frame.kind() {
-                Kind::Request => self.request(frame).await,
-                Kind::Notification if frame.method() == "notifications/cancelled" => self.cancel(&frame),
+            Ok(IncomingMessage::Batch(parts)) => self.batch(parts),
+            Ok(IncomingMessage::Single(frame)) => match frame.kind() {
+                FrameKind::Request => self.request(frame).await,
+                FrameKind::Notification if frame.method() == "notifications/cancelled" => self.cancel(&frame),
                 _ => {
                     if let Some(session) = self.session() {
                         dispatch(&self.gateway, &session, &frame);

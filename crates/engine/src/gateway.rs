@@ -273,7 +273,7 @@ impl Gateway {
         connection: Option<ClientKey>,
         principal: &Principal,
         log_level: Option<LogLevel>,
-        capabilities: tidings_wire::Span,
+        capabilities: tidings_wire::ByteSpan,
     ) -> Arc<ModernCaller> {
         let key = connection.unwrap_or_else(|| self.new_client());
         let names_its_calls = connection.is_some();

@@ -14,7 +14,7 @@ use tidings_engine::{
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{Method, Revision, View};
 use tidings_upstream::{CallEvent, CallStream, Connected, Connector, Hello, Launcher, Link, Outgoing, Sink};
-use tidings_wire::{Frame, Limits, RawId, request, response};
+use tidings_wire::{Frame, FrameLimits, RawId, request, response};
 
 /// A server whose only tool says whether its caller is an admin.
 struct Registry(Audience);
@@ -54,7 +54,7 @@ impl Link for RegistryLink {
         };
         assert!(!self.surroundings.is_admin(request.id + 1), "nobody makes that call");
         let answer = response(&RawId::from(request.id), result.to_string().as_bytes());
-        let answer = Frame::parse(answer, &Limits::default()).unwrap();
+        let answer = Frame::parse(answer, &FrameLimits::default()).unwrap();
         CallStream::new(futures_util::stream::iter([CallEvent::Response(answer)]))
     }
 
@@ -114,7 +114,7 @@ async fn ask(gateway: &Gateway, who: &Principal, method: Method, mut params: Val
     });
     let id = RawId::from(1);
     let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
-    let frame = Frame::parse(body, &Limits::default()).unwrap();
+    let frame = Frame::parse(body, &FrameLimits::default()).unwrap();
     let capabilities = ModernMeta::read(&frame).unwrap().capabilities;
     let caller = gateway.modern_caller(None, who, None, capabilities);
     let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);

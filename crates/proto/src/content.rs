@@ -1,6 +1,6 @@
 //! Content blocks as one client sees them: URIs mapped, and, for old clients, only blocks and fields they know.
 
-use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get, is_object, string_at};
+use tidings_wire::{ByteSpan, ObjectEdit, Patch, elements, encode_string, get, is_object, string_at};
 
 use crate::{Revision, UriMap, View};
 
@@ -27,7 +27,7 @@ impl ContentView<'_> {
     }
 
     /// Every block of an array, or the single block where the protocol allows one.
-    pub fn blocks(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+    pub fn blocks(&self, bytes: &[u8], span: ByteSpan, patch: &mut Patch) {
         if is_object(bytes, span) {
             self.block(bytes, span, patch);
         }
@@ -36,7 +36,7 @@ impl ContentView<'_> {
         }
     }
 
-    fn block(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+    fn block(&self, bytes: &[u8], span: ByteSpan, patch: &mut Patch) {
         let kind = get(bytes, span, "type").and_then(|at| string_at(bytes, at)).unwrap_or_default();
         match &*kind {
             "audio" if self.hides(Revision::V2025_03_26) => return patch.replace(span, audio_as_resource(bytes, span)),
@@ -73,7 +73,7 @@ impl ContentView<'_> {
     }
 
     /// Maps the `uri` member of the object at `span`.
-    pub fn uri_member(&self, bytes: &[u8], span: Span, patch: &mut Patch) {
+    pub fn uri_member(&self, bytes: &[u8], span: ByteSpan, patch: &mut Patch) {
         let mut edit = ObjectEdit::new(bytes, span);
         self.map_uri(bytes, &mut edit);
         edit.finish(patch);
@@ -89,11 +89,11 @@ impl ContentView<'_> {
     }
 }
 
-fn raw_or<'b>(bytes: &'b [u8], span: Span, name: &str, default: &'b str) -> &'b str {
+fn raw_or<'b>(bytes: &'b [u8], span: ByteSpan, name: &str, default: &'b str) -> &'b str {
     get(bytes, span, name).and_then(|at| std::str::from_utf8(at.of(bytes)).ok()).unwrap_or(default)
 }
 
-fn audio_as_resource(bytes: &[u8], span: Span) -> String {
+fn audio_as_resource(bytes: &[u8], span: ByteSpan) -> String {
     format!(
         r#"{{"type":"resource","resource":{{"uri":"audio:///content","mimeType":{},"blob":{}}}}}"#,
         raw_or(bytes, span, "mimeType", "\"application/octet-stream\""),
@@ -101,7 +101,7 @@ fn audio_as_resource(bytes: &[u8], span: Span) -> String {
     )
 }
 
-fn link_as_text(bytes: &[u8], span: Span, uris: &UriMap) -> String {
+fn link_as_text(bytes: &[u8], span: ByteSpan, uris: &UriMap) -> String {
     let text = |name| get(bytes, span, name).and_then(|at| string_at(bytes, at)).unwrap_or_default();
     let label = format!("{}: {}", text("name"), uris.outward(&text("uri")));
     format!(r#"{{"type":"text","text":{}}}"#, encode_string(&label))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tidings_wire::{Span, get, get_path, members, string_at};
+use tidings_wire::{ByteSpan, get, get_path, members, string_at};
 
 const MARK: &str = "=?base64?";
 const END: &str = "?=";
@@ -60,13 +60,13 @@ pub fn annotated(schema: &[u8]) -> Result<Vec<ParamHeader>, AnnotationFault> {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    collect(schema, Span::new(0, schema.len()), &mut Vec::new(), &mut found)?;
+    collect(schema, ByteSpan::new(0, schema.len()), &mut Vec::new(), &mut found)?;
     Ok(found)
 }
 
 fn collect(
     schema: &[u8],
-    at: Span,
+    at: ByteSpan,
     path: &mut Vec<String>,
     found: &mut Vec<ParamHeader>,
 ) -> Result<(), AnnotationFault> {
@@ -100,7 +100,7 @@ fn collect(
     Ok(())
 }
 
-fn parameter(schema: &[u8], at: Span, value: Span, path: &[String]) -> Result<ParamHeader, AnnotationFault> {
+fn parameter(schema: &[u8], at: ByteSpan, value: ByteSpan, path: &[String]) -> Result<ParamHeader, AnnotationFault> {
     let name = string_at(schema, value).unwrap_or_default().into_owned();
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || !name.bytes().all(token) {
@@ -117,14 +117,14 @@ fn parameter(schema: &[u8], at: Span, value: Span, path: &[String]) -> Result<Pa
     }
 }
 
-fn holds_annotation(schema: &[u8], at: Span) -> bool {
+fn holds_annotation(schema: &[u8], at: ByteSpan) -> bool {
     members(schema, at).any(|m| m.key.is(schema, ANNOTATION) || holds_annotation(schema, m.value))
         || tidings_wire::elements(schema, at).any(|element| holds_annotation(schema, element))
 }
 
 impl ParamHeader {
     /// The value in the arguments as header text; `None` when absent or null.
-    pub fn value(&self, bytes: &[u8], arguments: Span) -> Option<String> {
+    pub fn value(&self, bytes: &[u8], arguments: ByteSpan) -> Option<String> {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         let raw = get_path(bytes, arguments, &path)?;
         match raw.of(bytes) {

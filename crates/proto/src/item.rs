@@ -1,7 +1,7 @@
 //! Items of the four lists as one client sees them.
 
 use bytes::Bytes;
-use tidings_wire::{ObjectEdit, Patch, Span, elements, encode_string, get, is_object, string_at};
+use tidings_wire::{ByteSpan, ObjectEdit, Patch, elements, encode_string, get, is_object, string_at};
 
 use crate::{ListKind, Revision, UriMap, View};
 
@@ -21,7 +21,7 @@ pub struct ItemView<'a> {
 impl ItemView<'_> {
     /// Renders an item under its public key. Bytes that need no change are shared with the original.
     pub fn render(&self, item: &Bytes, public_key: &str) -> Bytes {
-        let whole = Span::new(0, item.len());
+        let whole = ByteSpan::new(0, item.len());
         let mut patch = Patch::new();
         let mut edit = ObjectEdit::new(item, whole);
         let current = edit.get(self.kind.key()).and_then(|at| string_at(item, at));
@@ -92,13 +92,13 @@ impl ItemView<'_> {
         if self.kind != ListKind::Tools || self.uris.is_transparent() {
             return;
         }
-        if let Some(meta) = get(item, Span::new(0, item.len()), "_meta") {
+        if let Some(meta) = get(item, ByteSpan::new(0, item.len()), "_meta") {
             self.uris.map_ui_resource(item, meta, patch);
         }
     }
 }
 
 /// Before 2026-07-28 an output schema describes an object.
-fn is_object_schema(bytes: &[u8], schema: Span) -> bool {
+fn is_object_schema(bytes: &[u8], schema: ByteSpan) -> bool {
     tidings_wire::get(bytes, schema, "type").and_then(|at| string_at(bytes, at)).is_some_and(|t| t == "object")
 }

@@ -1,6 +1,6 @@
 //! The `_meta` object: which keys the protocol owns, and what a modern request must say about itself.
 
-use tidings_wire::{Frame, RawId, Span, is_object, string_at};
+use tidings_wire::{ByteSpan, Frame, RawId, is_object, string_at};
 
 /// Every key the protocol owns starts like this.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
@@ -31,11 +31,11 @@ pub struct ModernMeta {
     /// The version it claims.
     pub version: String,
     /// `clientInfo`, if given.
-    pub client_info: Option<Span>,
+    pub client_info: Option<ByteSpan>,
     /// `clientCapabilities`.
-    pub capabilities: Span,
+    pub capabilities: ByteSpan,
     /// `logLevel`, raw, if given.
-    pub log_level: Option<Span>,
+    pub log_level: Option<ByteSpan>,
 }
 
 /// A modern request that does not say what it must.
@@ -59,7 +59,7 @@ pub enum MetaFault {
 }
 
 /// Where the `_meta` object of a request's params is.
-pub fn meta_span(frame: &Frame) -> Option<Span> {
+pub fn meta_span(frame: &Frame) -> Option<ByteSpan> {
     frame.param(&["_meta"]).filter(|span| is_object(frame.bytes(), *span))
 }
 

@@ -1,7 +1,7 @@
 //! A client's request on its way to a server: our id and token, the server's own names, the server's era.
 
 use bytes::Bytes;
-use tidings_wire::{Frame, ObjectEdit, Patch, Span, encode_string, is_object, members, string_at};
+use tidings_wire::{ByteSpan, Frame, ObjectEdit, Patch, encode_string, is_object, members, string_at};
 
 use crate::{Era, LogLevel, Method, Revision, extensions, meta};
 
@@ -168,7 +168,7 @@ fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     let mut capabilities = ObjectEdit::new(bytes, span);
     capabilities.remove("experimental");
     let carried = |id: &str| extensions::is_carried(id);
-    let any = |at: &Span| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));
+    let any = |at: &ByteSpan| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));
     match capabilities.get("extensions").filter(|at| is_object(bytes, *at)).filter(any) {
         Some(at) => {
             let mut extensions = ObjectEdit::new(bytes, at);

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tidings_wire::{
-    Frame, Kind, ObjectEdit, Patch, Payload, RawId, Span, check_outgoing, elements, encode_string, error_response, get,
-    is_object, response, string_at,
+    ByteSpan, Frame, FrameKind, ObjectEdit, Patch, Payload, RawId, check_outgoing, elements, encode_string,
+    error_response, get, is_object, response, string_at,
 };
 
 use crate::content::ContentView;
@@ -58,7 +58,7 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
     };
     let mut patch = Patch::new();
     frame.set_id(&mut patch, id);
-    if frame.kind() == Kind::Error {
+    if frame.kind() == FrameKind::Error {
         return translate_error(frame, outcome, id, reader, patch);
     }
     if !is_object(frame.bytes(), outcome) {
@@ -90,7 +90,7 @@ pub fn answer_of_client(frame: &Frame, id: &RawId) -> Bytes {
     }
 }
 
-fn translate_result(frame: &Frame, result: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+fn translate_result(frame: &Frame, result: ByteSpan, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
     let bytes = frame.bytes();
     let mut edit = frame.edit(result);
     let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
@@ -221,7 +221,7 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>
             edit.set("content", format!("[{block}]"));
         }
         Some(content) => {
-            let is_text = |at: Span| get(bytes, at, "type").is_some_and(|t| t.of(bytes) == b"\"text\"");
+            let is_text = |at: ByteSpan| get(bytes, at, "type").is_some_and(|t| t.of(bytes) == b"\"text\"");
             let mut blocks = elements(bytes, content).peekable();
             let comma = if blocks.peek().is_some() { "," } else { "" };
             if !blocks.any(is_text) && bytes.get(content.start) == Some(&b'[') {
@@ -231,7 +231,7 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>
     }
 }
 
-fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+fn translate_error(frame: &Frame, error: ByteSpan, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
     let bytes = frame.bytes();
     let mut edit = ObjectEdit::new(bytes, error);
     let code = edit.get("code").and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
@@ -277,7 +277,7 @@ fn translate_error(frame: &Frame, error: Span, id: &RawId, reader: &Reader<'_>, 
 }
 
 /// An error that the client's era can not express: a failed tool result that says it in words, or an internal error.
-fn as_tool_error(bytes: &[u8], error: Span, id: &RawId, reader: &Reader<'_>, message: &str) -> Answer {
+fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &Reader<'_>, message: &str) -> Answer {
     if reader.method != Method::ToolsCall {
         return Answer::error(id, code::INTERNAL_ERROR, message);
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidings_wire::{Patch, Span, encode_string, get, get_path, string_at};
+use tidings_wire::{ByteSpan, Patch, encode_string, get, get_path, string_at};
 
 /// The scheme of MCP Apps. Hosts know an app's resource by it, so it must stay what it is.
 const UI: &str = "ui://";
@@ -45,7 +45,7 @@ impl UriMap {
     }
 
     /// Maps the resource of an app that a `_meta` names, in either spelling.
-    pub fn map_ui_resource(&self, bytes: &[u8], meta: Span, patch: &mut Patch) {
+    pub fn map_ui_resource(&self, bytes: &[u8], meta: ByteSpan, patch: &mut Patch) {
         if self.is_transparent() {
             return;
         }

@@ -3,7 +3,7 @@
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
 use tidings_proto::ListKind;
-use tidings_wire::{Span, encode_string, get, is_object, string_at};
+use tidings_wire::{ByteSpan, encode_string, get, is_object, string_at};
 
 /// One tool as a JSON object: `name` as clients call it, `server`, `title`, `description`, `inputSchema`, `outputSchema`,
 /// `annotations`, and the `score` if there is one. What the server wrote is copied, not read and written again. `None` when
@@ -13,8 +13,8 @@ pub fn present(snapshot: &Snapshot, server: ServerId, local: &str, score: Option
     let offer = snapshot.offer(server)?;
     let raw = &offer.list(ListKind::Tools).get(local)?.raw;
     let public = snapshot.public_name(ListKind::Tools, server, local)?;
-    let member = |name: &str| get(raw, Span::new(0, raw.len()), name);
-    let copied = |at: Span| std::str::from_utf8(at.of(raw)).ok();
+    let member = |name: &str| get(raw, ByteSpan::new(0, raw.len()), name);
+    let copied = |at: ByteSpan| std::str::from_utf8(at.of(raw)).ok();
     let text = |name: &str| member(name).and_then(|at| string_at(raw, at));
     let object = |name: &str| member(name).filter(|at| is_object(raw, *at)).and_then(copied);
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_wire::{Frame, Kind, Limits, RawId};
+use tidings_wire::{Frame, FrameKind, FrameLimits, RawId};
 
 /// The method under which a server records that a client went away before its response was complete; the id is the
 /// request's.
@@ -18,7 +18,7 @@ pub struct Received {
     /// The method; empty for responses and for what is no message.
     pub method: String,
     /// What it is; `None` when it is no valid message (a batch, broken JSON, an empty body).
-    pub kind: Option<Kind>,
+    pub kind: Option<FrameKind>,
     /// The id, with its JSON type.
     pub id: Option<RawId>,
     /// The HTTP verb; empty on stdio.
@@ -37,7 +37,7 @@ pub struct Received {
 
 impl Received {
     pub(crate) fn parse(raw: Bytes) -> Self {
-        match Frame::parse(raw.clone(), &Limits::default()) {
+        match Frame::parse(raw.clone(), &FrameLimits::default()) {
             Ok(frame) => Self {
                 method: frame.method().into_owned(),
                 kind: Some(frame.kind()),
@@ -50,7 +50,7 @@ impl Received {
     }
 
     pub(crate) fn frame(&self) -> Option<Frame> {
-        Frame::parse(self.raw.clone(), &Limits::default()).ok()
+        Frame::parse(self.raw.clone(), &FrameLimits::default()).ok()
     }
 
     /// The raw text.
@@ -90,15 +90,15 @@ impl Received {
 
     /// The result; null when there is none.
     pub fn result(&self) -> Value {
-        self.outcome(Kind::Response)
+        self.outcome(FrameKind::Response)
     }
 
     /// The error; null when there is none.
     pub fn error(&self) -> Value {
-        self.outcome(Kind::Error)
+        self.outcome(FrameKind::Error)
     }
 
-    fn outcome(&self, kind: Kind) -> Value {
+    fn outcome(&self, kind: FrameKind) -> Value {
         if self.kind == Some(kind) {
             serde_json::from_str(&self.outcome_raw()).unwrap_or_default()
         } else {
@@ -113,20 +113,20 @@ impl Received {
 
     /// Whether it is a response (or an error) to a request.
     pub fn is_response(&self) -> bool {
-        matches!(self.kind, Some(Kind::Response | Kind::Error))
+        matches!(self.kind, Some(FrameKind::Response | FrameKind::Error))
     }
 
     /// Whether it is a request.
     pub fn is_request(&self) -> bool {
-        self.kind == Some(Kind::Request)
+        self.kind == Some(FrameKind::Request)
     }
 
     /// Whether it is a notification with that method.
     pub fn is_notification(&self, method: &str) -> bool {
-        self.kind == Some(Kind::Notification) && self.method == method
+        self.kind == Some(FrameKind::Notification) && self.method == method
     }
 
-    fn span(&self, find: impl Fn(&Frame) -> Option<tidings_wire::Span>) -> String {
+    fn span(&self, find: impl Fn(&Frame) -> Option<tidings_wire::ByteSpan>) -> String {
         let Some(frame) = self.frame() else { return String::new() };
         find(&frame).map(|span| String::from_utf8_lossy(frame.raw(span)).into_owned()).unwrap_or_default()
     }

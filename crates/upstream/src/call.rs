@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::LinkError;
@@ -170,7 +170,7 @@ impl CallQueue {
 
     /// Ends the call with the server's answer. Tells whether somebody was there to hear it.
     pub fn answer(self, frame: Frame) -> bool {
-        debug_assert!(matches!(frame.kind(), Kind::Response | Kind::Error));
+        debug_assert!(matches!(frame.kind(), FrameKind::Response | FrameKind::Error));
         self.finish(CallEvent::Response(frame))
     }
 }
@@ -191,13 +191,13 @@ impl Stream for Queued {
 
 #[cfg(test)]
 mod tests {
-    use tidings_wire::{Limits, notification};
+    use tidings_wire::{FrameLimits, notification};
 
     use super::*;
 
     fn message(len: usize) -> Frame {
         let params = format!("{{\"data\":\"{}\"}}", "x".repeat(len));
-        Frame::parse(notification("notifications/message", Some(params.as_bytes())), &Limits::default()).unwrap()
+        Frame::parse(notification("notifications/message", Some(params.as_bytes())), &FrameLimits::default()).unwrap()
     }
 
     // edges D3

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_proto::{Era, Method, Revision, capabilities, code, gateway_path, meta};
-use tidings_wire::{Frame, Kind, RawId, request};
+use tidings_wire::{Frame, FrameKind, RawId, request};
 
 use crate::link::{Link, Outgoing};
 use crate::{EraChoice, LinkError};
@@ -129,7 +129,7 @@ pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introductio
             Discovered::Hello(hello) => return Ok(*hello),
             Discovered::TryAgain => {}
             Discovered::OtherModern(reason) => return Err(LinkError::Refused(reason)),
-            Discovered::NotModern if frame.kind() == Kind::Error => {
+            Discovered::NotModern if frame.kind() == FrameKind::Error => {
                 let (code, message) = read_error(&frame);
                 return Err(LinkError::Refused(format!("it does not answer server/discover: {message} ({code})")));
             }
@@ -163,7 +163,7 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
     let outgoing = Outgoing { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
     let frame = fits(introduction.within(link.call(outgoing).answer()).await?)?;
-    if frame.kind() == Kind::Error {
+    if frame.kind() == FrameKind::Error {
         let (code, message) = read_error(&frame);
         return if code::is_modern(code) {
             Ok(Initialized::IsModern)
@@ -193,7 +193,7 @@ enum Discovered {
 }
 
 fn read_discover(frame: &Frame) -> Discovered {
-    if frame.kind() == Kind::Error {
+    if frame.kind() == FrameKind::Error {
         let (code, message) = read_error(frame);
         let supported = outcome(frame).and_then(|error| common_era(&error["data"]["supported"]));
         return match (code, supported) {

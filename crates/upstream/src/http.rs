@@ -302,7 +302,7 @@ fn method_header(request: &Outgoing) -> Option<HeaderValue> {
         return Some(HeaderValue::from_static(request.method.as_str()));
     }
     let bytes = &request.bytes;
-    let name = tidings_wire::get(bytes, tidings_wire::Span::new(0, bytes.len()), "method");
+    let name = tidings_wire::get(bytes, tidings_wire::ByteSpan::new(0, bytes.len()), "method");
     let name = name.and_then(|at| tidings_wire::string_at(bytes, at))?;
     HeaderValue::try_from(&*headers::encode(&name)).ok()
 }

@@ -38,5 +38,5 @@ pub const FIRST_CALL_ID: u64 = 16;
 /// The longest message accepted from a server.
 pub const MAX_MESSAGE: usize = 64 << 20;
 
-pub(crate) const LIMITS: tidings_wire::Limits =
-    tidings_wire::Limits { max_bytes: MAX_MESSAGE, max_depth: 256, max_batch: 256 };
+pub(crate) const LIMITS: tidings_wire::FrameLimits =
+    tidings_wire::FrameLimits { max_bytes: MAX_MESSAGE, max_depth: 256, max_batch: 256 };

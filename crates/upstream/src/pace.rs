@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameKind};
 
 /// How many of them are read in one window without a pause.
 const UNASKED: usize = 1_000;
@@ -42,7 +42,8 @@ impl Pace {
 
 /// Whether a message is one that servers send in floods: log messages, and requests of their own.
 pub(crate) fn is_unasked(frame: &Frame) -> bool {
-    frame.kind() == Kind::Request || (frame.kind() == Kind::Notification && frame.method() == "notifications/message")
+    frame.kind() == FrameKind::Request
+        || (frame.kind() == FrameKind::Notification && frame.method() == "notifications/message")
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tidings_proto::code;
 use tidings_wire::{
-    Frame, FrameError, Kind, MESSAGES, Message, RawId, encode_string, error_response, notification, one_line,
+    Frame, FrameError, FrameKind, IncomingMessage, MESSAGES, RawId, encode_string, error_response, notification,
+    one_line,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
@@ -160,14 +161,14 @@ impl StdioLink {
         if line.iter().all(u8::is_ascii_whitespace) {
             return 0;
         }
-        match Message::parse(line.clone(), &LIMITS) {
-            Ok(Message::Single(frame)) => {
+        match IncomingMessage::parse(line.clone(), &LIMITS) {
+            Ok(IncomingMessage::Single(frame)) => {
                 self.fragments().end();
                 let unasked = usize::from(is_unasked(&frame));
                 self.route(frame);
                 unasked
             }
-            Ok(Message::Batch(parts)) => {
+            Ok(IncomingMessage::Batch(parts)) => {
                 self.fragments().end();
                 let unasked = parts.iter().flatten().filter(|frame| is_unasked(frame)).count();
                 for part in parts {
@@ -235,7 +236,7 @@ impl StdioLink {
     }
 
     fn route(&self, frame: Frame) {
-        if matches!(frame.kind(), Kind::Response | Kind::Error) {
+        if matches!(frame.kind(), FrameKind::Response | FrameKind::Error) {
             let id = frame.id().and_then(|id| calls::number(&id));
             let queue = match (id, frame.id()) {
                 (Some(id), _) => self.lock().answered(id),
@@ -269,7 +270,7 @@ impl StdioLink {
             },
         };
         if let Some(frame) = refused
-            && frame.kind() == Kind::Request
+            && frame.kind() == FrameKind::Request
         {
             let text = "the client does not keep up";
             self.send(error_response(frame.id().as_ref(), code::INTERNAL_ERROR, text, None));

@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tidings_proto::{ListKind, Method, code, meta};
 use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
-use tidings_wire::{Frame, Limits, RawId, error_response, notification, response};
+use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
 use super::observations::Dirty;
 use super::source::{Content, Entry, Unreadable};
 use super::{Attention, Shared, mime};
 
-const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
+const LIMITS: FrameLimits = FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
 /// A link to the watched sources.
 pub(super) struct WatchLink {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidings_wire::{Frame, Limits, encode_string};
+use tidings_wire::{Frame, FrameLimits, encode_string};
 
 /// What follows in each tool after its description.
 const SCHEMA: &str = concat!(
@@ -44,7 +44,7 @@ fn tools_list(size: usize) -> Bytes {
 }
 
 fn measure(name: &str, message: &Bytes) {
-    let limits = Limits::default();
+    let limits = FrameLimits::default();
     let mut best = f64::MAX;
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(2) {

@@ -3,7 +3,7 @@
 
 use blake3::Hasher;
 
-use crate::scan::Span;
+use crate::scan::ByteSpan;
 use crate::text::decode_string;
 use crate::walk::{elements, members};
 
@@ -37,13 +37,13 @@ impl Digest {
 }
 
 /// The hash of the valid JSON value at `span`.
-pub fn digest(bytes: &[u8], span: Span) -> Digest {
+pub fn digest(bytes: &[u8], span: ByteSpan) -> Digest {
     let mut hasher = Hasher::new();
     feed(&mut hasher, bytes, span);
     Digest(*hasher.finalize().as_bytes())
 }
 
-fn feed(hasher: &mut Hasher, bytes: &[u8], span: Span) {
+fn feed(hasher: &mut Hasher, bytes: &[u8], span: ByteSpan) {
     let raw = span.of(bytes);
     match raw.first() {
         Some(b'{') => {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn hash(text: &str) -> Digest {
-        digest(text.as_bytes(), Span::new(0, text.len()))
+        digest(text.as_bytes(), ByteSpan::new(0, text.len()))
     }
 
     #[test]

@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use crate::id::RawId;
 use crate::patch::{ObjectEdit, Patch};
-use crate::scan::{ScanError, Scanner, Span};
-use crate::walk::{self, Index, Key, Member, string_at};
+use crate::scan::{ByteSpan, JsonScanner, ScanError};
+use crate::walk::{self, MemberIndex, MemberKey, ObjectMember, string_at};
 
 /// Bounds on what is accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct FrameLimits {
     /// The longest message in bytes.
     pub max_bytes: usize,
     /// The deepest nesting.
@@ -20,7 +20,7 @@ pub struct Limits {
     pub max_batch: usize,
 }
 
-impl Default for Limits {
+impl Default for FrameLimits {
     fn default() -> Self {
         Self { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 }
     }
@@ -28,7 +28,7 @@ impl Default for Limits {
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Wants an answer.
     Request,
     /// Wants none.
@@ -41,7 +41,7 @@ pub enum Kind {
 
 /// What arrived: one message, or a batch of them.
 #[derive(Clone, Debug)]
-pub enum Message {
+pub enum IncomingMessage {
     /// The ordinary case.
     Single(Frame),
     /// Only revision 2025-03-26 has these. Each part succeeds or fails on its own.
@@ -52,15 +52,15 @@ pub enum Message {
 #[derive(Clone, Debug)]
 pub struct Frame {
     bytes: Bytes,
-    kind: Kind,
-    id: Option<Span>,
-    method: Option<Span>,
-    params: Option<Span>,
-    outcome: Option<Span>,
+    kind: FrameKind,
+    id: Option<ByteSpan>,
+    method: Option<ByteSpan>,
+    params: Option<ByteSpan>,
+    outcome: Option<ByteSpan>,
     /// The members of the params or of the result.
-    index: Index,
+    index: MemberIndex,
     /// The members of the `_meta` in there.
-    meta: Index,
+    meta: MemberIndex,
 }
 
 /// The member of params and results that is asked for more than once.
@@ -150,9 +150,9 @@ const PARAMS: usize = 3;
 const RESULT: usize = 4;
 const ERROR: usize = 5;
 
-impl Message {
+impl IncomingMessage {
     /// Validates bytes as a message or a batch.
-    pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
+    pub fn parse(bytes: Bytes, limits: &FrameLimits) -> Result<Self, FrameError> {
         check_text(&bytes, limits)?;
         if first_byte(&bytes) == Some(b'[') {
             return Self::parse_batch(&bytes, limits);
@@ -160,7 +160,7 @@ impl Message {
         Frame::parse_text(bytes, limits).map(Self::Single)
     }
 
-    fn parse_batch(bytes: &Bytes, limits: &Limits) -> Result<Self, FrameError> {
+    fn parse_batch(bytes: &Bytes, limits: &FrameLimits) -> Result<Self, FrameError> {
         let span = crate::scan::validate(bytes, limits.max_depth).map_err(FrameFault::Json)?;
         let mut parts = Vec::new();
         for element in walk::elements(bytes, span) {
@@ -177,7 +177,7 @@ fn first_byte(bytes: &[u8]) -> Option<u8> {
     bytes.iter().copied().find(|b| !b.is_ascii_whitespace())
 }
 
-fn check_text(bytes: &[u8], limits: &Limits) -> Result<(), FrameFault> {
+fn check_text(bytes: &[u8], limits: &FrameLimits) -> Result<(), FrameFault> {
     if bytes.len() > limits.max_bytes {
         return Err(FrameFault::TooLong { len: bytes.len(), limit: limits.max_bytes });
     }
@@ -186,15 +186,15 @@ fn check_text(bytes: &[u8], limits: &Limits) -> Result<(), FrameFault> {
 
 impl Frame {
     /// Validates bytes as a single message; a batch is an error.
-    pub fn parse(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Self, FrameError> {
+    pub fn parse(bytes: impl Into<Bytes>, limits: &FrameLimits) -> Result<Self, FrameError> {
         let bytes = bytes.into();
         check_text(&bytes, limits)?;
         Self::parse_text(bytes, limits)
     }
 
-    fn parse_text(bytes: Bytes, limits: &Limits) -> Result<Self, FrameError> {
+    fn parse_text(bytes: Bytes, limits: &FrameLimits) -> Result<Self, FrameError> {
         let mut found = [None; 6];
-        let (mut index, mut meta) = (Index::default(), Index::default());
+        let (mut index, mut meta) = (MemberIndex::default(), MemberIndex::default());
         let read = envelope(&bytes, limits, &mut found, &mut index, &mut meta);
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
         match read.and_then(|()| classify(&bytes, &found)) {
@@ -242,7 +242,7 @@ impl Frame {
     }
 
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FrameKind {
         self.kind
     }
 
@@ -252,7 +252,7 @@ impl Frame {
     }
 
     /// Where the id is. That of an error may be `null`, which is no id: [`Self::id`] then is `None`, and this is not.
-    pub fn id_span(&self) -> Option<Span> {
+    pub fn id_span(&self) -> Option<ByteSpan> {
         self.id
     }
 
@@ -272,22 +272,22 @@ impl Frame {
     }
 
     /// Where the params are.
-    pub fn params(&self) -> Option<Span> {
+    pub fn params(&self) -> Option<ByteSpan> {
         self.params
     }
 
     /// Where the result (or the error) is.
-    pub fn outcome(&self) -> Option<Span> {
+    pub fn outcome(&self) -> Option<ByteSpan> {
         self.outcome
     }
 
     /// The value at a path inside the params.
-    pub fn param(&self, path: &[&str]) -> Option<Span> {
+    pub fn param(&self, path: &[&str]) -> Option<ByteSpan> {
         path.iter().try_fold(self.params?, |at, name| self.get(at, name))
     }
 
     /// As [`get`](crate::get), without scanning what was remembered.
-    pub fn get(&self, span: Span, name: &str) -> Option<Span> {
+    pub fn get(&self, span: ByteSpan, name: &str) -> Option<ByteSpan> {
         match self.remembered(span) {
             // The last one wins where a key stands twice, as everywhere.
             Some(members) => members.iter().rev().find(|member| member.key.is(&self.bytes, name)).map(|m| m.value),
@@ -296,7 +296,7 @@ impl Frame {
     }
 
     /// The members of the object at `span`.
-    pub fn members(&self, span: Span) -> Cow<'_, [Member]> {
+    pub fn members(&self, span: ByteSpan) -> Cow<'_, [ObjectMember]> {
         match self.remembered(span) {
             Some(members) => Cow::Borrowed(members),
             None => walk::members(&self.bytes, span).collect(),
@@ -304,11 +304,11 @@ impl Frame {
     }
 
     /// Edits the object at `span`.
-    pub fn edit(&self, span: Span) -> ObjectEdit<'_> {
+    pub fn edit(&self, span: ByteSpan) -> ObjectEdit<'_> {
         ObjectEdit::with(&self.bytes, span, self.members(span))
     }
 
-    fn remembered(&self, span: Span) -> Option<&[Member]> {
+    fn remembered(&self, span: ByteSpan) -> Option<&[ObjectMember]> {
         self.index.of(span).or_else(|| self.meta.of(span))
     }
 
@@ -318,12 +318,12 @@ impl Frame {
     }
 
     /// The raw bytes of a span of this message.
-    pub fn raw(&self, span: Span) -> &[u8] {
+    pub fn raw(&self, span: ByteSpan) -> &[u8] {
         span.of(&self.bytes)
     }
 
     /// A span of this message, sharing its memory.
-    pub fn slice(&self, span: Span) -> Bytes {
+    pub fn slice(&self, span: ByteSpan) -> Bytes {
         self.bytes.slice(span.range())
     }
 }
@@ -332,10 +332,10 @@ impl Frame {
 /// answered.
 fn envelope(
     bytes: &[u8],
-    limits: &Limits,
-    found: &mut [Option<Span>; 6],
-    index: &mut Index,
-    meta: &mut Index,
+    limits: &FrameLimits,
+    found: &mut [Option<ByteSpan>; 6],
+    index: &mut MemberIndex,
+    meta: &mut MemberIndex,
 ) -> Result<(), FrameFault> {
     let mut duplicate = None;
     if let Err(fault) = scan_envelope(bytes, limits, found, (index, meta), &mut duplicate) {
@@ -357,12 +357,12 @@ fn envelope(
 /// repeated id outranks the others: with it nobody can be answered.
 fn scan_envelope(
     bytes: &[u8],
-    limits: &Limits,
-    found: &mut [Option<Span>; 6],
-    (index, meta): (&mut Index, &mut Index),
+    limits: &FrameLimits,
+    found: &mut [Option<ByteSpan>; 6],
+    (index, meta): (&mut MemberIndex, &mut MemberIndex),
     duplicate: &mut Option<usize>,
 ) -> Result<(), FrameFault> {
-    let mut scanner = Scanner::new(bytes, limits.max_depth);
+    let mut scanner = JsonScanner::new(bytes, limits.max_depth);
     // Members that JSON-RPC does not have. Nearly no message has any, so nothing is allocated.
     let mut others = Vec::new();
     scanner.space();
@@ -390,7 +390,7 @@ fn scan_envelope(
                     *duplicate = Some(i);
                 }
             }
-            None => others.push(Member { key, value }),
+            None => others.push(ObjectMember { key, value }),
         }
         if !scanner.more(b'}')? {
             scanner.finish()?;
@@ -403,17 +403,18 @@ fn scan_envelope(
 }
 
 /// The name of a member that stands twice, however it is spelled.
-fn repeated(bytes: &[u8], members: &[Member]) -> Option<Box<str>> {
+fn repeated(bytes: &[u8], members: &[ObjectMember]) -> Option<Box<str>> {
     /// Up to here, comparing each with each is faster than a set.
     const FEW: usize = 16;
     /// How much of a name is worth repeating in an error.
     const SHOWN: usize = 64;
-    let shown = |key: Key| {
+    let shown = |key: MemberKey| {
         let name = key.text(bytes).unwrap_or_default();
         name.chars().take(SHOWN).collect::<String>().into_boxed_str()
     };
     if members.len() <= FEW {
-        let twin = |(i, member): (usize, &Member)| members[..i].iter().any(|other| other.key.same(member.key, bytes));
+        let twin =
+            |(i, member): (usize, &ObjectMember)| members[..i].iter().any(|other| other.key.same(member.key, bytes));
         return members.iter().enumerate().find(|m| twin(*m)).map(|(_, member)| shown(member.key));
     }
     let mut seen = std::collections::HashSet::with_capacity(members.len());
@@ -421,7 +422,7 @@ fn repeated(bytes: &[u8], members: &[Member]) -> Option<Box<str>> {
 }
 
 /// Which envelope member a key names.
-fn envelope_member(bytes: &[u8], key: Key) -> Option<usize> {
+fn envelope_member(bytes: &[u8], key: MemberKey) -> Option<usize> {
     if key.escaped {
         return MEMBERS.iter().position(|name| key.is(bytes, name));
     }
@@ -436,7 +437,7 @@ fn envelope_member(bytes: &[u8], key: Key) -> Option<usize> {
     })
 }
 
-fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault> {
+fn classify(bytes: &[u8], found: &[Option<ByteSpan>; 6]) -> Result<FrameKind, FrameFault> {
     if found[JSONRPC].is_none_or(|span| span.of(bytes) != b"\"2.0\"") {
         return Err(FrameFault::Version);
     }
@@ -452,10 +453,10 @@ fn classify(bytes: &[u8], found: &[Option<Span>; 6]) -> Result<Kind, FrameFault>
         return Err(FrameFault::Params);
     }
     match (found[METHOD], found[RESULT], found[ERROR]) {
-        (Some(_), None, None) if has_id => Ok(Kind::Request),
-        (Some(_), None, None) => Ok(Kind::Notification),
-        (None, Some(_), None) if has_id => Ok(Kind::Response),
-        (None, None, Some(span)) if walk::is_object(bytes, span) => Ok(Kind::Error),
+        (Some(_), None, None) if has_id => Ok(FrameKind::Request),
+        (Some(_), None, None) => Ok(FrameKind::Notification),
+        (None, Some(_), None) if has_id => Ok(FrameKind::Response),
+        (None, None, Some(span)) if walk::is_object(bytes, span) => Ok(FrameKind::Error),
         _ => Err(FrameFault::Shape),
     }
 }

@@ -22,13 +22,15 @@ mod walk;
 
 pub use canonical::{Digest, digest};
 pub use compose::{error_response, notification, request, response};
-pub use frame::{Frame, FrameError, FrameFault, Kind, Limits, Message};
+pub use frame::{Frame, FrameError, FrameFault, FrameKind, FrameLimits, IncomingMessage};
 pub use id::RawId;
-pub use message_budget::{BudgetExhausted, FREE as FREE_BYTES, Lease, MESSAGES, MessageBudget};
+pub use message_budget::{BudgetExhausted, BudgetLease, FREE as FREE_BYTES, MESSAGES, MessageBudget};
 pub use outgoing::{OutgoingFault, assert_outgoing, assert_outgoing_payload, check_outgoing};
 pub use patch::{ObjectEdit, Patch};
 pub use payload::Payload;
-pub use scan::{ScanError, Span, validate};
+pub use scan::{ByteSpan, ScanError, validate};
 pub use text::{decode_string, encode_string, one_line};
 pub use unreadable::unreadable_answer_id;
-pub use walk::{Elements, Key, Member, Members, elements, get, get_path, is_object, members, string_at};
+pub use walk::{
+    ArrayElements, MemberKey, ObjectMember, ObjectMembers, elements, get, get_path, is_object, members, string_at,
+};

@@ -1,7 +1,7 @@
 //! How much memory messages may take in all, in this process.
 //!
 //! Each message has a limit of its own, but many large ones at a time would still take gigabytes: bodies that are never sent to
-//! their end, answers that never end, answers that nobody reads. Whoever gathers bytes for a message takes a [`Lease`] and lets it
+//! their end, answers that never end, answers that nobody reads. Whoever gathers bytes for a message takes a [`BudgetLease`] and lets it
 //! grow with them; where the budget is used up the message is refused, instead of growing. A lease is attached to the
 //! message that came of it, and is given back when the last reference to its bytes is dropped.
 //!
@@ -18,7 +18,7 @@ pub const FREE: usize = 64 << 10;
 /// The budget of this process: eight messages of the largest size at once.
 pub static MESSAGES: MessageBudget = MessageBudget::new(512 << 20);
 
-/// A number of bytes that is shared by all who hold a [`Lease`].
+/// A number of bytes that is shared by all who hold a [`BudgetLease`].
 #[derive(Debug)]
 pub struct MessageBudget {
     limit: usize,
@@ -35,7 +35,7 @@ pub struct BudgetExhausted {
 
 /// A part of a budget, until it is dropped.
 #[derive(Debug)]
-pub struct Lease {
+pub struct BudgetLease {
     budget: &'static MessageBudget,
     taken: usize,
 }
@@ -47,8 +47,8 @@ impl MessageBudget {
     }
 
     /// An empty lease.
-    pub fn lease(&'static self) -> Lease {
-        Lease { budget: self, taken: 0 }
+    pub fn lease(&'static self) -> BudgetLease {
+        BudgetLease { budget: self, taken: 0 }
     }
 
     /// How much is taken.
@@ -57,7 +57,7 @@ impl MessageBudget {
     }
 }
 
-impl Lease {
+impl BudgetLease {
     /// The message has grown to this length.
     pub fn grow_to(&mut self, length: usize) -> Result<(), BudgetExhausted> {
         if length <= FREE.max(self.taken) {
@@ -86,11 +86,11 @@ impl Lease {
         if self.taken == 0 {
             return bytes;
         }
-        Bytes::from_owner(Leased { bytes, _lease: self })
+        Bytes::from_owner(LeasedBytes { bytes, _lease: self })
     }
 }
 
-impl Drop for Lease {
+impl Drop for BudgetLease {
     fn drop(&mut self) {
         if self.taken > 0 {
             self.budget.used.fetch_sub(self.taken, Ordering::Relaxed);
@@ -98,12 +98,12 @@ impl Drop for Lease {
     }
 }
 
-struct Leased {
+struct LeasedBytes {
     bytes: Bytes,
-    _lease: Lease,
+    _lease: BudgetLease,
 }
 
-impl AsRef<[u8]> for Leased {
+impl AsRef<[u8]> for LeasedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn events_that_do_not_end_are_refused_when_there_is_no_room_for_them() {
         static BUDGET: MessageBudget = MessageBudget::new(8 * FREE);
-        let decoder = || crate::sse::Decoder::with_budget(100 * FREE, &BUDGET);
+        let decoder = || crate::sse::SseDecoder::with_budget(100 * FREE, &BUDGET);
         let mut endless = decoder();
         endless.push(b"data: ");
         let mut pushed = 0;

@@ -5,9 +5,9 @@
 
 use bytes::Bytes;
 
-use crate::frame::{Frame, FrameError, Kind, Limits, Message};
+use crate::frame::{Frame, FrameError, FrameKind, FrameLimits, IncomingMessage};
 use crate::payload::Payload;
-use crate::scan::Span;
+use crate::scan::ByteSpan;
 use crate::walk::{get, is_object};
 
 /// What is wrong with a message of ours.
@@ -37,23 +37,23 @@ const UNREADABLE: [&[u8]; 2] = [b"-32700", b"-32600"];
 /// of the right kind, params and result that are objects, errors with code and text.
 pub fn check_outgoing(bytes: &Bytes) -> Result<(), OutgoingFault> {
     // Deeper than anything that is let in, since envelopes may be put around it.
-    let limits = Limits { max_bytes: usize::MAX, max_depth: 1_024, max_batch: usize::MAX };
-    match Message::parse(bytes.clone(), &limits)? {
-        Message::Single(frame) => check(&frame),
-        Message::Batch(parts) => parts.into_iter().try_for_each(|part| check(&part?)),
+    let limits = FrameLimits { max_bytes: usize::MAX, max_depth: 1_024, max_batch: usize::MAX };
+    match IncomingMessage::parse(bytes.clone(), &limits)? {
+        IncomingMessage::Single(frame) => check(&frame),
+        IncomingMessage::Batch(parts) => parts.into_iter().try_for_each(|part| check(&part?)),
     }
 }
 
 fn check(frame: &Frame) -> Result<(), OutgoingFault> {
     let Some(outcome) = frame.outcome() else { return Ok(()) };
     match frame.kind() {
-        Kind::Error => check_error(frame, outcome),
+        FrameKind::Error => check_error(frame, outcome),
         _ if is_object(frame.bytes(), outcome) => Ok(()),
         _ => Err(OutgoingFault::Result),
     }
 }
 
-fn check_error(frame: &Frame, error: Span) -> Result<(), OutgoingFault> {
+fn check_error(frame: &Frame, error: ByteSpan) -> Result<(), OutgoingFault> {
     let bytes = frame.bytes();
     let code = get(bytes, error, "code").map(|at| at.of(bytes)).unwrap_or_default();
     if std::str::from_utf8(code).ok().and_then(|code| code.parse::<i64>().ok()).is_none() {

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::scan::Span;
+use crate::scan::ByteSpan;
 use crate::text::encode_string;
-use crate::walk::{Member, is_object, members};
+use crate::walk::{ObjectMember, is_object, members};
 
 /// A set of replacements that do not overlap.
 #[derive(Debug, Default)]
 pub struct Patch {
-    edits: Vec<(Span, Bytes)>,
+    edits: Vec<(ByteSpan, Bytes)>,
 }
 
 impl Patch {
@@ -26,27 +26,27 @@ impl Patch {
     }
 
     /// Puts `with` in the place of `span`.
-    pub fn replace(&mut self, span: Span, with: impl Into<Bytes>) {
+    pub fn replace(&mut self, span: ByteSpan, with: impl Into<Bytes>) {
         self.edits.push((span, with.into()));
     }
 
     /// Puts `text` before byte `at`.
     pub fn insert(&mut self, at: usize, text: impl Into<Bytes>) {
-        self.replace(Span::new(at, at), text);
+        self.replace(ByteSpan::new(at, at), text);
     }
 
     /// Takes `span` out.
-    pub fn remove(&mut self, span: Span) {
+    pub fn remove(&mut self, span: ByteSpan) {
         self.replace(span, Bytes::new());
     }
 
     /// The patched message; the original itself when there is nothing to do.
     pub fn apply(self, bytes: &Bytes) -> Bytes {
-        self.apply_within(bytes, Span::new(0, bytes.len()))
+        self.apply_within(bytes, ByteSpan::new(0, bytes.len()))
     }
 
     /// The patched part of the message at `span`; edits outside it are ignored.
-    pub fn apply_within(mut self, bytes: &Bytes, span: Span) -> Bytes {
+    pub fn apply_within(mut self, bytes: &Bytes, span: ByteSpan) -> Bytes {
         self.edits.retain(|(at, _)| at.start >= span.start && at.end <= span.end);
         if self.edits.is_empty() {
             return bytes.slice(span.range());
@@ -70,42 +70,42 @@ impl Patch {
 /// Changes to the members of one object, with the commas right afterwards.
 pub struct ObjectEdit<'a> {
     bytes: &'a [u8],
-    span: Span,
-    members: Cow<'a, [Member]>,
+    span: ByteSpan,
+    members: Cow<'a, [ObjectMember]>,
     /// What becomes of members, by their place. Most members stay as they are.
-    fates: Vec<(usize, Fate)>,
+    fates: Vec<(usize, MemberFate)>,
     added: Vec<(String, Bytes)>,
 }
 
-enum Fate {
+enum MemberFate {
     Replace(Bytes),
     Remove,
 }
 
 impl<'a> ObjectEdit<'a> {
     /// Edits the object at `span`. Where there is no object, the edit does nothing.
-    pub fn new(bytes: &'a [u8], span: Span) -> Self {
+    pub fn new(bytes: &'a [u8], span: ByteSpan) -> Self {
         Self::with(bytes, span, members(bytes, span).collect())
     }
 
     /// As [`Self::new`], of an object whose members are known.
-    pub(crate) fn with(bytes: &'a [u8], span: Span, members: Cow<'a, [Member]>) -> Self {
+    pub(crate) fn with(bytes: &'a [u8], span: ByteSpan, members: Cow<'a, [ObjectMember]>) -> Self {
         Self { bytes, span, members, fates: Vec::new(), added: Vec::new() }
     }
 
     /// The value of a member, as it was.
-    pub fn get(&self, name: &str) -> Option<Span> {
+    pub fn get(&self, name: &str) -> Option<ByteSpan> {
         self.members.iter().rev().find(|m| m.key.is(self.bytes, name)).map(|m| m.value)
     }
 
-    fn decide(&mut self, place: usize, fate: Fate) {
+    fn decide(&mut self, place: usize, fate: MemberFate) {
         match self.fates.iter_mut().find(|(at, _)| *at == place) {
             Some(decided) => decided.1 = fate,
             None => self.fates.push((place, fate)),
         }
     }
 
-    fn fate(&self, place: usize) -> Option<&Fate> {
+    fn fate(&self, place: usize) -> Option<&MemberFate> {
         self.fates.iter().find(|(at, _)| *at == place).map(|(_, fate)| fate)
     }
 
@@ -115,7 +115,7 @@ impl<'a> ObjectEdit<'a> {
         let mut found = false;
         for place in 0..self.members.len() {
             if self.members[place].key.is(self.bytes, name) {
-                self.decide(place, if found { Fate::Remove } else { Fate::Replace(value.clone()) });
+                self.decide(place, if found { MemberFate::Remove } else { MemberFate::Replace(value.clone()) });
                 found = true;
             }
         }
@@ -133,7 +133,7 @@ impl<'a> ObjectEdit<'a> {
     pub fn remove(&mut self, name: &str) -> &mut Self {
         for place in 0..self.members.len() {
             if self.members[place].key.is(self.bytes, name) {
-                self.decide(place, Fate::Remove);
+                self.decide(place, MemberFate::Remove);
             }
         }
         self.added.retain(|(added, _)| added != name);
@@ -144,7 +144,7 @@ impl<'a> ObjectEdit<'a> {
     pub fn remove_where(&mut self, doomed: impl Fn(&str) -> bool) -> &mut Self {
         for place in 0..self.members.len() {
             if self.members[place].key.text(self.bytes).is_some_and(|key| doomed(&key)) {
-                self.decide(place, Fate::Remove);
+                self.decide(place, MemberFate::Remove);
             }
         }
         self.added.retain(|(name, _)| !doomed(name));
@@ -153,7 +153,8 @@ impl<'a> ObjectEdit<'a> {
 
     /// Whether no member would be left.
     pub fn would_be_empty(&self) -> bool {
-        self.added.is_empty() && (0..self.members.len()).all(|place| matches!(self.fate(place), Some(Fate::Remove)))
+        self.added.is_empty()
+            && (0..self.members.len()).all(|place| matches!(self.fate(place), Some(MemberFate::Remove)))
     }
 
     /// Writes the changes into a patch.
@@ -165,17 +166,17 @@ impl<'a> ObjectEdit<'a> {
         for (i, member) in self.members.iter().enumerate() {
             match self.fate(i) {
                 None => kept_before = true,
-                Some(Fate::Replace(value)) => {
+                Some(MemberFate::Replace(value)) => {
                     kept_before = true;
                     patch.replace(member.value, value.clone());
                 }
                 // The comma that goes with it: the one before, or, while nothing is kept before it, the one after.
-                Some(Fate::Remove) if kept_before => {
-                    patch.remove(Span::new(self.members[i - 1].value.end, member.value.end));
+                Some(MemberFate::Remove) if kept_before => {
+                    patch.remove(ByteSpan::new(self.members[i - 1].value.end, member.value.end));
                 }
-                Some(Fate::Remove) => {
+                Some(MemberFate::Remove) => {
                     let end = self.members.get(i + 1).map_or(member.value.end, |next| next.key.span.start);
-                    patch.remove(Span::new(member.key.span.start, end));
+                    patch.remove(ByteSpan::new(member.key.span.start, end));
                 }
             }
         }

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use crate::walk::{Index, Key, Member};
+use crate::walk::{MemberIndex, MemberKey, ObjectMember};
 
 /// A half-open byte range inside a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Span {
+pub struct ByteSpan {
     /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
 }
 
-impl Span {
+impl ByteSpan {
     /// The span from `start` up to, not including, `end`.
     pub const fn new(start: usize, end: usize) -> Self {
         Self { start, end }
@@ -51,21 +51,21 @@ pub enum ScanError {
 }
 
 /// Checks that `bytes` is exactly one JSON value (white space around it allowed).
-pub fn validate(bytes: &[u8], max_depth: usize) -> Result<Span, ScanError> {
-    let mut scanner = Scanner::new(bytes, max_depth);
+pub fn validate(bytes: &[u8], max_depth: usize) -> Result<ByteSpan, ScanError> {
+    let mut scanner = JsonScanner::new(bytes, max_depth);
     let span = scanner.value()?;
     scanner.finish()?;
     Ok(span)
 }
 
-pub(crate) struct Scanner<'a> {
+pub(crate) struct JsonScanner<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) pos: usize,
     depth: usize,
     max_depth: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> JsonScanner<'a> {
     pub(crate) fn new(bytes: &'a [u8], max_depth: usize) -> Self {
         Self { bytes, pos: 0, depth: 0, max_depth }
     }
@@ -109,7 +109,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips white space and one value; returns the value's span.
-    pub(crate) fn value(&mut self) -> Result<Span, ScanError> {
+    pub(crate) fn value(&mut self) -> Result<ByteSpan, ScanError> {
         self.space();
         let start = self.pos;
         match self.peek() {
@@ -124,15 +124,15 @@ impl<'a> Scanner<'a> {
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => return self.fail(),
         }
-        Ok(Span::new(start, self.pos))
+        Ok(ByteSpan::new(start, self.pos))
     }
 
     /// As [`Self::value`]; when it is an object, remembers its members, and those of the member called `inner`.
     pub(crate) fn indexed_value(
         &mut self,
-        index: &mut Index,
-        inner: Option<(&[u8], &mut Index)>,
-    ) -> Result<Span, ScanError> {
+        index: &mut MemberIndex,
+        inner: Option<(&[u8], &mut MemberIndex)>,
+    ) -> Result<ByteSpan, ScanError> {
         index.clear();
         self.space();
         if self.peek() != Some(b'{') {
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
             }
             None => self.members(|scanner, _| scanner.value(), |member| index.push(member))?,
         }
-        let span = Span::new(start, self.pos);
+        let span = ByteSpan::new(start, self.pos);
         index.close(span);
         Ok(span)
     }
@@ -163,8 +163,8 @@ impl<'a> Scanner<'a> {
 
     fn members(
         &mut self,
-        mut value: impl FnMut(&mut Self, Key) -> Result<Span, ScanError>,
-        mut each: impl FnMut(Member),
+        mut value: impl FnMut(&mut Self, MemberKey) -> Result<ByteSpan, ScanError>,
+        mut each: impl FnMut(ObjectMember),
     ) -> Result<(), ScanError> {
         self.pos += 1;
         self.enter()?;
@@ -177,7 +177,7 @@ impl<'a> Scanner<'a> {
         loop {
             let key = self.key()?;
             let value = value(self, key)?;
-            each(Member { key, value });
+            each(ObjectMember { key, value });
             if !self.more(b'}')? {
                 self.leave();
                 return Ok(());
@@ -220,20 +220,20 @@ impl<'a> Scanner<'a> {
     }
 
     /// A member's key and its colon.
-    pub(crate) fn key(&mut self) -> Result<Key, ScanError> {
+    pub(crate) fn key(&mut self) -> Result<MemberKey, ScanError> {
         self.space();
         let (span, escaped) = self.text()?;
         self.space();
         self.expect(b':')?;
-        Ok(Key { span, escaped })
+        Ok(MemberKey { span, escaped })
     }
 
-    pub(crate) fn string(&mut self) -> Result<Span, ScanError> {
+    pub(crate) fn string(&mut self) -> Result<ByteSpan, ScanError> {
         Ok(self.text()?.0)
     }
 
     /// A string: its span, and whether it holds escapes.
-    fn text(&mut self) -> Result<(Span, bool), ScanError> {
+    fn text(&mut self) -> Result<(ByteSpan, bool), ScanError> {
         let start = self.pos;
         self.expect(b'"')?;
         let mut escaped = false;
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
             match self.peek() {
                 Some(b'"') => {
                     self.pos += 1;
-                    return Ok((Span::new(start, self.pos), escaped));
+                    return Ok((ByteSpan::new(start, self.pos), escaped));
                 }
                 Some(b'\\') => {
                     self.pos += 1;

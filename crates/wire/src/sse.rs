@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::message_budget::{Lease, MESSAGES, MessageBudget};
+use crate::message_budget::{BudgetLease, MESSAGES, MessageBudget};
 
 /// May stand once, before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -12,7 +12,7 @@ const LINE_OVERHEAD: usize = b"event: ".len() + BYTE_ORDER_MARK.len();
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The `id` field of this event, if it had one.
     pub id: Option<String>,
     /// The `event` field; empty means `message`.
@@ -33,20 +33,20 @@ pub struct EventTooLong {
 
 /// Turns chunks of bytes, cut anywhere, into events.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct SseDecoder {
     buffer: BytesMut,
     searched: usize,
-    current: Event,
+    current: SseEvent,
     data: BytesMut,
     has_data: bool,
     skip_newline: bool,
     at_start: bool,
     limit: usize,
     /// What the event that is gathered takes of the memory for all messages.
-    lease: Lease,
+    lease: BudgetLease,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder that refuses events whose content is larger than `limit`. Comments and other ignored lines count only
     /// line by line.
     pub fn new(limit: usize) -> Self {
@@ -58,7 +58,7 @@ impl Decoder {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
-            current: Event::default(),
+            current: SseEvent::default(),
             data: BytesMut::new(),
             has_data: false,
             skip_newline: false,
@@ -75,7 +75,7 @@ impl Decoder {
 
     /// The next whole event. An event with an id or a retry but no data is reported too: it primes a resumption. An
     /// error is final.
-    pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLong> {
+    pub fn next_event(&mut self) -> Result<Option<SseEvent>, EventTooLong> {
         loop {
             if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
             {
@@ -149,7 +149,7 @@ impl Decoder {
         }
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let mut event = std::mem::take(&mut self.current);
         event.data = self.lease.take().attach(self.data.split().freeze());
         let meant = self.has_data || event.id.is_some() || event.retry.is_some();

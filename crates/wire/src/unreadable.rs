@@ -9,7 +9,7 @@ use crate::id::RawId;
 /// when the text seems to be a request or notification.
 pub fn unreadable_answer_id(text: &[u8]) -> Option<RawId> {
     let mut found: Option<RawId> = None;
-    for (key, rest) in Keys::of(text) {
+    for (key, rest) in OutermostKeys::of(text) {
         match key {
             b"method" => return None,
             b"id" => {
@@ -48,19 +48,19 @@ fn string_end(text: &[u8], start: usize) -> Option<usize> {
 }
 
 /// The keys of the outermost object, with what stands behind their colons. Only brackets and quotes are heeded.
-struct Keys<'a> {
+struct OutermostKeys<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> OutermostKeys<'a> {
     fn of(text: &'a [u8]) -> Self {
         Self { text, at: 0, depth: 0 }
     }
 }
 
-impl<'a> Iterator for Keys<'a> {
+impl<'a> Iterator for OutermostKeys<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use crate::scan::{Scanner, Span};
+use crate::scan::{ByteSpan, JsonScanner};
 use crate::text::decode_string;
 
 /// The key of a member.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct MemberKey {
     /// Where it is, quotes included.
-    pub span: Span,
+    pub span: ByteSpan,
     /// Whether it is written with escapes, so that its bytes are not its text.
     pub escaped: bool,
 }
 
-impl Key {
+impl MemberKey {
     /// Whether the key, decoded, is `name`.
     #[inline]
     pub fn is(self, bytes: &[u8], name: &str) -> bool {
@@ -45,31 +45,31 @@ impl Key {
     }
 
     fn inner(self, bytes: &[u8]) -> &[u8] {
-        Span::new(self.span.start + 1, self.span.end - 1).of(bytes)
+        ByteSpan::new(self.span.start + 1, self.span.end - 1).of(bytes)
     }
 }
 
 /// One member of an object.
 #[derive(Clone, Copy, Debug)]
-pub struct Member {
+pub struct ObjectMember {
     /// The key.
-    pub key: Key,
+    pub key: MemberKey,
     /// The value.
-    pub value: Span,
+    pub value: ByteSpan,
 }
 
 /// The members of one object, remembered from when it was checked: asking for several does not scan it several times.
 #[derive(Clone, Debug)]
-pub(crate) struct Index {
-    members: Vec<Member>,
+pub(crate) struct MemberIndex {
+    members: Vec<ObjectMember>,
     /// The object, once all of its members are here.
-    of: Span,
+    of: ByteSpan,
 }
 
 /// Where there is no object.
-const NOWHERE: Span = Span::new(0, 0);
+const NOWHERE: ByteSpan = ByteSpan::new(0, 0);
 
-impl Default for Index {
+impl Default for MemberIndex {
     fn default() -> Self {
         Self { members: Vec::new(), of: NOWHERE }
     }
@@ -78,45 +78,45 @@ impl Default for Index {
 /// How many members are worth remembering.
 const REMEMBERED: usize = 16;
 
-impl Index {
+impl MemberIndex {
     pub(crate) fn clear(&mut self) {
         self.members.clear();
         self.of = NOWHERE;
     }
 
-    pub(crate) fn push(&mut self, member: Member) {
+    pub(crate) fn push(&mut self, member: ObjectMember) {
         // One more than is worth it shows that there are too many.
         if self.members.len() <= REMEMBERED {
             self.members.push(member);
         }
     }
 
-    pub(crate) fn close(&mut self, of: Span) {
+    pub(crate) fn close(&mut self, of: ByteSpan) {
         if self.members.len() <= REMEMBERED {
             self.of = of;
         }
     }
 
     /// The members of the object at `span`, if it is the one that is remembered.
-    pub(crate) fn of(&self, span: Span) -> Option<&[Member]> {
+    pub(crate) fn of(&self, span: ByteSpan) -> Option<&[ObjectMember]> {
         (self.of == span && span != NOWHERE).then_some(self.members.as_slice())
     }
 }
 
 /// The members of an object, in order.
-pub struct Members<'a>(Walker<'a>);
+pub struct ObjectMembers<'a>(JsonWalker<'a>);
 
 /// The elements of an array, in order.
-pub struct Elements<'a>(Walker<'a>);
+pub struct ArrayElements<'a>(JsonWalker<'a>);
 
-struct Walker<'a> {
-    scanner: Scanner<'a>,
+struct JsonWalker<'a> {
+    scanner: JsonScanner<'a>,
     open: bool,
 }
 
-impl<'a> Walker<'a> {
-    fn new(bytes: &'a [u8], span: Span, opening: u8, closing: u8) -> Self {
-        let mut scanner = Scanner::new(&bytes[..span.end.min(bytes.len())], usize::MAX);
+impl<'a> JsonWalker<'a> {
+    fn new(bytes: &'a [u8], span: ByteSpan, opening: u8, closing: u8) -> Self {
+        let mut scanner = JsonScanner::new(&bytes[..span.end.min(bytes.len())], usize::MAX);
         scanner.pos = span.start;
         let mut open = scanner.expect(opening).is_ok();
         scanner.space();
@@ -126,35 +126,35 @@ impl<'a> Walker<'a> {
 }
 
 /// The members of the object at `span`; none when there is no object.
-pub fn members(bytes: &[u8], span: Span) -> Members<'_> {
-    Members(Walker::new(bytes, span, b'{', b'}'))
+pub fn members(bytes: &[u8], span: ByteSpan) -> ObjectMembers<'_> {
+    ObjectMembers(JsonWalker::new(bytes, span, b'{', b'}'))
 }
 
 /// The elements of the array at `span`; none when there is no array.
-pub fn elements(bytes: &[u8], span: Span) -> Elements<'_> {
-    Elements(Walker::new(bytes, span, b'[', b']'))
+pub fn elements(bytes: &[u8], span: ByteSpan) -> ArrayElements<'_> {
+    ArrayElements(JsonWalker::new(bytes, span, b'[', b']'))
 }
 
-impl Iterator for Members<'_> {
-    type Item = Member;
+impl Iterator for ObjectMembers<'_> {
+    type Item = ObjectMember;
 
-    fn next(&mut self) -> Option<Member> {
-        let Walker { scanner, open } = &mut self.0;
+    fn next(&mut self) -> Option<ObjectMember> {
+        let JsonWalker { scanner, open } = &mut self.0;
         if !*open {
             return None;
         }
         let key = scanner.key().ok()?;
         let value = scanner.value().ok()?;
         *open = scanner.more(b'}').unwrap_or(false);
-        Some(Member { key, value })
+        Some(ObjectMember { key, value })
     }
 }
 
-impl Iterator for Elements<'_> {
-    type Item = Span;
+impl Iterator for ArrayElements<'_> {
+    type Item = ByteSpan;
 
-    fn next(&mut self) -> Option<Span> {
-        let Walker { scanner, open } = &mut self.0;
+    fn next(&mut self) -> Option<ByteSpan> {
+        let JsonWalker { scanner, open } = &mut self.0;
         if !*open {
             return None;
         }
@@ -165,21 +165,21 @@ impl Iterator for Elements<'_> {
 }
 
 /// The value of member `name` of the object at `span`. The last one wins where a key stands twice, as most parsers do.
-pub fn get(bytes: &[u8], span: Span, name: &str) -> Option<Span> {
+pub fn get(bytes: &[u8], span: ByteSpan, name: &str) -> Option<ByteSpan> {
     members(bytes, span).filter(|m| m.key.is(bytes, name)).last().map(|m| m.value)
 }
 
 /// [`get`], once per name.
-pub fn get_path(bytes: &[u8], span: Span, path: &[&str]) -> Option<Span> {
+pub fn get_path(bytes: &[u8], span: ByteSpan, path: &[&str]) -> Option<ByteSpan> {
     path.iter().try_fold(span, |at, name| get(bytes, at, name))
 }
 
 /// The decoded string at `span`, if it is one.
-pub fn string_at(bytes: &[u8], span: Span) -> Option<Cow<'_, str>> {
+pub fn string_at(bytes: &[u8], span: ByteSpan) -> Option<Cow<'_, str>> {
     decode_string(span.of(bytes))
 }
 
 /// Whether the value at `span` is an object.
-pub fn is_object(bytes: &[u8], span: Span) -> bool {
+pub fn is_object(bytes: &[u8], span: ByteSpan) -> bool {
     bytes.get(span.start) == Some(&b'{')
 }

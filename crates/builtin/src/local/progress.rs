@@ -84,13 +84,13 @@ impl Stream for Spoken {
 #[cfg(test)]
 mod tests {
     use tidings_upstream::{CallStream, LinkError};
-    use tidings_wire::Limits;
+    use tidings_wire::FrameLimits;
 
     use super::*;
 
     fn request(meta: &str) -> Frame {
         let text = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"t"{meta}}}}}"#);
-        Frame::parse(text, &Limits::default()).unwrap()
+        Frame::parse(text, &FrameLimits::default()).unwrap()
     }
 
     fn text(event: CallEvent) -> String {

@@ -121,14 +121,14 @@ impl Call {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use tidings_wire::Limits;
+    use tidings_wire::FrameLimits;
 
     use super::*;
 
     fn frame(arguments: &str) -> Frame {
         let params = format!(r#"{{"name":"x","arguments":{arguments}}}"#);
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-        Frame::parse(text, &Limits::default()).unwrap()
+        Frame::parse(text, &FrameLimits::default()).unwrap()
     }
 
     fn query(arguments: &str) -> Result<(String, usize), Fault> {

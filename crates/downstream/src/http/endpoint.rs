@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
 use tidings_proto::code;
-use tidings_wire::{Frame, Kind, Message};
+use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -109,13 +109,13 @@ impl Endpoint {
             Ok(bytes) => bytes,
             Err(fault) => return self.refuse_body(fault, incoming),
         };
-        match Message::parse(bytes, &LIMITS) {
+        match IncomingMessage::parse(bytes, &LIMITS) {
             Err(error) => body::json(400, malformed(&error).into()),
-            Ok(Message::Batch(parts)) => match self.session_of(received) {
+            Ok(IncomingMessage::Batch(parts)) => match self.session_of(received) {
                 Ok(session) => self.batch(&session, parts).await,
                 Err(refused) => refused.into(),
             },
-            Ok(Message::Single(frame)) => self.receive(received, frame).await,
+            Ok(IncomingMessage::Single(frame)) => self.receive(received, frame).await,
         }
     }
 
@@ -150,15 +150,15 @@ impl Endpoint {
     async fn receive(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
         let claims = Claims { session: received.headers.contains_key(SESSION), modern: received.claims_modern() };
         match (admission::classify(&frame, claims), frame.kind()) {
-            (Class::Modern(meta), Kind::Request) => self.modern(received, frame, meta).await,
+            (Class::Modern(meta), FrameKind::Request) => self.modern(received, frame, meta).await,
             // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
-            (Class::Modern(_), _) | (Class::HalfModern(_), Kind::Notification) => body::empty(202),
+            (Class::Modern(_), _) | (Class::HalfModern(_), FrameKind::Notification) => body::empty(202),
             (Class::Initialize, _) => self.initialize(received, &frame).await,
             (Class::InSession, _) => match self.session_of(received) {
                 Ok(session) => self.legacy(received, &session, frame).await,
                 Err(refused) => refused.into(),
             },
-            (Class::HalfModern(fault), Kind::Request) => {
+            (Class::HalfModern(fault), FrameKind::Request) => {
                 body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault.to_string())
             }
             (Class::HalfModern(_), _) => {

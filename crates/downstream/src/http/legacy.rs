@@ -11,7 +11,7 @@ use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Method, Revision, code};
-use tidings_wire::{Frame, FrameError, Kind, assert_outgoing, assert_outgoing_payload};
+use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -59,7 +59,7 @@ impl Endpoint {
         frame: Frame,
     ) -> Response<Body> {
         let Some(session) = http.session() else { return body::empty(404) };
-        let Some(id) = frame.id().filter(|_| frame.kind() == Kind::Request) else {
+        let Some(id) = frame.id().filter(|_| frame.kind() == FrameKind::Request) else {
             dispatch(&self.gateway, session, &frame);
             http.archived.mark();
             return body::empty(202);

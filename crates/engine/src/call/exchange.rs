@@ -19,7 +19,7 @@ use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
-use tidings_wire::{Frame, Kind, RawId, get};
+use tidings_wire::{Frame, FrameKind, RawId, get};
 
 use crate::call::relay::Relay;
 use crate::call::routing::Routed;
@@ -454,7 +454,7 @@ impl Exchange {
     /// The server refused the request unread because of its headers: our view of its tools is old.
     fn wants_other_headers(&self, frame: &Frame) -> bool {
         self.method == Method::ToolsCall
-            && frame.kind() == Kind::Error
+            && frame.kind() == FrameKind::Error
             && frame
                 .outcome()
                 .and_then(|error| get(frame.bytes(), error, "code"))

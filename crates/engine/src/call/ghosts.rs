@@ -9,7 +9,7 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::CallId;
 use tidings_upstream::{CallEvent, CallStream};
-use tidings_wire::Kind;
+use tidings_wire::FrameKind;
 
 use crate::call::server_requests::refusal;
 use crate::gateway::Inner;
@@ -61,7 +61,7 @@ impl Inner {
                     CallEvent::Response(_) => return self.in_flight.ghost_answered(live.key, call),
                     // The stream is lost and the call perhaps not over: it stays remembered.
                     CallEvent::Failed(_) => return,
-                    CallEvent::Message(frame) if frame.kind() == Kind::Request => {
+                    CallEvent::Message(frame) if frame.kind() == FrameKind::Request => {
                         if let Some(id) = frame.id() {
                             live.link.send(refusal(&id, &frame.method()));
                         }

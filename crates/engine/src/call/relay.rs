@@ -8,7 +8,7 @@ use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, View};
 use tidings_upstream::SharedLink;
-use tidings_wire::{Frame, Kind, Patch, RawId};
+use tidings_wire::{Frame, FrameKind, Patch, RawId};
 
 use crate::call::server_requests::{log_level, owner_of};
 use crate::client::session::Caller;
@@ -29,7 +29,7 @@ pub(crate) struct Relay<'a> {
 impl Relay<'_> {
     /// The message as the caller gets it; `None` when it is not for the caller, or was dealt with here.
     pub(crate) fn message(&self, frame: &Frame) -> Option<Bytes> {
-        if frame.kind() == Kind::Request {
+        if frame.kind() == FrameKind::Request {
             return self.question(frame);
         }
         let method = frame.method();

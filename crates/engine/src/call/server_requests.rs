@@ -11,7 +11,7 @@ use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
 use tidings_upstream::SharedLink;
 use tidings_wire::{
-    Frame, Kind, ObjectEdit, Patch, RawId, encode_string, error_response, notification, response, string_at,
+    Frame, FrameKind, ObjectEdit, Patch, RawId, encode_string, error_response, notification, response, string_at,
 };
 
 use crate::client::session::{Caller, Session};
@@ -89,11 +89,11 @@ impl Inner {
         let owner = own.or_else(|| self.only_session());
         let about_lists =
             !ListKind::announced_by(&method).is_empty() || method == "notifications/subscriptions/acknowledged";
-        if !server.is_admitted() && frame.kind() != Kind::Request && !about_lists {
+        if !server.is_admitted() && frame.kind() != FrameKind::Request && !about_lists {
             // Nobody knows of it yet, and perhaps nobody ever will.
             return;
         }
-        if frame.kind() == Kind::Request {
+        if frame.kind() == FrameKind::Request {
             // Some servers ask on their standalone stream what they need for a call.
             let Some(frame) = (if method == "ping" { Some(frame) } else { self.in_flight.give_to_sole(key, frame) })
             else {

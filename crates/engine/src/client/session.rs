@@ -10,7 +10,7 @@ use tidings_hub::ClientKey;
 use tidings_hub::ledger::ViewDigests;
 use tidings_hub::session_view::SessionView;
 use tidings_proto::{Era, LogLevel, Revision};
-use tidings_wire::{Frame, Span};
+use tidings_wire::{ByteSpan, Frame};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -153,7 +153,7 @@ pub struct ModernCaller {
     /// Log messages it wants for this request.
     pub log_level: Option<LogLevel>,
     /// Where its capabilities stand in the request.
-    pub capabilities: Span,
+    pub capabilities: ByteSpan,
 }
 
 /// Who sent a request.

@@ -6,7 +6,7 @@ use tidings_hub::catalogue::{Item, OfferList};
 use tidings_proto::gateway_path::{self, GatewayPath};
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
 use tidings_upstream::{Hello, LinkError, Outgoing, SharedLink};
-use tidings_wire::{Frame, Kind, RawId, Span, elements, get, is_object, request, string_at};
+use tidings_wire::{ByteSpan, Frame, FrameKind, RawId, elements, get, is_object, request, string_at};
 
 /// A server that pages for ever is cut off here.
 const MAX_PAGES: usize = 1_000;
@@ -51,7 +51,7 @@ impl Lister<'_> {
             let Some(result) = frame.outcome().filter(|span| is_object(frame.bytes(), *span)) else {
                 return Err(LinkError::Protocol(format!("{} gave no result object", kind.method())));
             };
-            if frame.kind() == Kind::Error {
+            if frame.kind() == FrameKind::Error {
                 return self.refused(kind, &frame, result);
             }
             if self.is_gateway() {
@@ -108,7 +108,7 @@ impl Lister<'_> {
     }
 
     /// Templates are often missing where resources are not.
-    fn refused(&self, kind: ListKind, frame: &Frame, error: Span) -> Result<OfferList, LinkError> {
+    fn refused(&self, kind: ListKind, frame: &Frame, error: ByteSpan) -> Result<OfferList, LinkError> {
         let code = get(frame.bytes(), error, "code").map(|at| at.of(frame.bytes()).to_vec());
         if code.as_deref() == Some(b"-32601") {
             tracing::debug!(server = self.server, list = kind.method(), "declared but not offered");
@@ -119,7 +119,7 @@ impl Lister<'_> {
     }
 
     /// What is not a list is no empty list: the one that was known before stays.
-    fn collect(&self, kind: ListKind, frame: &Frame, result: Span, items: &mut Vec<Item>) -> Result<(), LinkError> {
+    fn collect(&self, kind: ListKind, frame: &Frame, result: ByteSpan, items: &mut Vec<Item>) -> Result<(), LinkError> {
         let mirrored = self.hello.revision.era() == Era::Modern;
         let list = get(frame.bytes(), result, kind.member()).filter(|at| at.of(frame.bytes()).starts_with(b"["));
         let Some(list) = list else {
@@ -156,7 +156,7 @@ mod tests {
             let (queue, stream) = call_channel();
             let result = self.0.lock().unwrap().remove(0);
             let bytes = tidings_wire::response(&RawId::from(request.id), result.as_bytes());
-            queue.answer(Frame::parse(bytes, &tidings_wire::Limits::default()).unwrap());
+            queue.answer(Frame::parse(bytes, &tidings_wire::FrameLimits::default()).unwrap());
             stream
         }
         fn cancel(&self, _: u64, _: Option<&str>) {}

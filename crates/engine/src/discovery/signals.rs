@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_proto::{Era, Method, code};
 use tidings_upstream::{CallEvent, CallStream, Hello};
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameKind};
 
 use crate::gateway::Inner;
 use crate::servers::server::{LiveLink, Server};
@@ -77,7 +77,7 @@ impl Signals {
                 CallEvent::Response(frame) => {
                     // An error is an answer to this request and not to the next one: it is asked again, later and later.
                     self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);
-                    let is_refused = frame.kind() == Kind::Error;
+                    let is_refused = frame.kind() == FrameKind::Error;
                     self.ended(server, is_refused);
                 }
                 CallEvent::Failed(_) | CallEvent::Refused { .. } => self.ended(server, false),
@@ -120,7 +120,7 @@ fn listen(gateway: &Inner, server: &Server, live: &LiveLink, topics: Topics) -> 
 }
 
 fn error_code(frame: &Frame) -> Option<i64> {
-    let error = frame.outcome().filter(|_| frame.kind() == Kind::Error)?;
+    let error = frame.outcome().filter(|_| frame.kind() == FrameKind::Error)?;
     let code = tidings_wire::get(frame.bytes(), error, "code")?;
     std::str::from_utf8(frame.raw(code)).ok()?.parse().ok()
 }

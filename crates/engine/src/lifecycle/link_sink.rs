@@ -7,7 +7,7 @@ use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::ListKind;
 use tidings_upstream::{Link, LinkError, SharedLink, Sink};
-use tidings_wire::{Frame, Kind};
+use tidings_wire::{Frame, FrameKind};
 use tokio::sync::oneshot;
 
 use crate::client::session::Session;
@@ -207,5 +207,5 @@ fn is_about_the_server(message: &Frame) -> bool {
     let method = message.method();
     !ListKind::announced_by(&method).is_empty()
         || matches!(&*method, "notifications/resources/updated" | "notifications/subscriptions/acknowledged")
-        || (message.kind() == Kind::Request && method == "ping")
+        || (message.kind() == FrameKind::Request && method == "ping")
 }

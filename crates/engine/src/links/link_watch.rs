@@ -12,7 +12,7 @@ use serde_json::json;
 use tidings_hub::link_health::{LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble, Verdict};
 use tidings_proto::{Era, ListKind, Method, code};
 use tidings_upstream::{LinkError, Transport};
-use tidings_wire::{Frame, Kind, get};
+use tidings_wire::{Frame, FrameKind, get};
 use tokio::sync::{Notify, watch};
 
 use crate::gateway::Inner;
@@ -271,7 +271,7 @@ async fn check(gateway: &Inner, live: &LiveLink) -> Result<(), (LinkError, Reque
 /// What the answer to a check says.
 fn judge(era: Era, frame: &Frame) -> Result<(), RequestTrouble> {
     let outcome = frame.outcome().ok_or(RequestTrouble::NoAnswer)?;
-    if frame.kind() == Kind::Response {
+    if frame.kind() == FrameKind::Response {
         let is_hello = era == Era::Legacy || get(frame.bytes(), outcome, "supportedVersions").is_some();
         return is_hello.then_some(()).ok_or(RequestTrouble::WrongEra);
     }

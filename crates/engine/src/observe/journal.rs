@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tidings_hub::catalogue::{Difference, Item, ServerOffer};
 use tidings_proto::ListKind;
-use tidings_wire::{Span, members};
+use tidings_wire::{ByteSpan, members};
 
 /// Keeps changes. It is told after the new state can be read and everybody who follows was called; it must not block.
 pub trait Journal: Send + Sync + 'static {
@@ -83,6 +83,6 @@ pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
 /// A member's value. Of a repeated key the last one counts, as everywhere.
 fn member(item: &Item, name: &str) -> Option<Bytes> {
     let raw = &item.raw;
-    let found = members(raw, Span::new(0, raw.len())).filter(|member| member.key.is(raw, name)).last()?;
+    let found = members(raw, ByteSpan::new(0, raw.len())).filter(|member| member.key.is(raw, name)).last()?;
     Some(Bytes::copy_from_slice(found.value.of(raw)))
 }

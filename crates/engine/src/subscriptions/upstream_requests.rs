@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidings_hub::subscriptions::{Address, Answer, Commands, Refusal, Ticket};
 use tidings_proto::{ListKind, Method};
 use tidings_upstream::{CallEvent, CallStream, LinkError};
-use tidings_wire::{Digest, Frame, Kind, digest, get};
+use tidings_wire::{Digest, Frame, FrameKind, digest, get};
 use tokio_util::sync::CancellationToken;
 
 use super::subscription_links::Place;
@@ -183,13 +183,13 @@ fn small_content(frame: &Frame) -> Answer {
 
 /// The hash of what a resource has to read; of nothing else in the answer, such as how long it is fresh.
 fn content_digest(frame: &Frame) -> Option<Digest> {
-    let result = frame.outcome().filter(|_| frame.kind() == Kind::Response)?;
+    let result = frame.outcome().filter(|_| frame.kind() == FrameKind::Response)?;
     let contents = get(frame.bytes(), result, "contents")?;
     Some(digest(frame.bytes(), contents))
 }
 
 /// The error of a server, if it is one.
 pub(super) fn refusal(frame: &Frame) -> Option<Refusal> {
-    let error = frame.outcome().filter(|_| frame.kind() == Kind::Error)?;
+    let error = frame.outcome().filter(|_| frame.kind() == FrameKind::Error)?;
     Some(Refusal::ByServer(bytes::Bytes::copy_from_slice(frame.raw(error))))
 }

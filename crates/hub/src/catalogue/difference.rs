@@ -1,7 +1,7 @@
 //! What a commit changed: which items came, went, or say something else, and in which fields.
 
 use tidings_proto::ListKind;
-use tidings_wire::{Span, digest, members};
+use tidings_wire::{ByteSpan, digest, members};
 
 use super::offer::{Item, OfferList};
 
@@ -63,7 +63,7 @@ impl Difference {
 
 fn fields(before: &Item, after: &Item) -> Vec<String> {
     let digests = |item: &Item| -> std::collections::BTreeMap<String, tidings_wire::Digest> {
-        members(&item.raw, Span::new(0, item.raw.len()))
+        members(&item.raw, ByteSpan::new(0, item.raw.len()))
             .filter_map(|m| Some((m.key.text(&item.raw)?.into_owned(), digest(&item.raw, m.value))))
             .collect()
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidings_proto::headers::{AnnotationFault, ParamHeader, annotated};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_wire::{Digest, Span, digest, get, is_object, string_at};
+use tidings_wire::{ByteSpan, Digest, digest, get, is_object, string_at};
 
 use crate::ServerId;
 use crate::scope::Audience;
@@ -44,7 +44,7 @@ pub enum ItemFault {
 impl Item {
     /// Reads the key of a definition. `mirrored`: the link sends headers, so its annotations must be right.
     pub fn read(kind: ListKind, raw: Bytes, mirrored: bool) -> Result<Self, ItemFault> {
-        let whole = Span::new(0, raw.len());
+        let whole = ByteSpan::new(0, raw.len());
         let no_key = ItemFault::NoKey(kind.key());
         if !is_object(&raw, whole) {
             return Err(no_key);
@@ -74,7 +74,7 @@ impl Item {
                 .map(|notes| notes.remove("lastModified"));
         }
         let said = said.to_string();
-        let digest = digest(said.as_bytes(), Span::new(0, said.len()));
+        let digest = digest(said.as_bytes(), ByteSpan::new(0, said.len()));
         Self { digest, has_details: true, ..self }
     }
 }

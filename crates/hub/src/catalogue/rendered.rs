@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::item::ItemView;
 use tidings_proto::{ListKind, Revision, View};
-use tidings_wire::{Digest, Span, digest};
+use tidings_wire::{ByteSpan, Digest, digest};
 
 use super::names::{Renamed, ShownNames};
 use super::offer::{Item, ServerOffer};
@@ -87,7 +87,7 @@ impl Rendered {
             text.put_slice(&rendered);
             let digest = match item.has_details {
                 true => Digest::of_all([&item.digest, &Digest::of_bytes(public_key.as_bytes())]),
-                false => digest(&rendered, Span::new(0, rendered.len())),
+                false => digest(&rendered, ByteSpan::new(0, rendered.len())),
             };
             digests.push((place, digest));
             ends.push(text.len());

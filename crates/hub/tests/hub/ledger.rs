@@ -13,7 +13,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, Committed, FollowerId, Ledger, Occasion, Since, Topic, Topics, ViewDigests};
 use tidings_proto::{ListKind, Revision, View};
-use tidings_wire::{Digest, Span, digest};
+use tidings_wire::{ByteSpan, Digest, digest};
 
 const VIEWS: [Revision; 3] = [Revision::V2025_03_26, Revision::V2025_11_25, Revision::MODERN];
 
@@ -22,7 +22,7 @@ type World = [[u8; 3]; 3];
 
 fn digest_of(content: u8) -> Digest {
     let text = content.to_string();
-    digest(text.as_bytes(), Span::new(0, text.len()))
+    digest(text.as_bytes(), ByteSpan::new(0, text.len()))
 }
 
 fn digests(world: &World, view: &Revision) -> ViewDigests {

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
 use tidings_proto::Revision;
-use tidings_wire::{Digest, Span, digest};
+use tidings_wire::{ByteSpan, Digest, digest};
 
 const ONE: FollowerId = FollowerId(1);
 const OTHER: FollowerId = FollowerId(2);
 
 fn view(contents: [u8; 3]) -> ViewDigests {
-    contents.map(|content| -> Digest { digest(&[b'0' + content], Span::new(0, 1)) })
+    contents.map(|content| -> Digest { digest(&[b'0' + content], ByteSpan::new(0, 1)) })
 }
 
 fn ledger() -> Ledger {

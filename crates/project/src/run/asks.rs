@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tidings_upstream::CallQueue;
-use tidings_wire::{Frame, Kind, RawId, notification, request};
+use tidings_wire::{Frame, FrameKind, RawId, notification, request};
 use tokio::sync::oneshot;
 
 use super::progress_pipe::framed;
@@ -44,7 +44,7 @@ impl Asks {
     pub(crate) fn answer(&self, frame: &Frame) {
         let Some(sender) = frame.id().and_then(|id| self.lock().remove(&id)) else { return };
         let value = frame.outcome().and_then(|at| serde_json::from_slice(frame.raw(at)).ok()).unwrap_or_default();
-        let _ = sender.send(if frame.kind() == Kind::Response { Ok(value) } else { Err(value) });
+        let _ = sender.send(if frame.kind() == FrameKind::Response { Ok(value) } else { Err(value) });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RawId, oneshot::Sender<Answered>>> {

@@ -7,12 +7,12 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 use tidings_proto::LogLevel;
 use tidings_upstream::CallQueue;
-use tidings_wire::{Frame, Limits, RawId, notification};
+use tidings_wire::{Frame, FrameLimits, RawId, notification};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::{Duration, Instant};
 
-const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
+const LIMITS: FrameLimits = FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 /// A longer line is not read.
 const LONGEST: usize = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);

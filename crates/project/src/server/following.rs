@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidings_proto::code;
 use tidings_upstream::Sink;
-use tidings_wire::{Frame, Kind, notification};
+use tidings_wire::{Frame, FrameKind, notification};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ impl Following {
             return Err((code::INTERNAL_ERROR, format!("at most {MOST} resources of a project are followed")));
         }
         let answer = read(registry, runner, uri).await.ok_or((code::INTERNAL_ERROR, "can not be read".to_owned()))?;
-        if answer.kind() == Kind::Error {
+        if answer.kind() == FrameKind::Error {
             let error = answer.outcome().map(|at| answer.raw(at)).unwrap_or_default();
             let error: serde_json::Value = serde_json::from_slice(error).unwrap_or_default();
             let message = error["message"].as_str().unwrap_or("can not be read").to_owned();
@@ -119,6 +119,6 @@ async fn read(registry: &Registry, runner: &Arc<Runner>, uri: &str) -> Option<Fr
 }
 
 fn content(answer: &Frame) -> Content {
-    let result = answer.outcome().filter(|_| answer.kind() == Kind::Response)?;
+    let result = answer.outcome().filter(|_| answer.kind() == FrameKind::Response)?;
     Some(blake3::hash(answer.raw(result)).into())
 }

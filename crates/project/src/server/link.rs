@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidings_engine::Surroundings;
 use tidings_proto::{ListKind, Method, code};
 use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
-use tidings_wire::{Frame, Kind, Limits, RawId, error_response, notification, response};
+use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, error_response, notification, response};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
@@ -20,7 +20,8 @@ use super::told::Told;
 use crate::registry::{Registry, State};
 use crate::run::Runner;
 
-pub(super) const LIMITS: Limits = Limits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
+pub(super) const LIMITS: FrameLimits =
+    FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
 /// A link to a project.
 pub(super) struct ProjectLink {
@@ -103,7 +104,7 @@ impl Link for ProjectLink {
 
     fn send(&self, message: Bytes) {
         if let Ok(frame) = Frame::parse(message, &LIMITS)
-            && matches!(frame.kind(), Kind::Response | Kind::Error)
+            && matches!(frame.kind(), FrameKind::Response | FrameKind::Error)
         {
             self.runner.answer(&frame);
         }

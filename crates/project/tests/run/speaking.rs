@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_project::run::Caller;
 use tidings_upstream::CallEvent;
-use tidings_wire::{Frame, Limits, RawId, response};
+use tidings_wire::{Frame, FrameLimits, RawId, response};
 
 use super::{World, appears, heard, next, parsed, text};
 
@@ -62,7 +62,7 @@ const ASK: &str = r#"ask() {
 
 fn reply(world: &World, question: &Value, result: &Value) {
     let id = RawId::from_raw(question["id"].to_string().as_bytes()).unwrap();
-    let frame = Frame::parse(response(&id, result.to_string().as_bytes()), &Limits::default()).unwrap();
+    let frame = Frame::parse(response(&id, result.to_string().as_bytes()), &FrameLimits::default()).unwrap();
     world.runner.answer(&frame);
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidings_proto::headers::{AnnotationFault, annotated, decode, encode};
-use tidings_wire::Span;
+use tidings_wire::ByteSpan;
 
 // The examples of the specification, "Value Encoding".
 #[test]
@@ -65,11 +65,11 @@ fn annotations_are_found_along_property_paths() {
     let found = annotated(schema).unwrap();
     assert_eq!(found.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(), ["Region", "Count", "Dry-Run"]);
     let arguments = br#"{"region":"caf\u00e9","deep":{"count":42},"dry":false}"#;
-    let whole = Span::new(0, arguments.len());
+    let whole = ByteSpan::new(0, arguments.len());
     let values: Vec<_> = found.iter().map(|h| h.value(arguments, whole).unwrap()).collect();
     assert_eq!(values, ["café", "42", "false"]);
     for nothing in [r#"{"region":null,"deep":{"count":null},"dry":null}"#, "{}"] {
-        let whole = Span::new(0, nothing.len());
+        let whole = ByteSpan::new(0, nothing.len());
         assert!(found.iter().all(|h| h.value(nothing.as_bytes(), whole).is_none()), "{nothing}");
     }
     assert!(found[1].agrees("42.0", "42"), "integers are compared as numbers");

@@ -6,7 +6,7 @@ use tidings_proto::content::ContentView;
 use tidings_proto::outbound::{self, Destination, Requester, Target};
 use tidings_proto::outcome::{self, Reader, answer_of_client};
 use tidings_proto::{Era, ListKind, LogLevel, Method, Revision, UriMap, View};
-use tidings_wire::{Frame, Kind, Limits, RawId, check_outgoing};
+use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, check_outgoing};
 
 const META: &str = "io.modelcontextprotocol";
 
@@ -85,8 +85,8 @@ fn caller_id() -> impl Strategy<Value = RawId> {
 /// first, see the same.
 fn is_answer_to(bytes: &bytes::Bytes, id: &RawId) -> Result<(), TestCaseError> {
     prop_assert_eq!(check_outgoing(bytes), Ok(()), "{:?}", bytes);
-    let frame = Frame::parse(bytes.clone(), &Limits::default()).unwrap();
-    prop_assert!(matches!(frame.kind(), Kind::Response | Kind::Error));
+    let frame = Frame::parse(bytes.clone(), &FrameLimits::default()).unwrap();
+    prop_assert!(matches!(frame.kind(), FrameKind::Response | FrameKind::Error));
     prop_assert_eq!(frame.id(), Some(id.clone()));
     let members = tidings_wire::members(bytes, tidings_wire::validate(bytes, 256).unwrap());
     let ids = members.filter(|member| member.key.is(bytes, "id")).count();
@@ -109,7 +109,7 @@ proptest! {
         transparent in any::<bool>(),
         flags in any::<[bool; 3]>(),
     ) {
-        let Ok(frame) = Frame::parse(answer, &Limits::default()) else { return Ok(()) };
+        let Ok(frame) = Frame::parse(answer, &FrameLimits::default()) else { return Ok(()) };
         let uris = if transparent { UriMap::Transparent } else { UriMap::Prefix("up".into()) };
         let [url_elicitation, private, named] = flags;
         let reader = Reader {
@@ -129,7 +129,7 @@ proptest! {
     // edges G1
     #[test]
     fn every_answer_of_a_client_has_the_servers_id_once(answer in answer(), id in caller_id()) {
-        let Ok(frame) = Frame::parse(answer, &Limits::default()) else { return Ok(()) };
+        let Ok(frame) = Frame::parse(answer, &FrameLimits::default()) else { return Ok(()) };
         is_answer_to(&answer_of_client(&frame, &id), &id)?;
     }
 
@@ -147,7 +147,7 @@ proptest! {
     ) {
         let params = params.map(|params| format!(r#","params":{space}{params}"#)).unwrap_or_default();
         let text = format!(r#"{space}{{"jsonrpc":"2.0",{space}"id":{id},"method":"{}"{params}}}"#, method.as_str());
-        let Ok(frame) = Frame::parse(text, &Limits::default()) else { return Ok(()) };
+        let Ok(frame) = Frame::parse(text, &FrameLimits::default()) else { return Ok(()) };
         let requester = Requester {
             era,
             info: (era == Era::Legacy).then_some(br#"{"name":"c","version":"1"}"#),
@@ -159,10 +159,10 @@ proptest! {
         let to = Destination { revision, id: 77 };
         let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, state);
         prop_assert_eq!(check_outgoing(&bytes), Ok(()), "{:?}", bytes);
-        let sent = Frame::parse(bytes, &Limits::default()).unwrap();
-        prop_assert_eq!((sent.kind(), sent.id().and_then(|id| id.as_u64())), (Kind::Request, Some(77)));
+        let sent = Frame::parse(bytes, &FrameLimits::default()).unwrap();
+        prop_assert_eq!((sent.kind(), sent.id().and_then(|id| id.as_u64())), (FrameKind::Request, Some(77)));
         let meta = sent.param(&["_meta"]).map(|at| sent.members(at).into_owned()).unwrap_or_default();
-        let reserved = |m: &tidings_wire::Member| m.key.text(sent.bytes()).is_some_and(|key| key.starts_with(META));
+        let reserved = |m: &tidings_wire::ObjectMember| m.key.text(sent.bytes()).is_some_and(|key| key.starts_with(META));
         // Every modern request says which revision it is; no legacy server ever sees the reserved names.
         match revision.era() {
             Era::Modern if era == Era::Legacy => prop_assert!(meta.iter().any(reserved), "{:?}", sent.bytes()),

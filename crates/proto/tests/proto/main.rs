@@ -9,11 +9,11 @@ mod outbound;
 mod outcome;
 mod revisions;
 
-use tidings_wire::{Frame, Limits};
+use tidings_wire::{Frame, FrameLimits};
 
 /// A message.
 fn frame(text: &str) -> Frame {
-    Frame::parse(text.to_owned(), &Limits::default()).unwrap()
+    Frame::parse(text.to_owned(), &FrameLimits::default()).unwrap()
 }
 
 /// JSON without regard to order and spaces.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use tidings_wire::{Kind, RawId};
+use tidings_wire::{FrameKind, RawId};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -180,14 +180,14 @@ impl Exchange {
     /// The raw text of the result; fails on an error.
     pub fn result_raw(&self) -> String {
         let response = self.response();
-        assert_eq!(response.kind, Some(Kind::Response), "no result: {self:?}");
+        assert_eq!(response.kind, Some(FrameKind::Response), "no result: {self:?}");
         response.outcome_raw()
     }
 
     /// The error; fails on a result.
     pub fn error(&self) -> Value {
         let response = self.response();
-        assert_eq!(response.kind, Some(Kind::Error), "no error: {self:?}");
+        assert_eq!(response.kind, Some(FrameKind::Error), "no error: {self:?}");
         response.error()
     }
 

@@ -185,7 +185,7 @@ impl Link {
             let _ = events.send(if is_message { Event::Message(received) } else { Event::Body(received) });
             return Ok(());
         }
-        let mut decoder = sse::Decoder::new(EVENT_LIMIT);
+        let mut decoder = sse::SseDecoder::new(EVENT_LIMIT);
         loop {
             shared.wait_reading().await;
             let Some(frame) = body.frame().await else { break };
@@ -198,7 +198,13 @@ impl Link {
         Ok(())
     }
 
-    fn take(self: &Arc<Self>, shared: &Arc<Shared>, event: sse::Event, stream: &str, events: &UnboundedSender<Event>) {
+    fn take(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        event: sse::SseEvent,
+        stream: &str,
+        events: &UnboundedSender<Event>,
+    ) {
         if event.retry.is_some() || event.data.is_empty() {
             let _ = events.send(Event::Hint { id: event.id.clone(), retry: event.retry });
         }

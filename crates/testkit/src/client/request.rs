@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_wire::{ObjectEdit, Patch, RawId, Span, get, request};
+use tidings_wire::{ByteSpan, ObjectEdit, Patch, RawId, get, request};
 
 use super::exchange::{Exchange, Pending};
 use super::{Client, Shared, Transport};
@@ -104,7 +104,7 @@ fn modern_params(shared: &Shared, params: &Bytes) -> Bytes {
 
 /// Sets members of `_meta`, all other bytes as they were.
 fn set_meta(params: &Bytes, members: &[(&str, String)], replace: bool) -> Bytes {
-    let span = Span::new(0, params.len());
+    let span = ByteSpan::new(0, params.len());
     let mut patch = Patch::new();
     match get(params, span, "_meta") {
         Some(meta) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tidings_wire::{Frame, Limits, ObjectEdit, Patch, RawId, notification, response};
+use tidings_wire::{Frame, FrameLimits, ObjectEdit, Patch, RawId, notification, response};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -298,7 +298,7 @@ impl Listen {
 
 /// The notification with the subscription's id in its `_meta`, with the id's own JSON type.
 pub(crate) fn tag(message: &Bytes, id: &RawId) -> Bytes {
-    let frame = Frame::parse(message.clone(), &Limits::default()).expect("a composed notification is valid");
+    let frame = Frame::parse(message.clone(), &FrameLimits::default()).expect("a composed notification is valid");
     let params = frame.params().expect("a tagged notification has params");
     let meta = format!("{{\"{META_SUBSCRIPTION}\":{}}}", id.as_str());
     let mut edit = ObjectEdit::new(message, params);

@@ -16,13 +16,13 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 /// A stream of events.
 pub(crate) struct Events {
     body: HttpBody,
-    decoder: sse::Decoder,
+    decoder: sse::SseDecoder,
 }
 
 impl Events {
     /// The events of an answer.
     pub(crate) fn of(body: HttpBody) -> Self {
-        Self { body, decoder: sse::Decoder::new(LIMITS.max_bytes) }
+        Self { body, decoder: sse::SseDecoder::new(LIMITS.max_bytes) }
     }
 
     /// What the next event says; `None` when the stream is over or broken.

@@ -69,8 +69,8 @@ async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
 /// The feed as it goes.
 struct Feed {
     response: reqwest::Response,
-    decoder: sse::Decoder,
-    events: VecDeque<sse::Event>,
+    decoder: sse::SseDecoder,
+    events: VecDeque<sse::SseEvent>,
 }
 
 impl Feed {
@@ -83,11 +83,11 @@ impl Feed {
         let response = within("the stream", request.send()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, decoder: sse::Decoder::new(1 << 20), events: VecDeque::new() }
+        Self { response, decoder: sse::SseDecoder::new(1 << 20), events: VecDeque::new() }
     }
 
     /// The next event; `None` when the gateway ends the stream.
-    async fn next_event(&mut self) -> Option<sse::Event> {
+    async fn next_event(&mut self) -> Option<sse::SseEvent> {
         within("an event of the feed", async {
             while self.events.is_empty() {
                 self.decoder.push(&self.response.chunk().await.unwrap()?);

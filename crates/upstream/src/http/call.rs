@@ -10,8 +10,8 @@ use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Method as Verb, Response};
 use tidings_proto::{Era, Method};
-use tidings_wire::sse::{Decoder, Event};
-use tidings_wire::{Frame, FrameError, Kind, Message, RawId, unreadable_answer_id};
+use tidings_wire::sse::{SseDecoder, SseEvent};
+use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, unreadable_answer_id};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cancellation::Ticket;
@@ -46,7 +46,7 @@ struct Call {
 
 enum Stage {
     Start(Box<Outgoing>),
-    Stream(Box<(HttpBody, Decoder)>),
+    Stream(Box<(HttpBody, SseDecoder)>),
     Resume,
     Over,
 }
@@ -130,11 +130,11 @@ impl Call {
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/event-stream") {
-            self.stage = Stage::Stream(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE))));
+            self.stage = Stage::Stream(Box::new((answer.into_body(), SseDecoder::new(MAX_MESSAGE))));
             return Ok(CallEvent::Accepted);
         }
         let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
-        match Message::parse(body.clone(), &LIMITS) {
+        match IncomingMessage::parse(body.clone(), &LIMITS) {
             Ok(message) if status.is_success() => {
                 let none = || LinkError::Protocol("the body holds no answer to the request".into());
                 if !self.take_apart(message)? {
@@ -149,7 +149,7 @@ impl Call {
                 }
             }
             // Errors come with a status of their own in the modern era; the body says more.
-            Ok(Message::Single(frame)) if frame.kind() == Kind::Error => {
+            Ok(IncomingMessage::Single(frame)) if frame.kind() == FrameKind::Error => {
                 match refused(state, status, Some(&frame), &body) {
                     Some(error) => Ok(CallEvent::Refused { answer: Some(frame), error }),
                     None => {
@@ -180,10 +180,10 @@ impl Call {
 
     /// Makes what a message, or each part of a batch, means for this call ready, in order. Says whether the answer is among
     /// it; what follows the answer is nobody's.
-    fn take_apart(&mut self, message: Message) -> Result<bool, LinkError> {
+    fn take_apart(&mut self, message: IncomingMessage) -> Result<bool, LinkError> {
         let parts = match message {
-            Message::Single(frame) => return Ok(self.part(frame)),
-            Message::Batch(parts) => parts,
+            IncomingMessage::Single(frame) => return Ok(self.part(frame)),
+            IncomingMessage::Batch(parts) => parts,
         };
         for part in parts {
             match part {
@@ -201,7 +201,7 @@ impl Call {
 
     fn part(&mut self, frame: Frame) -> bool {
         match frame.kind() {
-            Kind::Request | Kind::Notification => {
+            FrameKind::Request | FrameKind::Notification => {
                 self.ready.push_back(CallEvent::Message(frame));
                 false
             }
@@ -220,7 +220,7 @@ impl Call {
         id.as_u64() == Some(self.id) || text.trim_matches('"').parse() == Ok(self.id)
     }
 
-    async fn read(&mut self, mut stream: Box<(HttpBody, Decoder)>) -> Result<CallEvent, LinkError> {
+    async fn read(&mut self, mut stream: Box<(HttpBody, SseDecoder)>) -> Result<CallEvent, LinkError> {
         loop {
             let (body, decoder) = &mut *stream;
             match decoder.next_event() {
@@ -244,7 +244,7 @@ impl Call {
     }
 
     /// Makes what an event means ready; says whether the answer is among it.
-    fn event(&mut self, event: Event) -> Result<bool, LinkError> {
+    fn event(&mut self, event: SseEvent) -> Result<bool, LinkError> {
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
             self.attempts = 0;
@@ -260,7 +260,7 @@ impl Call {
             tracing::debug!(url = %self.shared.url, event = event.event, "an event that is no message");
             return Ok(false);
         }
-        match Message::parse(event.data.clone(), &LIMITS) {
+        match IncomingMessage::parse(event.data.clone(), &LIMITS) {
             Ok(message) => self.take_apart(message),
             // A notification that can not be read costs nobody the answer.
             Err(error) if is_notice(&event.data) => {
@@ -294,7 +294,7 @@ impl Call {
         }
         match self.shared.send(self.shared.request(Verb::GET, headers, Bytes::new())).await {
             Ok(answer) if answer.status().is_success() => {
-                self.read(Box::new((answer.into_body(), Decoder::new(MAX_MESSAGE)))).await
+                self.read(Box::new((answer.into_body(), SseDecoder::new(MAX_MESSAGE)))).await
             }
             Ok(answer) => match session_refused(&state, answer.status()) {
                 Some(error) => {

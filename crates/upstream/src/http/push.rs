@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderValue};
-use tidings_wire::sse::Decoder;
-use tidings_wire::{Frame, FrameError, Kind, Message};
+use tidings_wire::sse::SseDecoder;
+use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
 
 use super::call::is_message;
 use super::client::{chunk, read_all};
@@ -131,7 +131,7 @@ impl Push {
         self.opened = true;
         // Also after a resumption: many servers take the header and remember nothing.
         self.shared.sink.hears();
-        let mut decoder = Decoder::new(MAX_MESSAGE);
+        let mut decoder = SseDecoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
         let mut pace = Pace::default();
         while let Some(Ok(bytes)) = chunk(&mut body).await {
@@ -158,7 +158,7 @@ impl Push {
     }
 
     /// Handles an event; gives the number of things in it that nobody asked for.
-    fn event(&mut self, event: tidings_wire::sse::Event) -> usize {
+    fn event(&mut self, event: tidings_wire::sse::SseEvent) -> usize {
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
         }
@@ -172,17 +172,17 @@ impl Push {
         if !is_message(&event.event) {
             return 0;
         }
-        match Message::parse(event.data, &LIMITS) {
-            Ok(Message::Single(frame)) => self.message(Ok(frame)),
+        match IncomingMessage::parse(event.data, &LIMITS) {
+            Ok(IncomingMessage::Single(frame)) => self.message(Ok(frame)),
             // Only 2025-03-26 has these. They mean what their parts mean, in order.
-            Ok(Message::Batch(parts)) => parts.into_iter().map(|part| self.message(part)).sum(),
+            Ok(IncomingMessage::Batch(parts)) => parts.into_iter().map(|part| self.message(part)).sum(),
             Err(error) => self.message(Err(error)),
         }
     }
 
     fn message(&self, message: Result<Frame, FrameError>) -> usize {
         match message {
-            Ok(frame) if matches!(frame.kind(), Kind::Request | Kind::Notification) => {
+            Ok(frame) if matches!(frame.kind(), FrameKind::Request | FrameKind::Notification) => {
                 let unasked = usize::from(is_unasked(&frame));
                 self.shared.sink.unowned(frame);
                 unasked

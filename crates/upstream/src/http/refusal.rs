@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 use tidings_proto::{Era, code, meta};
-use tidings_wire::{Frame, Kind, get};
+use tidings_wire::{Frame, FrameKind, get};
 
 use super::State;
 use crate::LinkError;
@@ -48,7 +48,7 @@ pub(super) fn refused(state: &State, status: StatusCode, error: Option<&Frame>, 
 }
 
 fn error_code(frame: &Frame) -> Option<i64> {
-    let error = frame.outcome().filter(|_| frame.kind() == Kind::Error)?;
+    let error = frame.outcome().filter(|_| frame.kind() == FrameKind::Error)?;
     let at = get(frame.bytes(), error, "code")?;
     std::str::from_utf8(at.of(frame.bytes())).ok()?.parse().ok()
 }

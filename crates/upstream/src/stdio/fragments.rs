@@ -85,13 +85,13 @@ fn judge(text: &[u8]) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use tidings_wire::{Frame, Limits};
+    use tidings_wire::{Frame, FrameLimits};
 
     use super::*;
 
     fn verdicts(lines: &[&str]) -> Vec<Verdict> {
         let mut fragments = Fragments::default();
-        let judge = |line: &&str| match Frame::parse(line.to_string(), &Limits::default()) {
+        let judge = |line: &&str| match Frame::parse(line.to_string(), &FrameLimits::default()) {
             Ok(_) => {
                 fragments.end();
                 Verdict::Fragment

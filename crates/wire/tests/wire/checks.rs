@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tidings_wire::sse::{Decoder, Event, EventTooLong};
+use tidings_wire::sse::{EventTooLong, SseDecoder, SseEvent};
 use tidings_wire::{
-    Frame, FrameFault, Kind, Limits, Message, Patch, RawId, ScanError, Span, elements, members, one_line, validate,
+    ByteSpan, Frame, FrameFault, FrameKind, FrameLimits, IncomingMessage, Patch, RawId, ScanError, elements, members,
+    one_line, validate,
 };
 
 /// Whether another parser takes the bytes for JSON. It knows no depth limit here and never decodes.
@@ -14,13 +15,13 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 
 /// What is accepted is JSON, and changing its id changes nothing else; what is refused is refused for the reason given.
 pub(crate) fn frame(data: &[u8]) {
-    let limits = Limits { max_bytes: 1 << 16, max_depth: 64, max_batch: 16 };
-    match Message::parse(Bytes::copy_from_slice(data), &limits) {
-        Ok(Message::Single(frame)) => {
+    let limits = FrameLimits { max_bytes: 1 << 16, max_depth: 64, max_batch: 16 };
+    match IncomingMessage::parse(Bytes::copy_from_slice(data), &limits) {
+        Ok(IncomingMessage::Single(frame)) => {
             assert_eq!(frame.bytes(), data);
             accepted(&frame, &limits);
         }
-        Ok(Message::Batch(parts)) => {
+        Ok(IncomingMessage::Batch(parts)) => {
             assert!(is_json(data));
             assert!(!parts.is_empty() && parts.len() <= limits.max_batch);
             for part in parts {
@@ -46,7 +47,7 @@ pub(crate) fn frame(data: &[u8]) {
     }
 }
 
-fn accepted(frame: &Frame, limits: &Limits) {
+fn accepted(frame: &Frame, limits: &FrameLimits) {
     let bytes = frame.bytes();
     assert!(is_json(bytes));
     for span in [frame.id_span(), frame.params(), frame.outcome()].into_iter().flatten() {
@@ -62,9 +63,9 @@ fn accepted(frame: &Frame, limits: &Limits) {
     }
 
     if frame.id().is_none() {
-        assert!(matches!(frame.kind(), Kind::Notification | Kind::Error));
+        assert!(matches!(frame.kind(), FrameKind::Notification | FrameKind::Error));
     }
-    if frame.kind() == Kind::Notification {
+    if frame.kind() == FrameKind::Notification {
         return;
     }
     let mut patch = Patch::new();
@@ -82,7 +83,7 @@ fn accepted(frame: &Frame, limits: &Limits) {
 }
 
 /// Walking finds spans in order, inside their parent, each of them one JSON value.
-fn walks(bytes: &[u8], whole: Span) {
+fn walks(bytes: &[u8], whole: ByteSpan) {
     let mut from = whole.start + 1;
     for member in members(bytes, whole) {
         assert!(
@@ -104,8 +105,8 @@ fn walks(bytes: &[u8], whole: Span) {
 pub(crate) fn decode<'a>(
     chunks: impl IntoIterator<Item = &'a [u8]>,
     limit: usize,
-) -> (Vec<Event>, Option<EventTooLong>) {
-    let mut decoder = Decoder::new(limit);
+) -> (Vec<SseEvent>, Option<EventTooLong>) {
+    let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
     for chunk in chunks {
         decoder.push(chunk);

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use tidings_wire::{ObjectEdit, Patch, Span, encode_string, get, members, validate};
+use tidings_wire::{ByteSpan, ObjectEdit, Patch, encode_string, get, members, validate};
 
 use crate::generate::{Range, json, object};
 
@@ -28,7 +28,7 @@ fn an_empty_patch_shares_the_original() {
 #[test]
 fn insertions_at_one_place_keep_their_order() {
     let mut patch = Patch::new();
-    patch.remove(Span::new(1, 2));
+    patch.remove(ByteSpan::new(1, 2));
     patch.insert(1, "x");
     patch.insert(1, "y");
     assert_eq!(patch.apply(&Bytes::from_static(b"abc")), "axyc");
@@ -37,9 +37,9 @@ fn insertions_at_one_place_keep_their_order() {
 #[test]
 fn a_part_is_patched_without_the_edits_around_it() {
     let mut patch = Patch::new();
-    patch.replace(Span::new(0, 1), "-");
-    patch.replace(Span::new(3, 4), "+");
-    assert_eq!(patch.apply_within(&Bytes::from_static(b"abcdef"), Span::new(2, 5)), "c+e");
+    patch.replace(ByteSpan::new(0, 1), "-");
+    patch.replace(ByteSpan::new(3, 4), "+");
+    assert_eq!(patch.apply_within(&Bytes::from_static(b"abcdef"), ByteSpan::new(2, 5)), "c+e");
 }
 
 #[test]

@@ -1,30 +1,30 @@
 use bytes::Bytes;
 use proptest::prelude::*;
-use tidings_wire::{Frame, FrameFault, Kind, Limits, Message, ObjectEdit, Patch};
+use tidings_wire::{Frame, FrameFault, FrameKind, FrameLimits, IncomingMessage, ObjectEdit, Patch};
 
 use crate::checks;
 use crate::generate::{Range, json, message, mutated};
 
 fn parse(text: &str) -> Frame {
-    Frame::parse(text.to_owned(), &Limits::default()).unwrap()
+    Frame::parse(text.to_owned(), &FrameLimits::default()).unwrap()
 }
 
 fn batch(text: &str) -> Vec<Result<Frame, tidings_wire::FrameError>> {
-    match Message::parse(Bytes::copy_from_slice(text.as_bytes()), &Limits::default()).unwrap() {
-        Message::Batch(parts) => parts,
-        Message::Single(_) => panic!("not a batch: {text}"),
+    match IncomingMessage::parse(Bytes::copy_from_slice(text.as_bytes()), &FrameLimits::default()).unwrap() {
+        IncomingMessage::Batch(parts) => parts,
+        IncomingMessage::Single(_) => panic!("not a batch: {text}"),
     }
 }
 
 #[test]
 fn the_members_say_what_a_message_is() {
     for (text, kind) in [
-        (r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, Kind::Request),
-        (r#"{"jsonrpc":"2.0","method":"m","params":{}}"#, Kind::Notification),
-        (r#"{"jsonrpc":"2.0","id":"x","result":null}"#, Kind::Response),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#, Kind::Error),
-        (r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#, Kind::Error),
-        (r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#, Kind::Error),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, FrameKind::Request),
+        (r#"{"jsonrpc":"2.0","method":"m","params":{}}"#, FrameKind::Notification),
+        (r#"{"jsonrpc":"2.0","id":"x","result":null}"#, FrameKind::Response),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#, FrameKind::Error),
+        (r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#, FrameKind::Error),
+        (r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#, FrameKind::Error),
     ] {
         assert_eq!(parse(text).kind(), kind, "{text}");
     }
@@ -52,14 +52,14 @@ fn members_stand_in_any_order_among_strangers() {
 #[test]
 fn an_escaped_key_is_the_same_key() {
     let frame = parse(r#"{"jsonrpc":"2.0","\u0069d":1,"m\u0065thod":"m"}"#);
-    assert_eq!(frame.kind(), Kind::Request);
+    assert_eq!(frame.kind(), FrameKind::Request);
     assert_eq!(frame.id().unwrap().as_str(), "1");
 }
 
 #[test]
 fn keys_that_only_look_alike_are_strangers() {
     let frame = parse(r#"{"jsonrpc":"2.0","ID":1,"id ":2,"\\u0069d":3,"\ud800id":4,"method":"m","":5}"#);
-    assert_eq!(frame.kind(), Kind::Notification);
+    assert_eq!(frame.kind(), FrameKind::Notification);
 }
 
 #[test]
@@ -128,7 +128,7 @@ proptest! {
     fn whatever_stands_in_params_stays_as_it_was(params in json(Range::Grammar)) {
         prop_assume!(params.trim_start().starts_with('{'));
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
-        let frame = match Frame::parse(text, &Limits::default()) {
+        let frame = match Frame::parse(text, &FrameLimits::default()) {
             Err(error) if matches!(error.fault, FrameFault::DuplicateMember(_)) => return Ok(()),
             parsed => parsed.unwrap(),
         };
@@ -158,7 +158,7 @@ proptest! {
             true => format!(r#"{{"jsonrpc":"2.0","id":1,"result":{params}}}"#),
             false => format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#),
         };
-        let frame = Frame::parse(text, &Limits::default()).unwrap();
+        let frame = Frame::parse(text, &FrameLimits::default()).unwrap();
         let whole = frame.params().or(frame.outcome()).unwrap();
         for name in ["_meta", "a", "b", "c", "d"] {
             let found = tidings_wire::get(frame.bytes(), whole, name);

@@ -1,26 +1,26 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_wire::one_line;
-use tidings_wire::sse::{Event, EventTooLong, encode};
+use tidings_wire::sse::{EventTooLong, SseEvent, encode};
 
 use crate::checks::{decode, event_stream};
 use crate::generate::{Range, json};
 
-fn events(stream: &str) -> Vec<Event> {
+fn events(stream: &str) -> Vec<SseEvent> {
     let (events, error) = decode([stream.as_bytes()], 1 << 20);
     assert_eq!(error, None);
     events
 }
 
-fn message(data: &str) -> Event {
-    Event { data: Bytes::copy_from_slice(data.as_bytes()), ..Event::default() }
+fn message(data: &str) -> SseEvent {
+    SseEvent { data: Bytes::copy_from_slice(data.as_bytes()), ..SseEvent::default() }
 }
 
 #[test]
 fn every_line_ending_ends_a_line() {
     for end in ["\n", "\r", "\r\n"] {
         let stream = "id: 1|event: e|data: a|data: b||data: c||".replace('|', end);
-        let first = Event { id: Some("1".into()), event: "e".into(), ..message("a\nb") };
+        let first = SseEvent { id: Some("1".into()), event: "e".into(), ..message("a\nb") };
         assert_eq!(events(&stream), [first, message("c")], "{end:?}");
     }
     assert_eq!(events("data: a\r\r\ndata: b\n\r"), [message("a"), message("b")]);
@@ -55,9 +55,9 @@ fn an_id_or_a_retry_alone_primes() {
     assert_eq!(
         events("id: 7\n\nretry: 50\n\nid\n\n"),
         [
-            Event { id: Some("7".into()), ..Event::default() },
-            Event { retry: Some(50), ..Event::default() },
-            Event { id: Some(String::new()), ..Event::default() },
+            SseEvent { id: Some("7".into()), ..SseEvent::default() },
+            SseEvent { retry: Some(50), ..SseEvent::default() },
+            SseEvent { id: Some(String::new()), ..SseEvent::default() },
         ]
     );
 }
@@ -71,7 +71,7 @@ fn an_id_with_a_zero_byte_is_ignored() {
 fn a_retry_is_digits_only() {
     for bad in ["+5", "-5", "5ms", "", "1e3", "99999999999999999999"] {
         assert_eq!(events(&format!("retry: {bad}\n\n")), [], "{bad}");
-        let kept = Event { retry: Some(9), ..Event::default() };
+        let kept = SseEvent { retry: Some(9), ..SseEvent::default() };
         assert_eq!(events(&format!("retry: 9\nretry: {bad}\n\n")), [kept], "{bad}");
     }
 }
@@ -179,7 +179,7 @@ proptest! {
         for (id, retry, text) in sent {
             let data = one_line(&Bytes::from(text));
             stream.extend_from_slice(&encode(id.as_deref(), retry, &data));
-            expected.push(Event { id, event: "message".into(), data, retry });
+            expected.push(SseEvent { id, event: "message".into(), data, retry });
         }
         prop_assert_eq!(decode(stream.chunks(cut), 1 << 20), (expected, None));
     }

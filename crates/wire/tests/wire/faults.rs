@@ -1,11 +1,11 @@
 use bytes::Bytes;
-use tidings_wire::{Frame, FrameError, FrameFault, Limits, Message, ScanError};
+use tidings_wire::{Frame, FrameError, FrameFault, FrameLimits, IncomingMessage, ScanError};
 
 fn fault_of(bytes: impl Into<Bytes>) -> FrameError {
     let bytes = bytes.into();
-    let error = Frame::parse(bytes.clone(), &Limits::default()).unwrap_err();
+    let error = Frame::parse(bytes.clone(), &FrameLimits::default()).unwrap_err();
     if !bytes.starts_with(b"[") {
-        assert_eq!(Message::parse(bytes, &Limits::default()).unwrap_err(), error);
+        assert_eq!(IncomingMessage::parse(bytes, &FrameLimits::default()).unwrap_err(), error);
     }
     error
 }
@@ -89,7 +89,7 @@ fn a_member_that_stands_twice_where_the_protocol_looks_is_named() {
     }
     // What lies deeper is the business of whoever it is for.
     let deeper = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"arguments":{"a":1,"a":2}}}"#;
-    assert!(Frame::parse(deeper, &Limits::default()).is_ok());
+    assert!(Frame::parse(deeper, &FrameLimits::default()).is_ok());
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn invalid_utf_8_is_refused_with_its_place() {
 #[test]
 fn a_message_may_be_as_long_as_the_limit_and_no_longer() {
     let text = r#"{"jsonrpc":"2.0","method":"m"}"#;
-    let limits = |max_bytes| Limits { max_bytes, ..Limits::default() };
+    let limits = |max_bytes| FrameLimits { max_bytes, ..FrameLimits::default() };
     assert!(Frame::parse(text, &limits(text.len())).is_ok());
     let fault = Frame::parse(text, &limits(text.len() - 1)).unwrap_err().fault;
     assert_eq!(fault, FrameFault::TooLong { len: text.len(), limit: text.len() - 1 });
@@ -158,7 +158,7 @@ fn a_message_too_deep_is_refused_with_the_id_that_stood_before() {
 #[test]
 fn the_envelope_itself_is_one_level() {
     let text = r#"{"jsonrpc":"2.0","method":"m","params":{"a":[]}}"#;
-    let limits = |max_depth| Limits { max_depth, ..Limits::default() };
+    let limits = |max_depth| FrameLimits { max_depth, ..FrameLimits::default() };
     assert!(Frame::parse(text, &limits(3)).is_ok());
     assert!(Frame::parse(text, &limits(2)).is_err());
 }
@@ -173,9 +173,9 @@ fn scalars_and_arrays_are_no_single_message() {
 #[test]
 fn a_batch_is_neither_empty_nor_longer_than_the_limit() {
     let batch = |n: usize| Bytes::from(format!("[{}]", vec!["{}"; n].join(",")));
-    let limits = Limits { max_batch: 3, ..Limits::default() };
-    assert!(Message::parse(batch(3), &limits).is_ok());
-    let fault = |n| Message::parse(batch(n), &limits).unwrap_err().fault;
+    let limits = FrameLimits { max_batch: 3, ..FrameLimits::default() };
+    assert!(IncomingMessage::parse(batch(3), &limits).is_ok());
+    let fault = |n| IncomingMessage::parse(batch(n), &limits).unwrap_err().fault;
     assert_eq!(fault(4), FrameFault::BatchTooLong { limit: 3 });
     assert_eq!(fault(0), FrameFault::EmptyBatch);
     assert!(!fault(0).is_parse_error() && !fault(4).is_parse_error());
@@ -184,7 +184,7 @@ fn a_batch_is_neither_empty_nor_longer_than_the_limit() {
 #[test]
 fn a_batch_that_is_not_json_fails_as_a_whole() {
     let text = r#"[{"jsonrpc":"2.0","method":"m"},{]"#;
-    let error = Message::parse(Bytes::from_static(text.as_bytes()), &Limits::default()).unwrap_err();
+    let error = IncomingMessage::parse(Bytes::from_static(text.as_bytes()), &FrameLimits::default()).unwrap_err();
     assert!(matches!(error.fault, FrameFault::Json(ScanError::Syntax { .. })));
 }
 

@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 
-use tidings_wire::{Frame, Limits, RawId};
+use tidings_wire::{Frame, FrameLimits, RawId};
 
 fn id_of(raw: &str) -> Option<RawId> {
-    Frame::parse(format!(r#"{{"jsonrpc":"2.0","id": {raw} ,"method":"m"}}"#), &Limits::default()).ok()?.id()
+    Frame::parse(format!(r#"{{"jsonrpc":"2.0","id": {raw} ,"method":"m"}}"#), &FrameLimits::default()).ok()?.id()
 }
 
 #[test]

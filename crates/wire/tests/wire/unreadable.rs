@@ -1,4 +1,4 @@
-use tidings_wire::{Frame, Limits, unreadable_answer_id};
+use tidings_wire::{Frame, FrameLimits, unreadable_answer_id};
 
 fn id(text: &[u8]) -> Option<String> {
     unreadable_answer_id(text).map(|id| id.to_string())
@@ -18,7 +18,7 @@ fn the_id_is_found_in_an_answer_that_can_not_be_read() {
         br#"{"id":17,"result":{"text":"\"id\":4 } {"},,}"#,
         deep.as_bytes(),
     ] {
-        assert!(Frame::parse(text.to_vec(), &Limits::default()).is_err());
+        assert!(Frame::parse(text.to_vec(), &FrameLimits::default()).is_err());
         assert_eq!(id(text).as_deref(), Some("17"), "{}", String::from_utf8_lossy(&text[..text.len().min(80)]));
     }
     assert_eq!(id(br#"{"id":"17","x":NaN}"#).as_deref(), Some("\"17\""));

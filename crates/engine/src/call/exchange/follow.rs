@@ -8,7 +8,7 @@ use tidings_hub::subscriptions::{Address, Refusal as HubRefusal};
 use tidings_proto::outcome::Answer;
 use tidings_proto::refusal::Refusal;
 use tidings_proto::{Era, Revision, meta};
-use tidings_wire::{Frame, Limits};
+use tidings_wire::{Frame, FrameLimits};
 
 use super::{Exchange, Reply, Stage};
 use crate::call::routing::Routed;
@@ -84,7 +84,7 @@ impl Exchange {
                 bytes.extend_from_slice(&error);
                 bytes.extend_from_slice(b"}");
                 let bytes = bytes.freeze();
-                let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+                let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
                 let frame = Frame::parse(bytes, &limits).map_err(|fault| Refusal::NotFollowed {
                     uri: routed.exposed.clone(),
                     server,

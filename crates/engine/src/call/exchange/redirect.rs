@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tidings_proto::Method;
 use tidings_proto::refusal::Refusal;
 use tidings_upstream::Redirect;
-use tidings_wire::{Frame, Limits, ObjectEdit, Patch, encode_string};
+use tidings_wire::{Frame, FrameLimits, ObjectEdit, Patch, encode_string};
 
 use super::{Exchange, Reply, Stage};
 use crate::call::seal::Binding;
@@ -80,7 +80,7 @@ fn spliced(frame: &Frame, instead: &Redirect) -> Option<Frame> {
     edit.finish(&mut patch);
     let bytes = patch.apply(frame.bytes());
     // The client's own message was within the limits, and this is made of it.
-    let limits = Limits { max_bytes: bytes.len(), max_depth: 512, ..Limits::default() };
+    let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
     Frame::parse(bytes, &limits).ok()
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn splice(request: &str, arguments: Option<&'static str>) -> Option<String> {
-        let frame = Frame::parse(request.to_owned(), &Limits::default()).ok()?;
+        let frame = Frame::parse(request.to_owned(), &FrameLimits::default()).ok()?;
         let instead = Redirect {
             server: None,
             name: "t\"".into(),

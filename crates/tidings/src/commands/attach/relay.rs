@@ -8,7 +8,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use tidings_downstream::LIMITS;
 use tidings_proto::{code, meta};
-use tidings_wire::{Frame, FrameError, Kind, Message, RawId, error_response, get, notification, one_line, request};
+use tidings_wire::{
+    Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, get, notification, one_line, request,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -91,12 +93,12 @@ impl Relay {
                 return self.write(&error_response(fault.id.as_ref(), code::INVALID_REQUEST, &text, None)).await;
             }
         };
-        let Ok(Message::Single(frame)) = Message::parse(line.clone(), &LIMITS) else {
+        let Ok(IncomingMessage::Single(frame)) = IncomingMessage::parse(line.clone(), &LIMITS) else {
             // A batch, or something that the gateway refuses in its own words.
             return self.legacy(line, None).await;
         };
-        let id = frame.id().filter(|_| frame.kind() == Kind::Request);
-        if frame.kind() == Kind::Notification && frame.method() == "notifications/cancelled" {
+        let id = frame.id().filter(|_| frame.kind() == FrameKind::Request);
+        if frame.kind() == FrameKind::Notification && frame.method() == "notifications/cancelled" {
             return self.cancel(line, &frame).await;
         }
         match id {
@@ -415,7 +417,8 @@ const FORGOTTEN: &str = "the gateway was restarted and does not know this sessio
 fn is_answer(message: &Bytes, id: Option<&RawId>) -> bool {
     match id {
         None => message.first() == Some(&b'['),
-        Some(id) => Frame::parse(message.clone(), &LIMITS)
-            .is_ok_and(|frame| matches!(frame.kind(), Kind::Response | Kind::Error) && frame.id().as_ref() == Some(id)),
+        Some(id) => Frame::parse(message.clone(), &LIMITS).is_ok_and(|frame| {
+            matches!(frame.kind(), FrameKind::Response | FrameKind::Error) && frame.id().as_ref() == Some(id)
+        }),
     }
 }

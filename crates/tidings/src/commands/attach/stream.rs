@@ -14,7 +14,7 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// Messages of one stream, and where to go on when it breaks.
 pub(super) struct Messages {
     body: HttpBody,
-    decoder: sse::Decoder,
+    decoder: sse::SseDecoder,
     /// The id of the last event.
     pub(super) last_id: Option<String>,
     /// How long to wait before going on, if that is the last that the gateway said: it has closed the stream for a while.
@@ -23,7 +23,7 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn of(body: HttpBody) -> Self {
-        Self { body, decoder: sse::Decoder::new(LIMITS.max_bytes), last_id: None, interrupted: None }
+        Self { body, decoder: sse::SseDecoder::new(LIMITS.max_bytes), last_id: None, interrupted: None }
     }
 
     /// The next message; `None` when the stream is over or broken.
