@@ -12,7 +12,7 @@ use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{Token, Tokens};
 use tidings_engine::{Gateway, Names, Origin, Principal, Scope, ServerPlan, Settings};
 use tidings_inventory::{Planner, Registry, Setup, Watches};
-use tidings_proto::View;
+use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, Limits, ServerTable, Store};
 use tidings_upstream::{Connector, Launcher};
 use tower::ServiceExt as _;
@@ -25,7 +25,7 @@ fn gateway() -> Gateway {
         max_timeout: Duration::from_secs(1),
         page_size: 10,
         bound_pages: None,
-        view: View::default(),
+        view: FieldView::default(),
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,

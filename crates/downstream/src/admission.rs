@@ -11,7 +11,7 @@ use http::header::{HeaderMap, HeaderName};
 use tidings_engine::{Caller, Gateway, Principal, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::meta::{MetaFault, ModernMeta};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, LogLevel, Method, Revision, headers};
 use tidings_wire::{Frame, FrameKind};
 
@@ -83,13 +83,13 @@ pub(crate) fn admit_modern(
     request: &ModernRequest<'_>,
     frame: &Frame,
     meta: Result<ModernMeta, MetaFault>,
-) -> Result<(Caller, Method), Refusal> {
-    let meta = meta.map_err(|fault| Refusal::InvalidParams(fault.to_string()))?;
+) -> Result<(Caller, Method), RequestRefusal> {
+    let meta = meta.map_err(|fault| RequestRefusal::InvalidParams(fault.to_string()))?;
     if let Some(headers) = request.mirrors {
         mirrors_version(headers, &meta.version)?;
     }
     if meta.version != Revision::MODERN.as_str() {
-        return Err(Refusal::UnsupportedVersion(meta.version));
+        return Err(RequestRefusal::UnsupportedVersion(meta.version));
     }
     let name = frame.method();
     let method = Method::asked(&name, Era::Modern);
@@ -98,11 +98,11 @@ pub(crate) fn admit_modern(
         if let Some(param) = method.and_then(Method::name_param) {
             let value = frame
                 .param_str(&[param])
-                .ok_or_else(|| Refusal::InvalidParams(format!("params.{param} must be a string")))?;
+                .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{param} must be a string")))?;
             mirrors(headers, &NAME, "Mcp-Name", &value)?;
         }
     }
-    let method = method.ok_or_else(|| Refusal::UnknownMethod(name.into_owned()))?;
+    let method = method.ok_or_else(|| RequestRefusal::UnknownMethod(name.into_owned()))?;
     if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
         mirrors_params(gateway, request.principal, headers, frame)?;
     }
@@ -112,29 +112,31 @@ pub(crate) fn admit_modern(
 }
 
 /// Lets in a request of a session: the method must be one of its era, and a session begins only once.
-pub(crate) fn admit_legacy(frame: &Frame) -> Result<Method, Refusal> {
+pub(crate) fn admit_legacy(frame: &Frame) -> Result<Method, RequestRefusal> {
     let name = frame.method();
     match Method::asked(&name, Era::Legacy) {
-        Some(Method::Initialize) => Err(Refusal::InvalidRequest("the session has begun already".into())),
+        Some(Method::Initialize) => Err(RequestRefusal::InvalidRequest("the session has begun already".into())),
         Some(method) => Ok(method),
-        None => Err(Refusal::UnknownMethod(name.into_owned())),
+        None => Err(RequestRefusal::UnknownMethod(name.into_owned())),
     }
 }
 
 /// Lets in one request of a batch.
-pub(crate) fn admit_part(frame: &Frame) -> Result<Method, Refusal> {
+pub(crate) fn admit_part(frame: &Frame) -> Result<Method, RequestRefusal> {
     admit_legacy(frame).map_err(|refusal| match refusal {
-        Refusal::InvalidRequest(_) => Refusal::InvalidRequest("initialize can not be part of a batch".into()),
+        RequestRefusal::InvalidRequest(_) => {
+            RequestRefusal::InvalidRequest("initialize can not be part of a batch".into())
+        }
         other => other,
     })
 }
 
 /// Lets in a batch: one revision has them.
-pub(crate) fn admit_batch(session: Option<&Session>) -> Result<(), Refusal> {
+pub(crate) fn admit_batch(session: Option<&Session>) -> Result<(), RequestRefusal> {
     if session.is_some_and(|session| session.revision() == Revision::V2025_03_26) {
         return Ok(());
     }
-    Err(Refusal::InvalidRequest("only sessions of revision 2025-03-26 may send batches".into()))
+    Err(RequestRefusal::InvalidRequest("only sessions of revision 2025-03-26 may send batches".into()))
 }
 
 /// Whether a version header is one that a session may have.
@@ -148,35 +150,42 @@ pub(crate) fn is_modern_version(version: &str) -> bool {
 }
 
 /// The log level a modern request asks for.
-fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, Refusal> {
+fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, RequestRefusal> {
     let Some(span) = meta.log_level else { return Ok(None) };
     tidings_wire::string_at(frame.bytes(), span)
         .and_then(|level| LogLevel::parse(&level))
         .map(Some)
-        .ok_or_else(|| Refusal::InvalidParams("the log level in params._meta is unknown".into()))
+        .ok_or_else(|| RequestRefusal::InvalidParams("the log level in params._meta is unknown".into()))
 }
 
-fn mirrors_version(given: &HeaderMap, version: &str) -> Result<(), Refusal> {
+fn mirrors_version(given: &HeaderMap, version: &str) -> Result<(), RequestRefusal> {
     match given.get(VERSION).and_then(|value| value.to_str().ok()) {
-        None => Err(Refusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
+        None => Err(RequestRefusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
         Some(header) if header != version => {
-            Err(Refusal::HeaderMismatch(format!("MCP-Protocol-Version is {header}, the body says {version}")))
+            Err(RequestRefusal::HeaderMismatch(format!("MCP-Protocol-Version is {header}, the body says {version}")))
         }
         Some(_) => Ok(()),
     }
 }
 
-fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Result<(), Refusal> {
-    let Some(value) = given.get(name) else { return Err(Refusal::HeaderMismatch(format!("{label} is missing"))) };
+fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Result<(), RequestRefusal> {
+    let Some(value) = given.get(name) else {
+        return Err(RequestRefusal::HeaderMismatch(format!("{label} is missing")));
+    };
     match headers::decode(value.as_bytes()) {
         Some(header) if header == body => Ok(()),
-        Some(header) => Err(Refusal::HeaderMismatch(format!("{label} is '{header}', the body says '{body}'"))),
-        None => Err(Refusal::HeaderMismatch(format!("{label} holds invalid characters"))),
+        Some(header) => Err(RequestRefusal::HeaderMismatch(format!("{label} is '{header}', the body says '{body}'"))),
+        None => Err(RequestRefusal::HeaderMismatch(format!("{label} holds invalid characters"))),
     }
 }
 
 /// Tool parameters that the tool's schema mirrors into headers.
-fn mirrors_params(gateway: &Gateway, principal: &Principal, given: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+fn mirrors_params(
+    gateway: &Gateway,
+    principal: &Principal,
+    given: &HeaderMap,
+    frame: &Frame,
+) -> Result<(), RequestRefusal> {
     let Some(tool) = frame.param_str(&["name"]) else { return Ok(()) };
     for param in gateway.param_headers(principal, &tool) {
         let label = format!("Mcp-Param-{}", param.name);
@@ -185,14 +194,14 @@ fn mirrors_params(gateway: &Gateway, principal: &Principal, given: &HeaderMap, f
             None => None,
             Some(value) => Some(
                 headers::decode(value.as_bytes())
-                    .ok_or_else(|| Refusal::HeaderMismatch(format!("{label} holds invalid characters")))?,
+                    .ok_or_else(|| RequestRefusal::HeaderMismatch(format!("{label} holds invalid characters")))?,
             ),
         };
         match (header, body) {
             (None, None) => {}
             (Some(header), Some(body)) if param.agrees(&header, &body) => {}
-            (None, Some(_)) => return Err(Refusal::HeaderMismatch(format!("{label} is missing"))),
-            (Some(_), _) => return Err(Refusal::HeaderMismatch(format!("{label} differs from the body"))),
+            (None, Some(_)) => return Err(RequestRefusal::HeaderMismatch(format!("{label} is missing"))),
+            (Some(_), _) => return Err(RequestRefusal::HeaderMismatch(format!("{label} differs from the body"))),
         }
     }
     Ok(())

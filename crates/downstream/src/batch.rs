@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_engine::{Caller, Gateway, Receipt, Reply, Session};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, code};
 use tidings_wire::{Frame, FrameError, FrameKind, RawId, error_response};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ async fn answer_part(
         let reply = tokio::select! {
             biased;
             reply = exchange.next() => reply,
-            () = ending.cancelled() => return Some((Refusal::ShuttingDown.respond(&id, Era::Legacy), None)),
+            () = ending.cancelled() => return Some((RequestRefusal::ShuttingDown.respond(&id, Era::Legacy), None)),
         };
         match reply {
             Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),

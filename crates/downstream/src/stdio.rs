@@ -13,7 +13,7 @@ use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, notification, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -221,7 +221,7 @@ impl Connection {
         }
     }
 
-    async fn begin(self: &Arc<Self>, frame: Frame, id: &RawId, era: Era) -> Result<(), Refusal> {
+    async fn begin(self: &Arc<Self>, frame: Frame, id: &RawId, era: Era) -> Result<(), RequestRefusal> {
         let session = self.session();
         let (caller, method) = match classify(&frame, Claims { session: session.is_some(), modern: false }) {
             Class::Initialize => return self.initialize(&frame, id).await,
@@ -230,11 +230,11 @@ impl Connection {
                     ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
                 admit_modern(&self.gateway, &request, &frame, meta)?
             }
-            Class::HalfModern(fault) => return Err(Refusal::InvalidParams(fault.to_string())),
+            Class::HalfModern(fault) => return Err(RequestRefusal::InvalidParams(fault.to_string())),
             Class::InSession | Class::Homeless => {
                 let method = admit_legacy(&frame)?;
-                let session =
-                    session.ok_or_else(|| Refusal::InvalidRequest("the session begins with initialize".into()))?;
+                let session = session
+                    .ok_or_else(|| RequestRefusal::InvalidRequest("the session begins with initialize".into()))?;
                 (Caller::Legacy(session), method)
             }
         };
@@ -242,7 +242,7 @@ impl Connection {
         if method == Method::Listen {
             let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
             if listening.len() >= LISTENS {
-                return Err(Refusal::InvalidRequest(format!(
+                return Err(RequestRefusal::InvalidRequest(format!(
                     "this client has {LISTENS} subscriptions open; end one first"
                 )));
             }
@@ -256,7 +256,7 @@ impl Connection {
                 () = connection.pump(exchange, &id, method) => {}
                 () = token.cancelled() => {}
                 () = connection.ending.cancelled() => {
-                    connection.outbox.push(&Refusal::ShuttingDown.respond(&id, era));
+                    connection.outbox.push(&RequestRefusal::ShuttingDown.respond(&id, era));
                 }
             }
             if method == Method::Listen {
@@ -289,9 +289,9 @@ impl Connection {
         }
     }
 
-    async fn initialize(&self, frame: &Frame, id: &RawId) -> Result<(), Refusal> {
+    async fn initialize(&self, frame: &Frame, id: &RawId) -> Result<(), RequestRefusal> {
         if self.session().is_some() {
-            return Err(Refusal::InvalidRequest("the session has begun already".into()));
+            return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
         let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
         let sink = Arc::new(Unasked { outbox, gateway, session: OnceLock::new() });

@@ -37,4 +37,4 @@ pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::refresh::Reason;
 pub use tidings_hub::scope::{Audience, Scope};
 pub use tidings_hub::subscriptions::{Pace, Phase};
-pub use tidings_proto::outcome::Answer;
+pub use tidings_proto::outcome::ClientAnswer;

@@ -12,7 +12,7 @@ use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::Audience;
 use tidings_hub::subscriptions::Pace;
 use tidings_proto::gateway_path::GatewayPath;
-use tidings_proto::{Revision, View};
+use tidings_proto::{FieldView, Revision};
 use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
 
 use crate::plan::surroundings::Surroundings;
@@ -33,7 +33,7 @@ pub struct Settings {
     /// Where a cursor belongs to one state of its list: how many items a client may ask for at once.
     pub bound_pages: Option<usize>,
     /// What older clients are shown.
-    pub view: View,
+    pub view: FieldView,
     /// How names are made.
     pub names: Names,
     /// How long signals of one server are gathered before what changed is announced.

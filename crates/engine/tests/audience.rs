@@ -12,7 +12,7 @@ use tidings_engine::{
     Settings, Source, Surroundings,
 };
 use tidings_proto::meta::{self, ModernMeta};
-use tidings_proto::{Method, Revision, View};
+use tidings_proto::{FieldView, Method, Revision};
 use tidings_upstream::{CallEvent, CallStream, Connected, Connector, Hello, Launcher, Link, Outgoing, Sink};
 use tidings_wire::{Frame, FrameLimits, RawId, request, response};
 
@@ -75,7 +75,7 @@ fn gateway(audience: Audience) -> Gateway {
         max_timeout: Duration::from_secs(10),
         page_size: 10,
         bound_pages: None,
-        view: View::default(),
+        view: FieldView::default(),
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,

@@ -15,7 +15,7 @@ mod rendered;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use tidings_proto::{ListKind, Revision, View};
+use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::Digest;
 
 pub use difference::{ChangedItem, Difference, ListChange};
@@ -37,7 +37,7 @@ pub struct Snapshot {
     tools: NameTable,
     prompts: NameTable,
     owners: Owners,
-    view: View,
+    view: FieldView,
     listings: PerView<Arc<Listing>>,
     digests: PerView<Digest>,
     /// Whether some servers are left out. Then the tables of names still have theirs.
@@ -51,12 +51,12 @@ type PerView<T> = [[OnceLock<T>; Revision::COUNT]; 4];
 
 impl Snapshot {
     /// Merges offers, which come in the order of the configuration.
-    pub fn new(offers: Vec<Arc<ServerOffer>>, view: View) -> Self {
+    pub fn new(offers: Vec<Arc<ServerOffer>>, view: FieldView) -> Self {
         Self::named(offers, view, &[])
     }
 
     /// Names everything anew. What is shown as it was before keeps its rendering.
-    fn named(offers: Vec<Arc<ServerOffer>>, view: View, before: &[Arc<Rendered>]) -> Self {
+    fn named(offers: Vec<Arc<ServerOffer>>, view: FieldView, before: &[Arc<Rendered>]) -> Self {
         let (tools, tool_names) = NameTable::new(&offers, ListKind::Tools);
         let (prompts, prompt_names) = NameTable::new(&offers, ListKind::Prompts);
         let mut owners = Owners::default();
@@ -242,7 +242,7 @@ impl Snapshot {
 
 /// Puts a server's part into a digest, or takes it out. The parts are hashes that name their servers, so no two are
 /// equal, and a part that changes changes the whole.
-fn mark(digest: Digest, of: &Rendered, kind: ListKind, revision: Revision, view: View) -> Digest {
+fn mark(digest: Digest, of: &Rendered, kind: ListKind, revision: Revision, view: FieldView) -> Digest {
     match of.segment(kind, revision, view).mark {
         Some(mark) => digest.toggled(mark),
         None => digest,

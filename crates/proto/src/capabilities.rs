@@ -34,14 +34,14 @@ pub fn among_several(mut capabilities: Value) -> Value {
 
 /// What a server behind the gateway offers.
 #[derive(Clone, Copy, Debug)]
-pub struct Offered<'a> {
+pub struct OfferedCapabilities<'a> {
     /// As it declared it.
     pub capabilities: &'a Value,
     /// Whether its resources are read from time to time where it does not tell of their changes.
     pub polled: bool,
 }
 
-impl Offered<'_> {
+impl OfferedCapabilities<'_> {
     fn can_be_followed(&self) -> bool {
         self.polled || subscribes(self.capabilities)
     }
@@ -55,7 +55,7 @@ pub fn subscribes(capabilities: &Value) -> bool {
 
 /// The client that capabilities are told to.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct CapabilityReader {
     /// Its revision.
     pub revision: Revision,
     /// Whether that is told of no change of a list.
@@ -68,10 +68,14 @@ pub struct Told {
 /// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask.
 /// Changes of single resources are told if that of some server can be. `alone`: the capabilities of the only server, whose
 /// extensions are its own business with the client.
-pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, alone: Option<Alone<'a>>, told: Told) -> Value {
+pub fn for_client<'a>(
+    servers: impl IntoIterator<Item = OfferedCapabilities<'a>>,
+    alone: Option<OnlyServer<'a>>,
+    told: CapabilityReader,
+) -> Value {
     let mut out = Map::new();
     let mut followed = false;
-    let servers: Vec<Offered<'_>> = servers.into_iter().collect();
+    let servers: Vec<OfferedCapabilities<'_>> = servers.into_iter().collect();
     for server in &servers {
         for name in ["tools", "prompts", "resources", "logging", "completions"] {
             if declares(server.capabilities, name) {
@@ -106,7 +110,7 @@ pub fn for_client<'a>(servers: impl IntoIterator<Item = Offered<'a>>, alone: Opt
 
 /// The only server there is.
 #[derive(Clone, Copy, Debug)]
-pub struct Alone<'a> {
+pub struct OnlyServer<'a> {
     /// As it declared them.
     pub capabilities: &'a Value,
     /// In which era.
@@ -115,7 +119,7 @@ pub struct Alone<'a> {
 
 /// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later. Who can not be
 /// followed says so when somebody wants to.
-pub fn frozen(told: Told) -> Value {
+pub fn frozen(told: CapabilityReader) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
     let mut out: Map<String, Value> =
         all.into_iter().map(|name| (name.to_owned(), declared(name, told.silent))).collect();
@@ -128,7 +132,7 @@ fn declared(name: &str, silent: bool) -> Value {
     if is_list && !silent { json!({ "listChanged": true }) } else { json!({}) }
 }
 
-fn finish(mut out: Map<String, Value>, told: Told) -> Value {
+fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {
     if told.revision < Revision::V2025_03_26 {
         out.remove("completions");
     }

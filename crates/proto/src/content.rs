@@ -2,7 +2,7 @@
 
 use tidings_wire::{ByteSpan, ObjectEdit, Patch, elements, encode_string, get, is_object, string_at};
 
-use crate::{Revision, UriMap, View};
+use crate::{FieldView, Revision, UriMap};
 
 /// Whose eyes.
 #[derive(Clone, Copy, Debug)]
@@ -12,13 +12,13 @@ pub struct ContentView<'a> {
     /// The client's revision.
     pub revision: Revision,
     /// Strict or not.
-    pub view: View,
+    pub view: FieldView,
 }
 
 impl ContentView<'_> {
     /// Whether the client's revision is too old for something introduced in `since`.
     pub fn hides(&self, since: Revision) -> bool {
-        self.view == View::Strict && self.revision < since
+        self.view == FieldView::Strict && self.revision < since
     }
 
     /// Whether no block can need a change.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidings_wire::{ByteSpan, ObjectEdit, Patch, elements, encode_string, get, is_object, string_at};
 
-use crate::{ListKind, Revision, UriMap, View};
+use crate::{FieldView, ListKind, Revision, UriMap};
 
 /// Everything that decides how an item looks, apart from the item.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct ItemView<'a> {
     /// The client's revision.
     pub revision: Revision,
     /// Strict or not.
-    pub view: View,
+    pub view: FieldView,
     /// How this server's URIs appear.
     pub uris: &'a UriMap,
 }
@@ -35,14 +35,14 @@ impl ItemView<'_> {
     }
 
     fn hides(&self, since: Revision) -> bool {
-        self.view == View::Strict && self.revision < since
+        self.view == FieldView::Strict && self.revision < since
     }
 
     fn strip(&self, item: &[u8], edit: &mut ObjectEdit<'_>, patch: &mut Patch) {
         if self.hides(Revision::V2025_11_25) {
             edit.remove("icons");
         }
-        if self.view == View::Strict && self.revision != Revision::V2025_11_25 {
+        if self.view == FieldView::Strict && self.revision != Revision::V2025_11_25 {
             edit.remove("execution");
         }
         if self.hides(Revision::V2026_07_28) && edit.get("outputSchema").is_some_and(|at| !is_object_schema(item, at)) {

@@ -31,7 +31,7 @@ pub use uri::UriMap;
 
 /// How much of a newer server's fields an older client is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum View {
+pub enum FieldView {
     /// Only fields that the client's revision defines.
     #[default]
     Strict,

@@ -7,7 +7,7 @@ use crate::{Era, LogLevel, Method, Revision, extensions, meta};
 
 /// Who asks, as far as the server is told.
 #[derive(Clone, Copy, Debug)]
-pub struct Requester<'a> {
+pub struct RequestingClient<'a> {
     /// The client's era.
     pub era: Era,
     /// The client's `clientInfo`, raw (legacy clients; modern ones say it in each request).
@@ -22,7 +22,7 @@ pub struct Requester<'a> {
 
 /// Where the request goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination {
+pub struct RequestDestination {
     /// The link's revision.
     pub revision: Revision,
     /// The request id upstream, which is the progress token too.
@@ -31,7 +31,7 @@ pub struct Destination {
 
 /// What the request names, on the server's side.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct RequestTarget {
     /// Which member of the params (or of their `ref`) names it; empty when the request names nothing that we know.
     pub member: &'static str,
     /// Whether that member is inside `ref`.
@@ -40,7 +40,7 @@ pub struct Target {
     pub local: String,
 }
 
-impl Target {
+impl RequestTarget {
     /// For a request that names nothing that the gateway knows.
     pub fn nothing() -> Self {
         Self { member: "", in_ref: false, local: String::new() }
@@ -52,9 +52,9 @@ impl Target {
 pub fn translate(
     frame: &Frame,
     method: Method,
-    target: Option<&Target>,
-    requester: &Requester<'_>,
-    destination: Destination,
+    target: Option<&RequestTarget>,
+    requester: &RequestingClient<'_>,
+    destination: RequestDestination,
     request_state: Option<Option<&str>>,
 ) -> Bytes {
     let bytes = frame.bytes();
@@ -82,7 +82,7 @@ pub fn translate(
 }
 
 /// `set`, not a replaced span: of a repeated key only one may be left, or two readers could see two names.
-fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &Target, patch: &mut Patch) {
+fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &RequestTarget, patch: &mut Patch) {
     let rename = |edit: &mut ObjectEdit<'_>| {
         let current = edit.get(target.member).and_then(|at| string_at(bytes, at));
         if current.as_deref() != Some(&target.local) {
@@ -102,8 +102,8 @@ fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &Target, patch
 fn edit_params(
     edit: &mut ObjectEdit<'_>,
     method: Method,
-    requester: &Requester<'_>,
-    destination: Destination,
+    requester: &RequestingClient<'_>,
+    destination: RequestDestination,
     request_state: Option<Option<&str>>,
 ) {
     // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
@@ -131,8 +131,8 @@ fn edit_params(
 fn edit_meta(
     frame: &Frame,
     params: &mut ObjectEdit<'_>,
-    requester: &Requester<'_>,
-    destination: Destination,
+    requester: &RequestingClient<'_>,
+    destination: RequestDestination,
     patch: &mut Patch,
 ) {
     let bytes = frame.bytes();
@@ -182,7 +182,7 @@ fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     capabilities.finish(patch);
 }
 
-fn authored_members(requester: &Requester<'_>) -> Vec<(&'static str, Bytes)> {
+fn authored_members(requester: &RequestingClient<'_>) -> Vec<(&'static str, Bytes)> {
     let mut members = vec![
         (meta::PROTOCOL_VERSION, Bytes::from(encode_string(Revision::MODERN.as_str()))),
         (meta::CLIENT_CAPABILITIES, Bytes::copy_from_slice(requester.capabilities)),
@@ -197,7 +197,7 @@ fn authored_members(requester: &Requester<'_>) -> Vec<(&'static str, Bytes)> {
 }
 
 /// A whole `_meta` object for a modern server.
-pub fn authored_meta(requester: &Requester<'_>) -> String {
+pub fn authored_meta(requester: &RequestingClient<'_>) -> String {
     let members: Vec<String> = authored_members(requester)
         .into_iter()
         .map(|(key, value)| format!("{}:{}", encode_string(key), String::from_utf8_lossy(&value)))

@@ -11,7 +11,7 @@ use crate::{Era, Method, Revision, code, meta};
 
 /// Who reads the answer, and how.
 #[derive(Clone, Copy)]
-pub struct Reader<'a> {
+pub struct AnswerReader<'a> {
     /// What was asked.
     pub method: Method,
     /// The era of the link it came over.
@@ -32,14 +32,14 @@ pub struct Reader<'a> {
 
 /// An answer in the client's terms.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ClientAnswer {
     /// The whole response.
     pub payload: Payload,
     /// The error code, if it is an error: HTTP may need it for the status.
     pub error: Option<i64>,
 }
 
-impl Answer {
+impl ClientAnswer {
     /// A response with this result.
     pub fn result(id: &RawId, result: &[u8]) -> Self {
         Self { payload: response(id, result).into(), error: None }
@@ -52,9 +52,9 @@ impl Answer {
 }
 
 /// Translates a response or an error response.
-pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
+pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> ClientAnswer {
     let Some(outcome) = frame.outcome() else {
-        return Answer::error(id, code::INTERNAL_ERROR, "the server sent no result");
+        return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server sent no result");
     };
     let mut patch = Patch::new();
     frame.set_id(&mut patch, id);
@@ -62,15 +62,15 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &Reader<'_>) -> Answer {
         return translate_error(frame, outcome, id, reader, patch);
     }
     if !is_object(frame.bytes(), outcome) {
-        return Answer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
+        return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
     }
     if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
-        return Answer { payload: patch.apply(frame.bytes()).into(), error: None };
+        return ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
     translate_result(frame, outcome, id, reader, patch)
 }
 
-impl Reader<'_> {
+impl AnswerReader<'_> {
     fn era(&self) -> Era {
         self.content.revision.era()
     }
@@ -90,7 +90,13 @@ pub fn answer_of_client(frame: &Frame, id: &RawId) -> Bytes {
     }
 }
 
-fn translate_result(frame: &Frame, result: ByteSpan, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+fn translate_result(
+    frame: &Frame,
+    result: ByteSpan,
+    id: &RawId,
+    reader: &AnswerReader<'_>,
+    mut patch: Patch,
+) -> ClientAnswer {
     let bytes = frame.bytes();
     let mut edit = frame.edit(result);
     let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
@@ -98,11 +104,11 @@ fn translate_result(frame: &Frame, result: ByteSpan, id: &RawId, reader: &Reader
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
         (Era::Modern, Some("input_required")) => return input_required(frame, edit, id, reader, patch),
         (Era::Modern, Some(_)) if reader.verbatim && reader.era() == Era::Modern => {
-            return Answer { payload: patch.apply(bytes).into(), error: None };
+            return ClientAnswer { payload: patch.apply(bytes).into(), error: None };
         }
         (Era::Modern, Some(other)) => {
             let message = format!("the server answered with an unknown result type \"{other}\"");
-            return Answer::error(id, code::INTERNAL_ERROR, &message);
+            return ClientAnswer::error(id, code::INTERNAL_ERROR, &message);
         }
     }
     match reader.era() {
@@ -125,21 +131,21 @@ fn translate_result(frame: &Frame, result: ByteSpan, id: &RawId, reader: &Reader
     edit_meta(frame, &edit, reader, &mut patch);
     edit_content(bytes, &mut edit, reader, &mut patch);
     edit.finish(&mut patch);
-    Answer { payload: patch.apply(bytes).into(), error: None }
+    ClientAnswer { payload: patch.apply(bytes).into(), error: None }
 }
 
 fn input_required(
     frame: &Frame,
     mut edit: ObjectEdit<'_>,
     id: &RawId,
-    reader: &Reader<'_>,
+    reader: &AnswerReader<'_>,
     mut patch: Patch,
-) -> Answer {
+) -> ClientAnswer {
     let bytes = frame.bytes();
     let may = reader.method.may_require_input() || (reader.verbatim && reader.method == Method::Other);
     if reader.era() == Era::Legacy || !may {
         let message = "the server asks for input in a way that this client can not answer";
-        return Answer::error(id, code::INTERNAL_ERROR, message);
+        return ClientAnswer::error(id, code::INTERNAL_ERROR, message);
     }
     let inner = edit.get("requestState").and_then(|at| string_at(bytes, at));
     if let Some(inner) = inner {
@@ -147,10 +153,10 @@ fn input_required(
     }
     edit_meta(frame, &edit, reader, &mut patch);
     edit.finish(&mut patch);
-    Answer { payload: patch.apply(bytes).into(), error: None }
+    ClientAnswer { payload: patch.apply(bytes).into(), error: None }
 }
 
-fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     let bytes = frame.bytes();
     let Some(span) = result.get("_meta").filter(|span| is_object(bytes, *span)) else { return };
     let mut edit = frame.edit(span);
@@ -170,7 +176,7 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &Reader<'_>, patch:
     edit.finish(patch);
 }
 
-fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     if reader.content.is_identity() && reader.era() == Era::Modern {
         return;
     }
@@ -199,14 +205,14 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, pa
 }
 
 /// The resource that an app of this result is shown with.
-fn map_ui_resource(bytes: &[u8], edit: &ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+fn map_ui_resource(bytes: &[u8], edit: &ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     if let Some(meta) = edit.get("_meta") {
         reader.content.uris.map_ui_resource(bytes, meta, patch);
     }
 }
 
 /// Structured output that the client's revision can not have becomes text, unless there is text already.
-fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>, patch: &mut Patch) {
+fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     let Some(structured) = edit.get("structuredContent") else { return };
     let too_old = reader.content.hides(Revision::V2025_06_18);
     let not_an_object = reader.content.hides(Revision::V2026_07_28) && !is_object(bytes, structured);
@@ -231,12 +237,18 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &Reader<'_>
     }
 }
 
-fn translate_error(frame: &Frame, error: ByteSpan, id: &RawId, reader: &Reader<'_>, mut patch: Patch) -> Answer {
+fn translate_error(
+    frame: &Frame,
+    error: ByteSpan,
+    id: &RawId,
+    reader: &AnswerReader<'_>,
+    mut patch: Patch,
+) -> ClientAnswer {
     let bytes = frame.bytes();
     let mut edit = ObjectEdit::new(bytes, error);
     let code = edit.get("code").and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
     let Some(code) = code else {
-        return Answer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
+        return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
     };
     let message = edit.get("message").and_then(|at| string_at(bytes, at));
     // Half a surrogate pair is no text, but it is a string, and passes as it is.
@@ -273,13 +285,13 @@ fn translate_error(frame: &Frame, error: ByteSpan, id: &RawId, reader: &Reader<'
         edit.set("code", shown.to_string());
     }
     edit.finish(&mut patch);
-    Answer { payload: patch.apply(bytes).into(), error: Some(shown) }
+    ClientAnswer { payload: patch.apply(bytes).into(), error: Some(shown) }
 }
 
 /// An error that the client's era can not express: a failed tool result that says it in words, or an internal error.
-fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &Reader<'_>, message: &str) -> Answer {
+fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &AnswerReader<'_>, message: &str) -> ClientAnswer {
     if reader.method != Method::ToolsCall {
-        return Answer::error(id, code::INTERNAL_ERROR, message);
+        return ClientAnswer::error(id, code::INTERNAL_ERROR, message);
     }
     let mut text = message.to_owned();
     let asked = tidings_wire::get_path(bytes, error, &["data", "elicitations"]);
@@ -291,7 +303,7 @@ fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &Reader<'_>,
     }
     let result_type = if reader.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
     let text = encode_string(&text);
-    Answer::result(
+    ClientAnswer::result(
         id,
         format!(r#"{{{result_type}"content":[{{"type":"text","text":{text}}}],"isError":true}}"#).as_bytes(),
     )

@@ -7,7 +7,7 @@ use crate::{Era, Revision, code};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RequestRefusal {
     /// No such method, or not in this era.
     #[error("method not found: {0}")]
     UnknownMethod(String),
@@ -75,7 +75,7 @@ pub enum Refusal {
     ShuttingDown,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// The code for a client of this era.
     pub fn code(&self, era: Era) -> i64 {
         match self {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
-use tidings_proto::{ListKind, View as ItemView};
+use tidings_proto::{FieldView as ItemView, ListKind};
 use tidings_search::{FoundTool, IndexUpdate, SearchView, ToolIndex};
 
 fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {

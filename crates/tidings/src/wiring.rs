@@ -20,7 +20,7 @@ use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, OwnLinkLimits, 
 use tidings_builtin::SearchTools;
 use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
 use tidings_proto::gateway_path::GatewayPath;
-use tidings_proto::{Era, Revision, View};
+use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable};
@@ -255,8 +255,8 @@ fn settings(config: &Config) -> Settings {
         page_size: gateway.page_size,
         bound_pages: None,
         view: match gateway.view {
-            tidings_config::View::Strict => View::Strict,
-            tidings_config::View::Pass => View::Pass,
+            tidings_config::View::Strict => FieldView::Strict,
+            tidings_config::View::Pass => FieldView::Pass,
         },
         names: match gateway.names {
             tidings_config::Naming::Auto => Names::Auto,

@@ -7,7 +7,7 @@ use serde_json::json;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
-use tidings_proto::{Era, ListKind, Revision, UriMap, View};
+use tidings_proto::{Era, FieldView, ListKind, Revision, UriMap};
 
 use super::BenchContext;
 use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
@@ -46,7 +46,7 @@ pub(super) fn row(bench: &BenchContext) -> ReportRow {
 
 impl FollowedCatalogue {
     fn new(servers: u32) -> Self {
-        let mut snapshot = Snapshot::new(Vec::new(), View::Strict);
+        let mut snapshot = Snapshot::new(Vec::new(), FieldView::Strict);
         for server in 0..servers {
             snapshot = snapshot.with(offer(server, 0));
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
-use tidings_proto::{ListKind, View as ItemView};
+use tidings_proto::{FieldView as ItemView, ListKind};
 use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
 use super::BenchContext;

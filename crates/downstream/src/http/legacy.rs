@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, Revision, code};
 use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
@@ -67,7 +67,7 @@ impl Endpoint {
         let method = match admit_legacy(&frame) {
             Ok(method) => method,
             Err(refusal) => {
-                let status = if matches!(refusal, Refusal::InvalidRequest(_)) { 400 } else { 200 };
+                let status = if matches!(refusal, RequestRefusal::InvalidRequest(_)) { 400 } else { 200 };
                 return body::json(status, refusal.respond(&id, Era::Legacy).into());
             }
         };

@@ -6,7 +6,7 @@ use futures_util::stream;
 use http::Response;
 use tidings_engine::{Exchange, Reply};
 use tidings_proto::meta::{MetaFault, ModernMeta};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, code};
 use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 
@@ -34,7 +34,7 @@ impl Endpoint {
                 self.respond(exchange).await
             }
             Err(refusal) => {
-                let status = if matches!(refusal, Refusal::UnknownMethod(_)) { 404 } else { 400 };
+                let status = if matches!(refusal, RequestRefusal::UnknownMethod(_)) { 404 } else { 400 };
                 body::json(status, refusal.respond(&id, Era::Modern).into())
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidings_downstream::http::{Options, serve};
 use tidings_engine::{Gateway, Names, Pace, Settings};
-use tidings_proto::View;
+use tidings_proto::FieldView;
 use tidings_upstream::{Connector, Launcher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ fn settings() -> Settings {
         max_timeout: while_,
         page_size: 10,
         bound_pages: None,
-        view: View::default(),
+        view: FieldView::default(),
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,

@@ -7,9 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::Snapshot;
-use tidings_proto::capabilities::{Alone, Offered, Told};
-use tidings_proto::outcome::Answer;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
+use tidings_proto::outcome::ClientAnswer;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
@@ -30,7 +30,7 @@ impl Gateway {
         id: &RawId,
         principal: &Principal,
         sink: Arc<dyn ClientSink>,
-    ) -> Result<(Arc<Session>, Answer), Refusal> {
+    ) -> Result<(Arc<Session>, ClientAnswer), RequestRefusal> {
         let gateways = self.0.asking_gateways(frame)?;
         let revision = match frame.param(&["protocolVersion"]) {
             // Scripts that speak to a server by hand leave it out.
@@ -38,7 +38,7 @@ impl Gateway {
             Some(_) => Revision::negotiate(
                 &frame
                     .param_str(&["protocolVersion"])
-                    .ok_or_else(|| Refusal::InvalidParams("params.protocolVersion must be a string".into()))?,
+                    .ok_or_else(|| RequestRefusal::InvalidParams("params.protocolVersion must be a string".into()))?,
             ),
         };
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
@@ -59,7 +59,7 @@ impl Gateway {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
         self.0.sessions().insert(session.key, Arc::clone(&session));
-        Ok((session, Answer::result(id, result.to_string().as_bytes())))
+        Ok((session, ClientAnswer::result(id, result.to_string().as_bytes())))
     }
 }
 
@@ -75,17 +75,17 @@ impl Inner {
     }
 
     /// The capabilities of a client that is told ours.
-    fn told(&self, revision: Revision, declared: &Value) -> Told {
+    fn told(&self, revision: Revision, declared: &Value) -> CapabilityReader {
         let silent = self.settings.silent.contains(&revision);
-        Told { revision, silent, asks_changes: summary::asked(declared) }
+        CapabilityReader { revision, silent, asks_changes: summary::asked(declared) }
     }
 
     /// The extensions of a server that is alone are passed through. Others may have come since it was.
-    fn speaks_for_itself<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<Alone<'c>> {
+    fn speaks_for_itself<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<OnlyServer<'c>> {
         let is_external = |server: &&ServerStatus| server.origin != Origin::BuiltIn;
         let several = catalogue.servers.iter().filter(is_external).count() > 1;
         let hello = self.alone(catalogue, principal).filter(|_| !several)?.hello.as_ref()?;
-        Some(Alone { capabilities: &hello.capabilities, era: hello.revision.era() })
+        Some(OnlyServer { capabilities: &hello.capabilities, era: hello.revision.era() })
     }
 
     fn introduction_for(&self, principal: &Principal, revision: Revision, client: &Value) -> Value {
@@ -111,9 +111,9 @@ impl Inner {
         result
     }
 
-    fn offered<'c>(&self, server: &'c ServerStatus) -> Option<Offered<'c>> {
+    fn offered<'c>(&self, server: &'c ServerStatus) -> Option<OfferedCapabilities<'c>> {
         let polled = self.server(server.id).is_some_and(|server| server.polls_resources().is_some());
-        Some(Offered { capabilities: &server.hello.as_ref()?.capabilities, polled })
+        Some(OfferedCapabilities { capabilities: &server.hello.as_ref()?.capabilities, polled })
     }
 
     /// Answers `server/discover`.
@@ -123,7 +123,7 @@ impl Inner {
         client: &Value,
         frame: &Frame,
         id: &RawId,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<ClientAnswer, RequestRefusal> {
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.asking_gateways(frame)?;
         self.wait_settled().await;
@@ -146,7 +146,7 @@ impl Inner {
         if let Some(gateways) = gateways {
             result["_meta"][meta::GATEWAYS] = json!(gateways);
         }
-        Ok(Answer::result(id, result.to_string().as_bytes()))
+        Ok(ClientAnswer::result(id, result.to_string().as_bytes()))
     }
 
     pub(crate) fn server_info(&self, catalogue: &Catalogue, principal: &Principal, revision: Revision) -> Value {
@@ -180,7 +180,7 @@ impl Inner {
         frame: &Frame,
         kind: ListKind,
         id: &RawId,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<ClientAnswer, RequestRefusal> {
         if self.starting() {
             self.wait_settled().await;
         }
@@ -193,7 +193,7 @@ impl Inner {
             Some(at) => Some(
                 tidings_wire::string_at(frame.bytes(), at)
                     .and_then(|cursor| self.sealer.open_cursor(kind, revision, &cursor))
-                    .ok_or(Refusal::InvalidCursor)?,
+                    .ok_or(RequestRefusal::InvalidCursor)?,
             ),
         };
         self.refresh_list(caller.viewer(), kind).await;
@@ -230,7 +230,7 @@ impl Inner {
         }
         out.put_slice(b"}}");
         // The items are those of every client with this view: they are shared, not copied.
-        Ok(Answer { payload: Payload::around(head, page.items, out.freeze()), error: None })
+        Ok(ClientAnswer { payload: Payload::around(head, page.items, out.freeze()), error: None })
     }
 
     /// How long a list is still fresh: what its servers say of it, less the time since they said it.
@@ -246,13 +246,18 @@ impl Inner {
     }
 
     /// Answers `logging/setLevel`.
-    pub(crate) fn set_level(self: &Arc<Self>, session: &Session, frame: &Frame, id: &RawId) -> Result<Answer, Refusal> {
+    pub(crate) fn set_level(
+        self: &Arc<Self>,
+        session: &Session,
+        frame: &Frame,
+        id: &RawId,
+    ) -> Result<ClientAnswer, RequestRefusal> {
         let level = frame
             .param_str(&["level"])
             .and_then(|level| LogLevel::parse(&level))
-            .ok_or_else(|| Refusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
+            .ok_or_else(|| RequestRefusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
         *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
         self.session_level_changed(session);
-        Ok(Answer::result(id, b"{}"))
+        Ok(ClientAnswer::result(id, b"{}"))
     }
 }

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
 use tidings_hub::refresh::Reason;
-use tidings_proto::outbound::{self, Destination, Requester};
-use tidings_proto::outcome::Answer;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
+use tidings_proto::outcome::ClientAnswer;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
 use tidings_wire::{Frame, FrameKind, RawId, get};
@@ -45,7 +45,7 @@ pub enum Reply {
     /// The server closed its stream for a while.
     Interrupted(Duration),
     /// The answer; the exchange is over.
-    Answer(Answer),
+    Answer(ClientAnswer),
     /// The client cancelled: there is no answer.
     Cancelled,
 }
@@ -149,7 +149,7 @@ impl Exchange {
         self.receipt.take()
     }
 
-    fn settle(&mut self, step: Result<Option<Reply>, Refusal>) -> Option<Reply> {
+    fn settle(&mut self, step: Result<Option<Reply>, RequestRefusal>) -> Option<Reply> {
         let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
         if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
             self.stage = Stage::Over;
@@ -157,15 +157,15 @@ impl Exchange {
         Some(reply)
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Answer {
+    fn refuse(&self, refusal: &RequestRefusal) -> ClientAnswer {
         let era = self.caller.era();
-        Answer { payload: refusal.respond(&self.id, era).into(), error: Some(refusal.code(era)) }
+        ClientAnswer { payload: refusal.respond(&self.id, era).into(), error: Some(refusal.code(era)) }
     }
 
-    async fn start(&mut self) -> Result<Option<Reply>, Refusal> {
+    async fn start(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let gateway = Arc::clone(&self.gateway);
         let answer = match (self.method, &self.caller) {
-            (Method::Ping, Caller::Legacy(_)) => Answer::result(&self.id, b"{}"),
+            (Method::Ping, Caller::Legacy(_)) => ClientAnswer::result(&self.id, b"{}"),
             (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
             (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
             (Method::Discover, Caller::Modern(caller)) => {
@@ -184,13 +184,13 @@ impl Exchange {
             (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete | Method::Other, _) => {
                 return self.call().await;
             }
-            _ => return Err(Refusal::UnknownMethod(self.frame.method().into_owned())),
+            _ => return Err(RequestRefusal::UnknownMethod(self.frame.method().into_owned())),
         };
         Ok(Some(Reply::Answer(answer)))
     }
 
     /// The next announcement, or the end.
-    async fn listen(&mut self) -> Result<Option<Reply>, Refusal> {
+    async fn listen(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
         if taken.is_empty() {
             tokio::select! {
@@ -198,7 +198,7 @@ impl Exchange {
                 () = self.gateway.draining.cancelled() => {
                     let tag = meta::SUBSCRIPTION_ID;
                     let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
-                    return Ok(Some(Reply::Answer(Answer::result(&self.id, result.as_bytes()))));
+                    return Ok(Some(Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))));
                 }
                 notices = listening.next() => *taken = notices,
             }
@@ -207,7 +207,7 @@ impl Exchange {
     }
 
     /// Routes the request and sends it.
-    async fn call(&mut self) -> Result<Option<Reply>, Refusal> {
+    async fn call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
             Some((server, name)) => self.gateway.route_to(&self.caller, server, name)?,
             None => self.gateway.route(&self.caller, &self.frame, self.method).await?,
@@ -219,20 +219,25 @@ impl Exchange {
         self.begin(routed, live, Repetition::Possible)
     }
 
-    fn begin(&mut self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Reply>, Refusal> {
+    fn begin(
+        &mut self,
+        routed: Routed,
+        live: LiveLink,
+        repetition: Repetition,
+    ) -> Result<Option<Reply>, RequestRefusal> {
         let Some(calling) = self.send(routed, live, repetition)? else { return Ok(Some(Reply::Cancelled)) };
         self.stage = Stage::Calling(Box::new(calling));
         Ok(None)
     }
 
-    fn no_completions(&self) -> Answer {
+    fn no_completions(&self) -> ClientAnswer {
         let marker = if self.caller.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
         let result = format!(r#"{{{marker}"completion":{{"values":[],"total":0,"hasMore":false}}}}"#);
-        Answer::result(&self.id, result.as_bytes())
+        ClientAnswer::result(&self.id, result.as_bytes())
     }
 
     /// `None` when it was cancelled before it could be sent.
-    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, Refusal> {
+    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, RequestRefusal> {
         let state = self.open_state(&routed)?;
         let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
         let new = NewCall {
@@ -247,8 +252,8 @@ impl Exchange {
         };
         let begun = self.gateway.in_flight.begin(new, &self.waiter, Instant::now());
         let (call, deadline) = begun.map_err(|error| match error {
-            BeginError::DuplicateId => Refusal::InvalidRequest(error.to_string()),
-            BeginError::TooMany { limit } => Refusal::TooMany { limit },
+            BeginError::DuplicateId => RequestRefusal::InvalidRequest(error.to_string()),
+            BeginError::TooMany { limit } => RequestRefusal::TooMany { limit },
         })?;
         let revision = live.hello.revision;
         let (info, level) = match &self.caller {
@@ -262,8 +267,8 @@ impl Exchange {
         };
         // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
         let alone = self.gateway.is_alone(&routed.server);
-        let requester = Requester { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
-        let destination = Destination { revision, id: call.0 };
+        let requester = RequestingClient { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
+        let destination = RequestDestination { revision, id: call.0 };
         let state = state.as_ref().map(Option::as_deref);
         let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
         let outgoing = Outgoing {
@@ -310,7 +315,7 @@ impl Exchange {
     }
 
     /// Waits for the next event of the running call.
-    async fn advance(&mut self) -> Result<Option<Reply>, Refusal> {
+    async fn advance(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         if let Repetition::UnderWay(listing) = calling.repetition {
             return self.repeat(listing).await;
@@ -383,14 +388,14 @@ impl Exchange {
     }
 
     /// A call that was not awaited long enough, whatever its server does later.
-    fn timed_out(&mut self) -> Result<Option<Reply>, Refusal> {
+    fn timed_out(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let Some(ended) = self.gateway.in_flight.give_up(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
         let seconds = calling.silent_for.as_secs();
         self.leave_ghost();
-        Err(Refusal::TimedOut { server, seconds })
+        Err(RequestRefusal::TimedOut { server, seconds })
     }
 
     /// The call was given up, and its server may still work on it: its stream is not the client's any more.
@@ -405,7 +410,7 @@ impl Exchange {
         }
     }
 
-    fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, Refusal> {
+    fn failed(&mut self, error: &LinkError) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // Taken out by somebody else: it was cancelled, and the failure is only the echo.
         let ended = match calling.routed.server.call_channel(&calling.live) {
@@ -422,10 +427,10 @@ impl Exchange {
             Some(removal) => format!("{} during the call; whether it took effect is not known", removal.as_str()),
             None => error.to_string(),
         };
-        Err(Refusal::ServerDown { server: server.plan.name.clone(), reason })
+        Err(RequestRefusal::ServerDown { server: server.plan.name.clone(), reason })
     }
 
-    fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, Refusal> {
+    fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         calling.live.watch.answered();
         let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
@@ -462,7 +467,7 @@ impl Exchange {
     }
 
     /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
-    async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, Refusal> {
+    async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use tidings_hub::catalogue::{Listing, PageKey};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_wire::Frame;
 
 use crate::gateway::Inner;
@@ -19,7 +19,7 @@ impl Inner {
     }
 
     /// The place that a cursor means, unless the list has changed since.
-    pub(crate) fn place(&self, after: Option<PageKey>, listing: &Listing) -> Result<Option<PageKey>, Refusal> {
+    pub(crate) fn place(&self, after: Option<PageKey>, listing: &Listing) -> Result<Option<PageKey>, RequestRefusal> {
         let Some(key) = after else { return Ok(None) };
         if self.settings.bound_pages.is_none() {
             return Ok(Some(key));
@@ -27,7 +27,7 @@ impl Inner {
         let mut key = key;
         // The first of its keys is the state, where cursors have one.
         if key.keys.is_empty() || key.keys.remove(0) != state_of(listing) {
-            return Err(Refusal::InvalidCursor);
+            return Err(RequestRefusal::InvalidCursor);
         }
         Ok(Some(key))
     }

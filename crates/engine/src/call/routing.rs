@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::catalogue::{Route, Snapshot};
-use tidings_proto::outbound::Target;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::outbound::RequestTarget;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, Method, extensions};
 use tidings_wire::Frame;
 
@@ -23,7 +23,7 @@ const WANTED: Duration = Duration::from_secs(2);
 /// A request with its destination.
 pub(crate) struct Routed {
     pub(crate) server: Arc<Server>,
-    pub(crate) target: Target,
+    pub(crate) target: RequestTarget,
     /// What the client calls it.
     pub(crate) exposed: String,
 }
@@ -44,7 +44,7 @@ enum What {
 }
 
 impl Wanted {
-    fn read(frame: &Frame, method: Method) -> Result<Self, Refusal> {
+    fn read(frame: &Frame, method: Method) -> Result<Self, RequestRefusal> {
         let (what, member, in_ref) = match method {
             Method::ToolsCall => (What::Tool, "name", false),
             Method::PromptsGet => (What::Prompt, "name", false),
@@ -54,13 +54,17 @@ impl Wanted {
             _ => match frame.param_str(&["ref", "type"]).as_deref() {
                 Some("ref/prompt") => (What::Prompt, "name", true),
                 Some("ref/resource") => (What::Resource, "uri", true),
-                _ => return Err(Refusal::InvalidParams("params.ref.type must be ref/prompt or ref/resource".into())),
+                _ => {
+                    return Err(RequestRefusal::InvalidParams(
+                        "params.ref.type must be ref/prompt or ref/resource".into(),
+                    ));
+                }
             },
         };
         let path: &[&str] = if in_ref { &["ref", member] } else { &[member] };
         let name = frame
             .param_str(path)
-            .ok_or_else(|| Refusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
+            .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
             .into_owned();
         Ok(Self { what, member, in_ref, name })
     }
@@ -74,11 +78,11 @@ impl Wanted {
         }
     }
 
-    fn unknown(&self) -> Refusal {
+    fn unknown(&self) -> RequestRefusal {
         match self.what {
-            What::Tool => Refusal::UnknownTool(self.name.clone()),
-            What::Prompt => Refusal::UnknownPrompt(self.name.clone()),
-            What::Resource => Refusal::UnknownResource(self.name.clone()),
+            What::Tool => RequestRefusal::UnknownTool(self.name.clone()),
+            What::Prompt => RequestRefusal::UnknownPrompt(self.name.clone()),
+            What::Resource => RequestRefusal::UnknownResource(self.name.clone()),
         }
     }
 }
@@ -90,7 +94,7 @@ impl Inner {
         caller: &Caller,
         frame: &Frame,
         method: Method,
-    ) -> Result<Routed, Refusal> {
+    ) -> Result<Routed, RequestRefusal> {
         if method == Method::Other {
             return self.route_unknown(caller, frame).await;
         }
@@ -99,7 +103,7 @@ impl Inner {
 
     /// Where a request goes whose method the gateway does not know: to the only server there is, else to the one that what
     /// it names belongs to, else to the only one that declares the extension of that prefix. Never to several.
-    async fn route_unknown(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Result<Routed, Refusal> {
+    async fn route_unknown(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Result<Routed, RequestRefusal> {
         if self.starting() {
             self.wait_settled().await;
         }
@@ -108,7 +112,7 @@ impl Inner {
             |server: &&Arc<Server>| server.plan.origin != Origin::BuiltIn && caller.principal().may_use(server);
         let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
         let to = |server: &Arc<Server>| {
-            Ok(Routed { server: Arc::clone(server), target: Target::nothing(), exposed: String::new() })
+            Ok(Routed { server: Arc::clone(server), target: RequestTarget::nothing(), exposed: String::new() })
         };
         if let [only] = usable[..] {
             return to(only);
@@ -124,7 +128,7 @@ impl Inner {
         let mut declaring = usable.iter().filter(declares);
         match (declaring.next(), declaring.next()) {
             (Some(server), None) => to(server),
-            _ => Err(Refusal::UnknownMethod(method.to_string())),
+            _ => Err(RequestRefusal::UnknownMethod(method.to_string())),
         }
     }
 
@@ -149,7 +153,7 @@ impl Inner {
             (None, None) => return None,
         };
         let server = self.server(route.server).filter(|server| principal.may_use(server))?;
-        let target = Target { member, in_ref: false, local: route.local.into() };
+        let target = RequestTarget { member, in_ref: false, local: route.local.into() };
         Some(Routed { server, target, exposed: name.into_owned() })
     }
 
@@ -161,26 +165,30 @@ impl Inner {
     }
 
     /// The destination of a tool call that names the server, and the tool as that server does.
-    pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, Refusal> {
+    pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, RequestRefusal> {
         let servers = self.servers();
         let server = servers.iter().find(|known| known.plan.name == server);
         let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(server);
         let server = server.filter(may_call);
-        let server = server.ok_or_else(|| Refusal::UnknownTool(local.to_owned()))?;
+        let server = server.ok_or_else(|| RequestRefusal::UnknownTool(local.to_owned()))?;
         Ok(Routed {
             server: Arc::clone(server),
-            target: Target { member: "name", in_ref: false, local: local.to_owned() },
+            target: RequestTarget { member: "name", in_ref: false, local: local.to_owned() },
             exposed: local.to_owned(),
         })
     }
 
     /// Where a resource is that a client of the shared catalogue names.
-    pub(crate) async fn find_resource(self: &Arc<Self>, principal: &Principal, uri: &str) -> Result<Routed, Refusal> {
+    pub(crate) async fn find_resource(
+        self: &Arc<Self>,
+        principal: &Principal,
+        uri: &str,
+    ) -> Result<Routed, RequestRefusal> {
         let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
         self.find(Viewer { principal, session: None }, &wanted).await
     }
 
-    async fn find(self: &Arc<Self>, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, Refusal> {
+    async fn find(self: &Arc<Self>, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
         let principal = viewer.principal;
         let look_up_now = || {
             let snapshot = self.view_of(viewer);
@@ -238,7 +246,7 @@ impl Inner {
         }
         Some(Routed {
             server,
-            target: Target { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
+            target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
             exposed: wanted.name.clone(),
         })
     }
@@ -259,7 +267,11 @@ impl Inner {
     }
 
     /// The link that carries a client's call to a server.
-    pub(crate) async fn link_for(self: &Arc<Self>, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+    pub(crate) async fn link_for(
+        self: &Arc<Self>,
+        caller: &Caller,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, RequestRefusal> {
         let is_isolated = server.plan.isolation == Isolation::Session;
         if is_isolated && caller.era() == Era::Legacy {
             return self.own_link_of(&OwnLinkUser::of(caller), server).await;
@@ -279,7 +291,7 @@ impl Inner {
     }
 
     /// The shared link; waited for while the server is starting for the first time.
-    pub(crate) async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, Refusal> {
+    pub(crate) async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
         if let Some(live) = server.live() {
             return Ok(live);
         }
@@ -294,10 +306,10 @@ impl Inner {
         server.live().ok_or_else(|| self.down(server))
     }
 
-    fn down(&self, server: &Server) -> Refusal {
+    fn down(&self, server: &Server) -> RequestRefusal {
         let name = &server.plan.name;
         if let Some(removal) = server.removal().filter(|_| server.gone.is_cancelled()) {
-            return Refusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
+            return RequestRefusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
         }
         let catalogue = self.current();
         let status = catalogue.server(server.id);
@@ -306,6 +318,6 @@ impl Inner {
             None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
             None => "is not connected".into(),
         };
-        Refusal::ServerDown { server: name.clone(), reason }
+        RequestRefusal::ServerDown { server: name.clone(), reason }
     }
 }

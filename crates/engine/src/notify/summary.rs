@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidings_hub::catalogue::{Difference, Item, OfferList, ServerOffer, Snapshot};
 use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::item::ItemView;
-use tidings_proto::{ListKind, Revision, View, meta};
+use tidings_proto::{FieldView, ListKind, Revision, meta};
 
 use crate::client::principal::ViewKey;
 
@@ -130,7 +130,7 @@ impl Interval {
     }
 
     /// What stands under [`meta::CHANGES`] in the notification of a topic.
-    pub(crate) fn summary(&self, topic: Topic, view: View) -> Arc<str> {
+    pub(crate) fn summary(&self, topic: Topic, view: FieldView) -> Arc<str> {
         let seen = |state: &Arc<Snapshot>| state.seen_by(&self.view_key.scope);
         summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.view_key.revision, view).to_string().into()
     }
@@ -145,7 +145,7 @@ pub(crate) fn asked(capabilities: &Value) -> bool {
 type Seen<'a> = (ListKind, &'a ServerOffer, &'a Item);
 
 /// The difference between two states in the eyes of a client: by the names it knows, and the members it sees.
-fn summarise(then: &Snapshot, now: &Snapshot, topic: Topic, revision: Revision, view: View) -> Value {
+fn summarise(then: &Snapshot, now: &Snapshot, topic: Topic, revision: Revision, view: FieldView) -> Value {
     let (mut gone, mut come) = (BTreeMap::new(), BTreeMap::new());
     for kind in ListKind::ALL.into_iter().filter(|kind| Topic::of(*kind) == topic) {
         only_in(then, now, kind, &mut gone);
@@ -198,7 +198,7 @@ fn public(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, item: &Item)
 }
 
 /// The members that differ where a client of this revision looks.
-fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: View) -> Vec<String> {
+fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: FieldView) -> Vec<String> {
     let seen = |(kind, offer, item): &Seen<'_>| {
         let rendered = ItemView { kind: *kind, revision, view, uris: &offer.uris }.render(&item.raw, name);
         let read = Item::read(*kind, rendered, false).into_iter();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn state() -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(Vec::new(), View::Strict))
+        Arc::new(Snapshot::new(Vec::new(), FieldView::Strict))
     }
 
     /// Two followers: one is owed something by every commit, the other by none.

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use tidings_proto::gateway_path;
 use tidings_proto::meta;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 use tidings_wire::Frame;
 
@@ -25,10 +25,10 @@ impl Server {
 impl Inner {
     /// Refuses a client that is this gateway itself. `Some` when the client is another gateway: it is told which gateways
     /// its answer comes through.
-    pub(crate) fn asking_gateways(&self, frame: &Frame) -> Result<Option<Vec<String>>, Refusal> {
+    pub(crate) fn asking_gateways(&self, frame: &Frame) -> Result<Option<Vec<String>>, RequestRefusal> {
         let Some(asking) = gateway_path::asking(frame) else { return Ok(None) };
         match self.settings.path.loop_with(&asking) {
-            Some(reason) => Err(Refusal::InvalidRequest(format!("a gateway in a loop: {reason}"))),
+            Some(reason) => Err(RequestRefusal::InvalidRequest(format!("a gateway in a loop: {reason}"))),
             None => Ok(Some(self.gateways_behind())),
         }
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::Revision;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 use tidings_wire::notification;
 use tokio::sync::watch;
@@ -155,9 +155,9 @@ impl Inner {
         self: &Arc<Self>,
         user: &OwnLinkUser,
         server: &Arc<Server>,
-    ) -> Result<LiveLink, Refusal> {
+    ) -> Result<LiveLink, RequestRefusal> {
         let link = self.own_link(user, server).await;
-        link.map_err(|none| Refusal::ServerDown { server: server.plan.name.clone(), reason: none.reason })
+        link.map_err(|none| RequestRefusal::ServerDown { server: server.plan.name.clone(), reason: none.reason })
     }
 
     async fn connect_own(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>) {

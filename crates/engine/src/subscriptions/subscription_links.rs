@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidings_hub::subscriptions::{Commands, Upstream};
 use tidings_hub::{LinkKey, ServerId};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, capabilities};
 
 use super::{FIRST_OWN, Table};
@@ -125,7 +125,7 @@ impl Inner {
         self: &Arc<Self>,
         session: &Arc<Session>,
         server: &Arc<Server>,
-    ) -> Result<ServerId, Refusal> {
+    ) -> Result<ServerId, RequestRefusal> {
         if server.plan.isolation != Isolation::Session {
             self.live_link(server).await?;
             return Ok(server.id);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::item::ItemView;
-use tidings_proto::{ListKind, Revision, View};
+use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
 use super::names::{Renamed, ShownNames};
@@ -66,7 +66,7 @@ impl Rendered {
         }
     }
 
-    pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: View) -> &Arc<Segment> {
+    pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<Segment> {
         self.segments[kind as usize][revision as usize]
             .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris: &self.offer.uris })))
     }

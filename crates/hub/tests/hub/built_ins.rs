@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
-use tidings_proto::{ListKind, Revision, View};
+use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::{offer, offers};
 
@@ -23,7 +23,7 @@ fn unlisted(offer: &Arc<ServerOffer>) -> Arc<ServerOffer> {
 }
 
 fn snapshot(offers: &[Arc<ServerOffer>]) -> Snapshot {
-    Snapshot::new(offers.to_vec(), View::Strict)
+    Snapshot::new(offers.to_vec(), FieldView::Strict)
 }
 
 fn listed(snapshot: &Snapshot, kind: ListKind) -> Vec<String> {

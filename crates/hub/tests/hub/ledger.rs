@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, Committed, FollowerId, Ledger, Occasion, Since, Topic, Topics, ViewDigests};
-use tidings_proto::{ListKind, Revision, View};
+use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
 const VIEWS: [Revision; 3] = [Revision::V2025_03_26, Revision::V2025_11_25, Revision::MODERN];
@@ -257,7 +257,7 @@ fn read_item(raw: &str) -> Item {
 fn shown(tools: &[&str], revision: Revision) -> ViewDigests {
     let items = tools.iter().map(|raw| read_item(raw)).collect();
     let offer = ServerOffer { bare: true, ..ServerOffer::new(ServerId(0), "a").offering(ListKind::Tools, items) };
-    Snapshot::new(vec![Arc::new(offer)], View::default()).digests(revision)
+    Snapshot::new(vec![Arc::new(offer)], FieldView::default()).digests(revision)
 }
 
 // S0.2; bridging 3

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{Item, OfferList, Page, PageKey, ServerOffer, Snapshot};
-use tidings_proto::{ListKind, Revision, View};
+use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::offers;
 
@@ -18,7 +18,7 @@ fn read(page: &Page) -> Vec<String> {
 }
 
 fn snapshot(offers: &[Arc<ServerOffer>]) -> Snapshot {
-    Snapshot::new(offers.to_vec(), View::Strict)
+    Snapshot::new(offers.to_vec(), FieldView::Strict)
 }
 
 fn page(snapshot: &Snapshot, after: Option<&PageKey>, size: usize) -> Page {
@@ -103,14 +103,14 @@ fn one(keys: &[&str]) -> ServerOffer {
 #[test]
 fn a_list_has_the_order_of_its_server_and_pages_go_on_where_they_were_whatever_left() {
     let whole = ["d", "a", "c", "b", "f", "e"];
-    let all = Snapshot::new(vec![Arc::new(one(&whole))], View::Strict);
+    let all = Snapshot::new(vec![Arc::new(one(&whole))], FieldView::Strict);
     assert_eq!(read(&page(&all, None, 10)), ["one/d", "one/a", "one/c", "one/b", "one/f", "one/e"]);
     let first = page(&all, None, 3);
     assert_eq!(read(&first), ["one/d", "one/a", "one/c"]);
     // The last item of the page has gone, and one before it.
-    let fewer = Snapshot::new(vec![Arc::new(one(&["a", "b", "f", "e"]))], View::Strict);
+    let fewer = Snapshot::new(vec![Arc::new(one(&["a", "b", "f", "e"]))], FieldView::Strict);
     assert_eq!(read(&page(&fewer, first.next.as_ref(), 10)), ["one/b", "one/f", "one/e"]);
-    let other = Snapshot::new(vec![Arc::new(one(&["x", "y", "z", "e"]))], View::Strict);
+    let other = Snapshot::new(vec![Arc::new(one(&["x", "y", "z", "e"]))], FieldView::Strict);
     assert_eq!(read(&page(&other, first.next.as_ref(), 10)), ["one/e"], "by its place when nothing is left");
 }
 

@@ -8,7 +8,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ServerOffer, Snapshot};
 use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topics};
 use tidings_hub::scope::{Audience, Scope};
-use tidings_proto::{ListKind, Revision, UriMap, View};
+use tidings_proto::{FieldView, ListKind, Revision, UriMap};
 
 use crate::generate::{item, offer, offers};
 
@@ -23,7 +23,7 @@ fn scope(servers: &[&str], admin: bool) -> Scope {
 }
 
 fn whole(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
-    Arc::new(Snapshot::new(offers.to_vec(), View::Strict))
+    Arc::new(Snapshot::new(offers.to_vec(), FieldView::Strict))
 }
 
 fn names(list: &[&str]) -> Vec<String> {

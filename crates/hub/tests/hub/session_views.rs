@@ -9,7 +9,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{OfferList, ServerOffer, Snapshot};
 use tidings_hub::scope::{Audience, Scope};
 use tidings_hub::session_view::{Look, Looked, SessionView};
-use tidings_proto::{Era, UriMap, View};
+use tidings_proto::{Era, FieldView, UriMap};
 
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -30,7 +30,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
 }
 
 fn shared(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
-    Arc::new(Snapshot::new(offers.to_vec(), View::Strict))
+    Arc::new(Snapshot::new(offers.to_vec(), FieldView::Strict))
 }
 
 #[derive(Clone, Debug)]

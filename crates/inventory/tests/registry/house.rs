@@ -11,7 +11,7 @@ use tidings_engine::{
     Change as Recorded, Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source,
 };
 use tidings_inventory::{Change, Loader, Planner, Registry, Setup, Watches};
-use tidings_proto::View;
+use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
 use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
@@ -223,7 +223,7 @@ fn settings(rules: &Rules) -> Settings {
         max_timeout: Duration::from_secs(60),
         page_size: 1_000,
         bound_pages: None,
-        view: View::Strict,
+        view: FieldView::Strict,
         names: rules.names,
         list_quiet: Duration::from_millis(20),
         list_max_wait: Duration::from_millis(200),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json as value};
 use tidings_proto::item::ItemView;
-use tidings_proto::{ListKind, Revision, UriMap, View};
+use tidings_proto::{FieldView, ListKind, Revision, UriMap};
 
 use crate::json;
 
@@ -15,7 +15,7 @@ fn tool() -> Value {
     })
 }
 
-fn view(revision: Revision, view: View, kind: ListKind, item: &Value) -> Value {
+fn view(revision: Revision, view: FieldView, kind: ListKind, item: &Value) -> Value {
     let uris = UriMap::Prefix("up".into());
     let rendered = ItemView { kind, revision, view, uris: &uris }.render(&Bytes::from(item.to_string()), "up__t");
     json(rendered)
@@ -41,8 +41,8 @@ fn tools_show_only_what_a_revision_knows() {
         if revision == V2025_03_26 {
             expected["annotations"]["title"] = "T".into();
         }
-        assert_eq!(view(revision, View::Strict, ListKind::Tools, &tool()), expected, "{revision}");
-        let passed = view(revision, View::Pass, ListKind::Tools, &tool());
+        assert_eq!(view(revision, FieldView::Strict, ListKind::Tools, &tool()), expected, "{revision}");
+        let passed = view(revision, FieldView::Pass, ListKind::Tools, &tool());
         assert!(tool().as_object().unwrap().keys().all(|key| passed.get(key).is_some()), "{revision}");
     }
 }
@@ -51,7 +51,7 @@ fn tools_show_only_what_a_revision_knows() {
 fn an_output_that_is_no_object_is_for_modern_clients_only() {
     let tool = value!({"name": "t", "outputSchema": {"type": "array"}});
     for revision in Revision::ALL {
-        let shown = view(revision, View::Strict, ListKind::Tools, &tool);
+        let shown = view(revision, FieldView::Strict, ListKind::Tools, &tool);
         assert_eq!(shown.get("outputSchema").is_some(), revision == Revision::MODERN, "{revision}");
     }
 }
@@ -60,8 +60,8 @@ fn an_output_that_is_no_object_is_for_modern_clients_only() {
 fn resources_lose_what_early_clients_do_not_know() {
     let resource = value!({"uri": "f://x", "name": "n", "title": "N",
         "annotations": {"audience": ["user"], "lastModified": "2025-01-01"}});
-    let early = view(Revision::V2025_03_26, View::Strict, ListKind::Resources, &resource);
+    let early = view(Revision::V2025_03_26, FieldView::Strict, ListKind::Resources, &resource);
     assert_eq!(early, value!({"uri": "up__t", "name": "n", "annotations": {"audience": ["user"]}}));
-    let later = view(Revision::V2025_06_18, View::Strict, ListKind::Resources, &resource);
+    let later = view(Revision::V2025_06_18, FieldView::Strict, ListKind::Resources, &resource);
     assert_eq!((&later["title"], &later["annotations"]), (&resource["title"], &resource["annotations"]));
 }

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use tidings_proto::content::ContentView;
-use tidings_proto::outbound::{self, Destination, Requester, Target};
-use tidings_proto::outcome::{self, Reader, answer_of_client};
-use tidings_proto::{Era, ListKind, LogLevel, Method, Revision, UriMap, View};
+use tidings_proto::outbound::{self, RequestDestination, RequestTarget, RequestingClient};
+use tidings_proto::outcome::{self, AnswerReader, answer_of_client};
+use tidings_proto::{Era, FieldView, ListKind, LogLevel, Method, Revision, UriMap};
 use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, check_outgoing};
 
 const META: &str = "io.modelcontextprotocol";
@@ -105,14 +105,14 @@ proptest! {
         method in method(),
         from in select(vec![Era::Legacy, Era::Modern]),
         revision in select(Revision::ALL.to_vec()),
-        view in select(vec![View::Strict, View::Pass]),
+        view in select(vec![FieldView::Strict, FieldView::Pass]),
         transparent in any::<bool>(),
         flags in any::<[bool; 3]>(),
     ) {
         let Ok(frame) = Frame::parse(answer, &FrameLimits::default()) else { return Ok(()) };
         let uris = if transparent { UriMap::Transparent } else { UriMap::Prefix("up".into()) };
         let [url_elicitation, private, named] = flags;
-        let reader = Reader {
+        let reader = AnswerReader {
             method,
             from,
             content: ContentView { uris: &uris, revision, view },
@@ -148,15 +148,15 @@ proptest! {
         let params = params.map(|params| format!(r#","params":{space}{params}"#)).unwrap_or_default();
         let text = format!(r#"{space}{{"jsonrpc":"2.0",{space}"id":{id},"method":"{}"{params}}}"#, method.as_str());
         let Ok(frame) = Frame::parse(text, &FrameLimits::default()) else { return Ok(()) };
-        let requester = Requester {
+        let requester = RequestingClient {
             era,
             info: (era == Era::Legacy).then_some(br#"{"name":"c","version":"1"}"#),
             capabilities: b"{}",
             alone: false,
             log_level: (era == Era::Legacy).then_some(LogLevel::Info),
         };
-        let target = target.map(|(member, in_ref)| Target { member, in_ref, local: "lo\"cal".into() });
-        let to = Destination { revision, id: 77 };
+        let target = target.map(|(member, in_ref)| RequestTarget { member, in_ref, local: "lo\"cal".into() });
+        let to = RequestDestination { revision, id: 77 };
         let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, state);
         prop_assert_eq!(check_outgoing(&bytes), Ok(()), "{:?}", bytes);
         let sent = Frame::parse(bytes, &FrameLimits::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Requests on their way to a server.
 
 use serde_json::{Value, json as value};
-use tidings_proto::outbound::{Destination, Requester, Target, translate};
+use tidings_proto::outbound::{RequestDestination, RequestTarget, RequestingClient, translate};
 use tidings_proto::{Era, LogLevel, Method, Revision};
 
 use crate::{frame, json};
@@ -12,15 +12,16 @@ const META: &str = "io.modelcontextprotocol";
 fn params(from: Era, to: Revision, method: Method, params: &str, state: Option<Option<&str>>) -> Value {
     let request =
         frame(&format!(r#"{{"jsonrpc":"2.0","id":"mine","method":"{}","params":{params}}}"#, method.as_str()));
-    let requester = Requester {
+    let requester = RequestingClient {
         era: from,
         info: (from == Era::Legacy).then_some(br#"{"name":"c"}"#),
         capabilities: b"{}",
         log_level: (from == Era::Legacy).then_some(LogLevel::Info),
         alone: false,
     };
-    let target = Target { member: "name", in_ref: false, local: "local".into() };
-    let bytes = translate(&request, method, Some(&target), &requester, Destination { revision: to, id: 77 }, state);
+    let target = RequestTarget { member: "name", in_ref: false, local: "local".into() };
+    let bytes =
+        translate(&request, method, Some(&target), &requester, RequestDestination { revision: to, id: 77 }, state);
     let message = json(bytes);
     assert_eq!((&message["id"], &message["method"]), (&value!(77), &value!(method.as_str())));
     message["params"].clone()
@@ -46,9 +47,10 @@ fn between_legacy_peers_only_id_name_and_token_change() {
     let request = frame(
         r#"{ "jsonrpc":"2.0", "id":1, "method":"tools/call", "params":{"name":"up__t" , "arguments":{"n":1.0e2},"x":null,"_meta":{"progressToken":"p","v/k":[1]}} }"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = Target { member: "name", in_ref: false, local: "t".into() };
-    let to = Destination { revision: Revision::V2025_06_18, id: 9 };
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let target = RequestTarget { member: "name", in_ref: false, local: "t".into() };
+    let to = RequestDestination { revision: Revision::V2025_06_18, id: 9 };
     let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, None);
     assert_eq!(
         std::str::from_utf8(&bytes).unwrap(),
@@ -121,9 +123,10 @@ fn what_a_reference_names_is_renamed_inside_it() {
     let request = frame(
         r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"up+f://{x}"},"uri":"up+other"}}"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = Target { member: "uri", in_ref: true, local: "f://{x}".into() };
-    let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let target = RequestTarget { member: "uri", in_ref: true, local: "f://{x}".into() };
+    let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
     let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, None));
     assert_eq!(got["params"]["ref"]["uri"], "f://{x}");
     assert_eq!(got["params"]["uri"], "up+other");
@@ -135,9 +138,10 @@ fn a_repeated_name_in_a_reference_is_left_once() {
     let got = frame(
         r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"name":"up__a","name":"up__b"}}}"#,
     );
-    let requester = Requester { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = Target { member: "name", in_ref: true, local: "b".into() };
-    let to = Destination { revision: Revision::LATEST_LEGACY, id: 2 };
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let target = RequestTarget { member: "name", in_ref: true, local: "b".into() };
+    let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
     let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, None);
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
@@ -147,10 +151,15 @@ fn a_repeated_name_in_a_reference_is_left_once() {
 #[test]
 fn a_modern_server_gets_meta_even_when_there_are_no_params() {
     let request = frame(r#"{"jsonrpc":"2.0","method":"tools/list","id":"a"}"#);
-    let requester =
-        Requester { era: Era::Legacy, info: None, capabilities: br#"{"roots":{}}"#, log_level: None, alone: false };
+    let requester = RequestingClient {
+        era: Era::Legacy,
+        info: None,
+        capabilities: br#"{"roots":{}}"#,
+        log_level: None,
+        alone: false,
+    };
     let method = Method::List(tidings_proto::ListKind::Tools);
-    let to = |revision| Destination { revision, id: 5 };
+    let to = |revision| RequestDestination { revision, id: 5 };
     let got = json(translate(&request, method, None, &requester, to(Revision::MODERN), None));
     assert_eq!(got["params"]["_meta"][format!("{META}/clientCapabilities")], value!({"roots": {}}));
     let legacy = json(translate(&request, method, None, &requester, to(Revision::LATEST_LEGACY), None));

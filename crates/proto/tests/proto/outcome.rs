@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json as value};
 use tidings_proto::content::ContentView;
-use tidings_proto::outcome::{Reader, translate};
-use tidings_proto::{Era, Method, Revision, UriMap, View};
+use tidings_proto::outcome::{AnswerReader, translate};
+use tidings_proto::{Era, FieldView, Method, Revision, UriMap};
 use tidings_wire::RawId;
 
 use crate::{frame, json};
@@ -28,10 +28,10 @@ fn case(method: Method, from: Era, to: Revision) -> Case {
 
 impl Case {
     fn run(&self, outcome: &str) -> (Value, Option<i64>) {
-        let reader = Reader {
+        let reader = AnswerReader {
             method: self.method,
             from: self.from,
-            content: ContentView { uris: &self.uris, revision: self.to, view: View::Strict },
+            content: ContentView { uris: &self.uris, revision: self.to, view: FieldView::Strict },
             identity: self.identity,
             url_elicitation: self.urls,
             private: self.private,
@@ -227,10 +227,10 @@ fn structured_output_is_never_lost() {
 #[test]
 fn nothing_is_touched_where_nothing_must_change() {
     let id = RawId::from_raw(b"1").unwrap();
-    let reader = Reader {
+    let reader = AnswerReader {
         method: Method::ToolsCall,
         from: L,
-        content: ContentView { uris: &UriMap::Transparent, revision: Revision::LATEST_LEGACY, view: View::Strict },
+        content: ContentView { uris: &UriMap::Transparent, revision: Revision::LATEST_LEGACY, view: FieldView::Strict },
         identity: None,
         url_elicitation: false,
         private: false,

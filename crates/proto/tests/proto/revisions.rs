@@ -1,6 +1,6 @@
 //! Revisions, codes and what a refusal says.
 
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Revision, code};
 use tidings_wire::RawId;
 
@@ -31,18 +31,18 @@ fn statuses_of_errors_for_modern_clients() {
 // bridging 41
 #[test]
 fn refusals_have_the_code_of_the_callers_era() {
-    let down = Refusal::ServerDown { server: "alpha".into(), reason: "exited (exit status: 3)".into() };
-    let unknown = Refusal::UnknownResource("file:///x".into());
+    let down = RequestRefusal::ServerDown { server: "alpha".into(), reason: "exited (exit status: 3)".into() };
+    let unknown = RequestRefusal::UnknownResource("file:///x".into());
     for (refusal, legacy, modern) in [
-        (Refusal::UnknownMethod("x/y".into()), -32601, -32601),
+        (RequestRefusal::UnknownMethod("x/y".into()), -32601, -32601),
         (unknown.clone(), -32002, -32602),
-        (Refusal::UnknownTool("t".into()), -32602, -32602),
-        (Refusal::InvalidCursor, -32602, -32602),
-        (Refusal::HeaderMismatch("h".into()), -32020, -32020),
-        (Refusal::UnsupportedVersion("v".into()), -32022, -32022),
+        (RequestRefusal::UnknownTool("t".into()), -32602, -32602),
+        (RequestRefusal::InvalidCursor, -32602, -32602),
+        (RequestRefusal::HeaderMismatch("h".into()), -32020, -32020),
+        (RequestRefusal::UnsupportedVersion("v".into()), -32022, -32022),
         (down.clone(), -32603, -32603),
-        (Refusal::TimedOut { server: "alpha".into(), seconds: 3 }, -32603, -32603),
-        (Refusal::TooMany { limit: 7 }, -32603, -32603),
+        (RequestRefusal::TimedOut { server: "alpha".into(), seconds: 3 }, -32603, -32603),
+        (RequestRefusal::TooMany { limit: 7 }, -32603, -32603),
     ] {
         assert_eq!((refusal.code(Era::Legacy), refusal.code(Era::Modern)), (legacy, modern), "{refusal}");
     }
@@ -51,6 +51,6 @@ fn refusals_have_the_code_of_the_callers_era() {
     assert_eq!(answer["id"], "7");
     assert_eq!(answer["error"]["message"], "server \"alpha\" exited (exit status: 3)");
     assert_eq!(json(unknown.respond(&id, Era::Modern))["error"]["data"]["uri"], "file:///x");
-    let version = json(Refusal::UnsupportedVersion("v999".into()).respond(&id, Era::Modern));
+    let version = json(RequestRefusal::UnsupportedVersion("v999".into()).respond(&id, Era::Modern));
     assert_eq!(version["error"]["data"], serde_json::json!({"supported": ["2026-07-28"], "requested": "v999"}));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tidings_proto::content::ContentView;
-use tidings_proto::outcome::{self, Answer, Reader};
+use tidings_proto::outcome::{self, AnswerReader, ClientAnswer};
 use tidings_proto::{Era, Revision, code};
 use tidings_wire::Frame;
 
@@ -11,14 +11,14 @@ use crate::call::routing::Routed;
 use crate::client::session::Caller;
 
 impl Exchange {
-    pub(super) fn translate(&self, frame: &Frame) -> Answer {
+    pub(super) fn translate(&self, frame: &Frame) -> ClientAnswer {
         let Stage::Calling(calling) = &self.stage else {
-            return Answer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
+            return ClientAnswer::error(&self.id, code::INTERNAL_ERROR, "the call is over");
         };
         self.translate_from(&calling.routed, calling.live.hello.revision.era(), frame)
     }
 
-    pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> Answer {
+    pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> ClientAnswer {
         let server = &routed.server;
         let identity = self.identity();
         let alone = self.gateway.passthrough == Some(server.id);
@@ -27,7 +27,7 @@ impl Exchange {
             true => inner.to_owned(),
             false => self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
         };
-        let reader = Reader {
+        let reader = AnswerReader {
             method: self.method,
             from,
             content: ContentView {

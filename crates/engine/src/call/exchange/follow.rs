@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use tidings_hub::subscriptions::{Address, Refusal as HubRefusal};
-use tidings_proto::outcome::Answer;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::outcome::ClientAnswer;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, FrameLimits};
 
@@ -23,12 +23,12 @@ const PATIENCE: u64 = 30;
 
 impl Exchange {
     /// Registers, then acknowledges exactly what is honoured.
-    pub(super) async fn acknowledge(&mut self) -> Result<Reply, Refusal> {
+    pub(super) async fn acknowledge(&mut self) -> Result<Reply, RequestRefusal> {
         if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
-            return Err(Refusal::InvalidParams("params.notifications must be an object".into()));
+            return Err(RequestRefusal::InvalidParams("params.notifications must be an object".into()));
         }
         let uris = announce::wanted_resources(&self.frame).ok_or_else(|| {
-            Refusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
+            RequestRefusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
         })?;
         // What comes before the servers have settled is no change.
         self.gateway.wait_settled().await;
@@ -55,7 +55,7 @@ impl Exchange {
     }
 
     /// Follows a resource for a session; the answer waits for the server's.
-    pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, Refusal> {
+    pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
         let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
         let place = self.gateway.place_for(session, &routed.server).await?;
         let address = Address { server: place, uri: routed.target.local.as_str().into() };
@@ -70,13 +70,13 @@ impl Exchange {
             Decision::Refused(refusal) => Ok(Reply::Answer(self.not_followed(&routed, refusal)?)),
             Decision::Agreed | Decision::Honoured(_) => {
                 self.receipt = Some(asked.receipt());
-                Ok(Reply::Answer(Answer::result(&self.id, b"{}")))
+                Ok(Reply::Answer(ClientAnswer::result(&self.id, b"{}")))
             }
         }
     }
 
     /// The server's own error where there is one, in the client's terms.
-    fn not_followed(&self, routed: &Routed, refusal: HubRefusal) -> Result<Answer, Refusal> {
+    fn not_followed(&self, routed: &Routed, refusal: HubRefusal) -> Result<ClientAnswer, RequestRefusal> {
         let server = routed.server.plan.name.clone();
         match refusal {
             HubRefusal::ByServer(error) => {
@@ -85,7 +85,7 @@ impl Exchange {
                 bytes.extend_from_slice(b"}");
                 let bytes = bytes.freeze();
                 let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
-                let frame = Frame::parse(bytes, &limits).map_err(|fault| Refusal::NotFollowed {
+                let frame = Frame::parse(bytes, &limits).map_err(|fault| RequestRefusal::NotFollowed {
                     uri: routed.exposed.clone(),
                     server,
                     reason: fault.to_string(),
@@ -93,15 +93,17 @@ impl Exchange {
                 let era = routed.server.live().map_or(Era::Legacy, |live| live.hello.revision.era());
                 Ok(self.translate_from(routed, era, &frame))
             }
-            HubRefusal::TimedOut => Err(Refusal::TimedOut { server, seconds: PATIENCE }),
-            other => Err(Refusal::NotFollowed { uri: routed.exposed.clone(), server, reason: other.to_string() }),
+            HubRefusal::TimedOut => Err(RequestRefusal::TimedOut { server, seconds: PATIENCE }),
+            other => {
+                Err(RequestRefusal::NotFollowed { uri: routed.exposed.clone(), server, reason: other.to_string() })
+            }
         }
     }
 
     /// Follows a resource no longer. Its server need not answer for that.
-    pub(super) async fn unsubscribe(&mut self, session: &Arc<Session>) -> Result<Answer, Refusal> {
+    pub(super) async fn unsubscribe(&mut self, session: &Arc<Session>) -> Result<ClientAnswer, RequestRefusal> {
         let uri = self.frame.param_str(&["uri"]);
-        let uri = uri.ok_or_else(|| Refusal::InvalidParams("params.uri must be a string".into()))?;
+        let uri = uri.ok_or_else(|| RequestRefusal::InvalidParams("params.uri must be a string".into()))?;
         // One that is yet to be followed again after a restart is not any more.
         let was_resuming = session.stop_resuming(&uri);
         match self.gateway.followed_as(session, &uri) {
@@ -110,7 +112,7 @@ impl Exchange {
             // Not followed: it must be there at least.
             None => _ = self.gateway.route(&self.caller, &self.frame, self.method).await?,
         }
-        Ok(Answer::result(&self.id, b"{}"))
+        Ok(ClientAnswer::result(&self.id, b"{}"))
     }
 }
 

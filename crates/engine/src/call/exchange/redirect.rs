@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use tidings_proto::Method;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::Redirect;
 use tidings_wire::{Frame, FrameLimits, ObjectEdit, Patch, encode_string};
 
@@ -36,7 +36,7 @@ impl Detour {
 
 impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
-    pub(super) fn redirect(&mut self, instead: Redirect) -> Result<Option<Reply>, Refusal> {
+    pub(super) fn redirect(&mut self, instead: Redirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
@@ -44,7 +44,7 @@ impl Exchange {
         for (shown, ask) in &moot {
             self.gateway.withdraw_from_client(*shown, ask);
         }
-        let passed_on = |reason: &str| Refusal::ServerDown {
+        let passed_on = |reason: &str| RequestRefusal::ServerDown {
             server: calling.routed.server.plan.name.clone(),
             reason: format!("passed the call on {reason}"),
         };

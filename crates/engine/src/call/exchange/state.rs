@@ -1,7 +1,7 @@
 //! The state that a client carries between the rounds of one request.
 
 use tidings_proto::Era;
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 
 use super::Exchange;
 use crate::call::routing::Routed;
@@ -20,7 +20,7 @@ impl Exchange {
     }
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.
-    pub(super) fn open_state(&self, routed: &Routed) -> Result<Option<Option<String>>, Refusal> {
+    pub(super) fn open_state(&self, routed: &Routed) -> Result<Option<Option<String>>, RequestRefusal> {
         let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
             return Ok(None);
         };
@@ -28,14 +28,14 @@ impl Exchange {
             return Ok(None);
         }
         let sealed = tidings_wire::string_at(self.frame.bytes(), at)
-            .ok_or_else(|| Refusal::InvalidParams("params.requestState must be a string".into()))?;
+            .ok_or_else(|| RequestRefusal::InvalidParams("params.requestState must be a string".into()))?;
         let opened = match self.gateway.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
             Ok(opened) => opened,
             // It may be the own state of the server that is alone; whoever is called in the place of this one will know.
             Err(_) if self.gateway.passthrough.is_some() && matches!(routed.server.plan.source, Source::Local(_)) => {
                 return Ok(Some(None));
             }
-            Err(fault) => return Err(Refusal::InvalidState(fault)),
+            Err(fault) => return Err(RequestRefusal::InvalidState(fault)),
         };
         if opened.server == routed.server.plan.name {
             return Ok(Some(Some(opened.inner)));
@@ -43,7 +43,7 @@ impl Exchange {
         match routed.server.plan.source {
             // It will have the same tool called as before, and that one's server gets it.
             Source::Local(_) | Source::Unready(_) => Ok(Some(None)),
-            Source::Remote(_) => Err(Refusal::InvalidState("it belongs to another server")),
+            Source::Remote(_) => Err(RequestRefusal::InvalidState("it belongs to another server")),
         }
     }
 }

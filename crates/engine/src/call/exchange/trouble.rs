@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_hub::link_health::{EndReason, Verdict};
-use tidings_proto::refusal::Refusal;
+use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 
 use super::{Exchange, Repetition, Reply, Stage, Trouble};
@@ -25,7 +25,7 @@ const NEXT_LINK: Duration = Duration::from_secs(5);
 
 impl Exchange {
     /// The call failed. What that means may have to be found out first.
-    pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, Refusal> {
+    pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         let is_open = trouble.refused || calling.live.watch.is_checking();
         if !is_open || calling.begun && !trouble.refused {
@@ -36,7 +36,7 @@ impl Exchange {
     }
 
     /// Waits for the verdict. It can be cancelled meanwhile like any call.
-    pub(super) async fn look_into_trouble(&mut self) -> Result<Option<Reply>, Refusal> {
+    pub(super) async fn look_into_trouble(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         let Some(trouble) = &calling.trouble else { return Ok(None) };
         let refused = trouble.refused;
@@ -89,7 +89,7 @@ impl Exchange {
     }
 
     /// Sends the request again, over the link that there is then. May be called away, and comes back.
-    pub(super) async fn send_again(&mut self) -> Result<Option<Reply>, Refusal> {
+    pub(super) async fn send_again(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Again(routed) = &self.stage else { return Ok(None) };
         let server = Arc::clone(&routed.server);
         if server.plan.isolation != Isolation::Session {
