@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tidings_engine::Gateway;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, encode_string, get, string_at};
 
@@ -35,7 +35,7 @@ pub fn offers(gateway: &Gateway, kind: ListKind) -> String {
     format!("{{{}}}", lists.join(","))
 }
 
-fn list(snapshot: &Snapshot, kind: ListKind) -> String {
+fn list(snapshot: &CatalogueSnapshot, kind: ListKind) -> String {
     let items: Vec<String> = snapshot
         .offers()
         .iter()
@@ -45,7 +45,7 @@ fn list(snapshot: &Snapshot, kind: ListKind) -> String {
 }
 
 /// One item: the name or URI that clients use, whose it is, and what it says of itself.
-fn present(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, key: &str) -> Option<String> {
+fn present(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, key: &str) -> Option<String> {
     let raw = &offer.list(kind).get(key)?.raw;
     let public = match kind.by_uri() {
         true => offer.uris.outward(key),

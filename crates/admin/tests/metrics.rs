@@ -10,7 +10,7 @@ use axum::http::{Request, header};
 use tidings_admin::Parts;
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{Token, Tokens};
-use tidings_engine::{Gateway, Names, Origin, Principal, Scope, ServerPlan, Settings};
+use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
 use tidings_inventory::{Planner, Registry, Setup, Watches};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, Limits, ServerTable, Store};
@@ -29,7 +29,7 @@ fn gateway() -> Gateway {
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,
-        resource_pace: tidings_engine::Pace::default(),
+        resource_pace: tidings_engine::NoticePace::default(),
         poll_interval: Duration::ZERO,
         announce_initially: false,
         silent: Vec::new(),
@@ -71,9 +71,9 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
 
 /// `secret` is an admin's, `guest` is not.
 fn keys() -> Tokens {
-    let guest = Scope::new(vec!["*".to_owned()], false, |_, _| true);
+    let guest = AccessScope::new(vec!["*".to_owned()], false, |_, _| true);
     Tokens::new(vec![
-        Token::of("secret", Principal::new("owner", Scope::everything())),
+        Token::of("secret", Principal::new("owner", AccessScope::everything())),
         Token::of("guest", Principal::new("guest", guest)),
     ])
 }

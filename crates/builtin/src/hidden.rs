@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidings_engine::Catalogue;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::CatalogueSnapshot;
 use tokio::sync::watch;
 
 /// Follows the catalogue and says it whenever a tool of `own` gives way. Ends with the gateway.
@@ -20,7 +20,7 @@ pub(crate) async fn report(mut catalogue: watch::Receiver<Arc<Catalogue>>, own: 
 }
 
 /// Says it when a server's tool takes the place of one of ours, once each time.
-pub(crate) fn warn(snapshot: &Snapshot, own: ServerId, known: &mut Vec<Box<str>>) {
+pub(crate) fn warn(snapshot: &CatalogueSnapshot, own: ServerId, known: &mut Vec<Box<str>>) {
     let Some(offer) = snapshot.offer(own) else { return };
     let hidden: Vec<Box<str>> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
     for name in hidden.iter().filter(|name| !known.contains(name)) {

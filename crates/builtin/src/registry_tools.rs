@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use tidings_engine::{Audience, LocalServer, Surroundings};
+use tidings_engine::{LocalServer, ServerAudience, Surroundings};
 use tidings_inventory::Registry;
 use tidings_proto::{ListKind, Method, code};
 use tidings_server_catalog::EntryCatalogue;
@@ -55,8 +55,8 @@ impl RegistryTools {
 }
 
 impl LocalServer for RegistryTools {
-    fn audience(&self) -> Audience {
-        Audience::Admins
+    fn audience(&self) -> ServerAudience {
+        ServerAudience::Admins
     }
 
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
@@ -160,7 +160,7 @@ impl Tools {
         let snapshot = &view.snapshot;
         let mut meant = Vec::new();
         for offer in snapshot.offers() {
-            let same = |item: &&tidings_hub::catalogue::Item| format!("mcp_{}_{}", offer.prefix, item.key) == name;
+            let same = |item: &&tidings_hub::catalogue::OfferItem| format!("mcp_{}_{}", offer.prefix, item.key) == name;
             let items = offer.list(ListKind::Tools).items.iter().filter(same);
             meant.extend(items.filter_map(|item| snapshot.public_name(ListKind::Tools, offer.server, &item.key)));
         }

@@ -9,9 +9,9 @@ mod definitions;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tidings_engine::{Audience, CallerView, Catalogue, LocalServer, Surroundings};
+use tidings_engine::{CallerView, Catalogue, LocalServer, ServerAudience, Surroundings};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_proto::{ListKind, Method, code};
 use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
 use tidings_upstream::{Connected, Redirect, Sink};
@@ -39,9 +39,9 @@ impl SearchTools {
 }
 
 impl LocalServer for SearchTools {
-    fn audience(&self) -> Audience {
+    fn audience(&self) -> ServerAudience {
         // They find and call for each caller only what that caller may use.
-        Audience::Everybody
+        ServerAudience::Everybody
     }
 
     fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
@@ -132,7 +132,7 @@ impl Tools {
         let mut problem = format!("there is no tool {}", encode_string(name));
         let near = match self.surroundings.view(request).await {
             Some(view) => {
-                let public = |snapshot: &Snapshot, found: &FoundTool| {
+                let public = |snapshot: &CatalogueSnapshot, found: &FoundTool| {
                     snapshot.public_name(ListKind::Tools, found.server, &found.local).map(str::to_owned)
                 };
                 self.search(&view, name.to_owned(), SUGGESTIONS, public).await
@@ -152,7 +152,7 @@ impl Tools {
         view: &CallerView,
         text: String,
         limit: usize,
-        show: impl Fn(&Snapshot, &FoundTool) -> Option<T> + Send + 'static,
+        show: impl Fn(&CatalogueSnapshot, &FoundTool) -> Option<T> + Send + 'static,
     ) -> Vec<T> {
         let (index, own) = (Arc::clone(&self.index), self.surroundings.server());
         let (snapshot, whole) = (Arc::clone(&view.snapshot), Arc::clone(&view.whole));

@@ -65,13 +65,13 @@ fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tidings_engine::Scope;
+    use tidings_engine::AccessScope;
 
     use super::*;
 
     fn tokens() -> Tokens {
         let of = |name: &str, admin| {
-            let scope = Scope::new(vec!["*".to_owned()], admin, |_, _| true);
+            let scope = AccessScope::new(vec!["*".to_owned()], admin, |_, _| true);
             Token::of(&format!("secret-{name}"), Principal::new(name, scope))
         };
         Tokens::new(vec![of("a", true), of("b", false)])

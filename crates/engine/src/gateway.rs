@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
-use tidings_hub::ledger::{FollowerId, Occasion};
+use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
+use tidings_hub::ledger::{CommitOccasion, FollowerId};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
@@ -106,7 +106,7 @@ impl Gateway {
         let external = servers.iter().find(|server| server.plan.origin != Origin::BuiltIn);
         let passthrough = external.filter(|_| alone).map(|server| server.id);
         let catalogue = Catalogue {
-            snapshot: Arc::new(Snapshot::new(Vec::new(), settings.view)),
+            snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view)),
             servers: servers.iter().map(|server| ServerStatus::first(server)).collect(),
         };
         servers.iter().for_each(|server| server.admit());
@@ -470,7 +470,7 @@ impl Inner {
         server: &Server,
         offer: ServerOffer,
         hello: Arc<Hello>,
-        occasion: &Occasion,
+        occasion: &CommitOccasion,
     ) {
         let id = offer.server;
         let before = self.current().snapshot.offer(id).cloned();

@@ -34,7 +34,7 @@ pub use plan::{Isolation, LocalServer, Names, Origin, Patience, ServerPlan, Sett
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
-pub use tidings_hub::refresh::Reason;
-pub use tidings_hub::scope::{Audience, Scope};
-pub use tidings_hub::subscriptions::{Pace, Phase};
+pub use tidings_hub::refresh::RefreshReason;
+pub use tidings_hub::scope::{AccessScope, ServerAudience};
+pub use tidings_hub::subscriptions::{NoticePace, ResourcePhase};
 pub use tidings_proto::outcome::ClientAnswer;

@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_hub::calls::Limits;
+use tidings_hub::calls::CallLimits;
 use tidings_hub::own_links::OwnLinkLimits;
 use tidings_hub::refresh::RefreshPace;
-use tidings_hub::scope::Audience;
-use tidings_hub::subscriptions::Pace;
+use tidings_hub::scope::ServerAudience;
+use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, Revision};
 use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
@@ -41,7 +41,7 @@ pub struct Settings {
     /// And how long at most; also how long whoever asks for a list waits for a look at a server that may have changed it.
     pub list_max_wait: Duration,
     /// How changes of one resource are gathered.
-    pub resource_pace: Pace,
+    pub resource_pace: NoticePace,
     /// How often servers that do not announce changes are listed again.
     pub poll_interval: Duration,
     /// Whether a fresh legacy session is told of every list once.
@@ -51,7 +51,7 @@ pub struct Settings {
     /// Bounds on links that one session or principal has for itself.
     pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
-    pub limits: Limits,
+    pub limits: CallLimits,
     /// The program's version.
     pub version: &'static str,
     /// Which gateway this is.
@@ -189,8 +189,8 @@ pub trait LocalServer: Send + Sync + 'static {
     }
 
     /// Who may use it. Whoever may not does not know that it is there.
-    fn audience(&self) -> Audience {
-        Audience::ByName
+    fn audience(&self) -> ServerAudience {
+        ServerAudience::ByName
     }
 
     /// Whether its list of resources tells of their content (`size`, `lastModified`): then the list is made anew for whoever asks,

@@ -19,7 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tidings_hub::ledger::FollowerId;
-use tidings_hub::subscriptions::{Address, Command, Commands, Pace, RequestId, Settings, Subscriptions, Ticket, Uri};
+use tidings_hub::subscriptions::{
+    NoticePace, RequestId, ResourceAddress, ServerTicket, SubscriptionCommand, SubscriptionCommands,
+    SubscriptionSettings, SubscriptionTable, Uri,
+};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +47,7 @@ pub(crate) struct Following {
 }
 
 pub(crate) struct Table {
-    pub(crate) machine: Subscriptions,
+    pub(crate) machine: SubscriptionTable,
     /// The deadline that the clock waits for.
     armed: Option<Instant>,
     requests: u64,
@@ -59,16 +62,16 @@ pub(crate) struct Table {
     /// Servers that were removed while somebody followed their resources: it is told in its own words, and may go on when
     /// one of the same name is added.
     departed: HashMap<ServerId, Arc<Server>>,
-    listens: HashMap<Ticket, OpenListen>,
-    polls: HashMap<Address, CancellationToken>,
+    listens: HashMap<ServerTicket, OpenListen>,
+    polls: HashMap<ResourceAddress, CancellationToken>,
     /// Who follows, and where their spelling of a URI is not the usual one.
     who: HashMap<FollowerId, Who>,
 }
 
 impl Following {
-    pub(crate) fn new(pace: Pace) -> Self {
+    pub(crate) fn new(pace: NoticePace) -> Self {
         let table = Table {
-            machine: Subscriptions::new(Settings { pace, ..Settings::default() }),
+            machine: SubscriptionTable::new(SubscriptionSettings { pace, ..SubscriptionSettings::default() }),
             armed: None,
             requests: 0,
             waiting: HashMap::new(),
@@ -91,12 +94,12 @@ impl Following {
 
 impl Inner {
     /// Something happened: the machine is told, and what it wants is done.
-    pub(crate) fn follow(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> Commands) {
+    pub(crate) fn follow(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> SubscriptionCommands) {
         self.follow_with(|table, now| (event(table, now), ()));
     }
 
     /// As [`Self::follow`], with something to give back.
-    fn follow_with<T>(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> (Commands, T)) -> T {
+    fn follow_with<T>(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> (SubscriptionCommands, T)) -> T {
         let (awake, given): (Vec<FollowerId>, T) = {
             let mut table = self.following.lock();
             let (commands, given) = event(&mut table, Instant::now());
@@ -132,23 +135,27 @@ impl Inner {
     }
 
     /// Gives back who is to be woken.
-    fn carry_out(self: &Arc<Self>, table: &mut Table, command: Command) -> Option<FollowerId> {
+    fn carry_out(self: &Arc<Self>, table: &mut Table, command: SubscriptionCommand) -> Option<FollowerId> {
         match command {
-            Command::Subscribe { ticket, address } => self.send_subscribe(table, ticket, &address),
-            Command::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
-            Command::Read { ticket, address, is_baseline } => self.send_read(table, ticket, &address, is_baseline),
-            Command::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
-            Command::Close { ticket, .. } => self.close_listen(table, ticket),
-            Command::Poll(address) => self.begin_poll(table, address),
-            Command::StopPolling(address) => {
+            SubscriptionCommand::Subscribe { ticket, address } => self.send_subscribe(table, ticket, &address),
+            SubscriptionCommand::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
+            SubscriptionCommand::Read { ticket, address, is_baseline } => {
+                self.send_read(table, ticket, &address, is_baseline)
+            }
+            SubscriptionCommand::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
+            SubscriptionCommand::Close { ticket, .. } => self.close_listen(table, ticket),
+            SubscriptionCommand::Poll(address) => self.begin_poll(table, address),
+            SubscriptionCommand::StopPolling(address) => {
                 if let Some(poll) = table.polls.remove(&address) {
                     poll.cancel();
                 }
             }
-            Command::Reply(request) => table.decide(request, Decision::Agreed),
-            Command::Refuse { request, refusal } => table.decide(request, Decision::Refused(refusal)),
-            Command::Acknowledge { request, honoured, .. } => table.decide(request, Decision::Honoured(honoured)),
-            Command::Wake(follower) => return Some(follower),
+            SubscriptionCommand::Reply(request) => table.decide(request, Decision::Agreed),
+            SubscriptionCommand::Refuse { request, refusal } => table.decide(request, Decision::Refused(refusal)),
+            SubscriptionCommand::Acknowledge { request, honoured, .. } => {
+                table.decide(request, Decision::Honoured(honoured))
+            }
+            SubscriptionCommand::Wake(follower) => return Some(follower),
         }
         None
     }
@@ -159,7 +166,7 @@ impl Inner {
         self.follow(|table, now| match table.by_link.get(&link) {
             Some(place) => table.machine.changed(*place, &uri, now),
             // Nothing is followed over this link.
-            None => Commands::new(),
+            None => SubscriptionCommands::new(),
         });
     }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_engine::{
-    Audience, Caller, Gateway, Isolation, LocalServer, Names, Origin, Pace, Principal, Reply, Scope, ServerPlan,
-    Settings, Source, Surroundings,
+    AccessScope, Caller, Gateway, Isolation, LocalServer, Names, NoticePace, Origin, Principal, Reply, ServerAudience,
+    ServerPlan, Settings, Source, Surroundings,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -17,7 +17,7 @@ use tidings_upstream::{CallEvent, CallStream, Connected, Connector, Hello, Launc
 use tidings_wire::{Frame, FrameLimits, RawId, request, response};
 
 /// A server whose only tool says whether its caller is an admin.
-struct Registry(Audience);
+struct Registry(ServerAudience);
 
 struct RegistryLink {
     surroundings: Surroundings,
@@ -37,7 +37,7 @@ impl LocalServer for Registry {
         Connected { link: Arc::new(RegistryLink { surroundings, _sink: sink }), hello }
     }
 
-    fn audience(&self) -> Audience {
+    fn audience(&self) -> ServerAudience {
         self.0
     }
 }
@@ -67,7 +67,7 @@ impl Link for RegistryLink {
     }
 }
 
-fn gateway(audience: Audience) -> Gateway {
+fn gateway(audience: ServerAudience) -> Gateway {
     let settings = Settings {
         start_wait: Duration::from_secs(10),
         start_timeout: Duration::from_secs(10),
@@ -79,7 +79,7 @@ fn gateway(audience: Audience) -> Gateway {
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,
-        resource_pace: Pace::default(),
+        resource_pace: NoticePace::default(),
         poll_interval: Duration::ZERO,
         announce_initially: false,
         silent: Vec::new(),
@@ -127,21 +127,21 @@ async fn ask(gateway: &Gateway, who: &Principal, method: Method, mut params: Val
 
 fn somebody(servers: &[&str], admin: bool) -> Principal {
     let servers = servers.iter().map(|name| (*name).to_owned()).collect();
-    Principal::new("somebody", Scope::new(servers, admin, |pattern, name| pattern == name))
+    Principal::new("somebody", AccessScope::new(servers, admin, |pattern, name| pattern == name))
 }
 
 // issue 6.2, 6.8
 #[tokio::test]
 async fn what_is_for_admins_is_not_there_for_others_and_knows_its_callers() {
     for (audience, who, sees, admin) in [
-        (Audience::Admins, Principal::local(), true, true),
-        (Audience::Admins, somebody(&["*"], true), true, true),
-        (Audience::Admins, somebody(&[], true), true, true),
-        (Audience::Admins, somebody(&["*"], false), false, false),
-        (Audience::Admins, somebody(&["registry"], false), false, false),
-        (Audience::Everybody, somebody(&[], false), true, false),
-        (Audience::ByName, somebody(&["registry"], false), true, false),
-        (Audience::ByName, somebody(&["other"], true), false, false),
+        (ServerAudience::Admins, Principal::local(), true, true),
+        (ServerAudience::Admins, somebody(&["*"], true), true, true),
+        (ServerAudience::Admins, somebody(&[], true), true, true),
+        (ServerAudience::Admins, somebody(&["*"], false), false, false),
+        (ServerAudience::Admins, somebody(&["registry"], false), false, false),
+        (ServerAudience::Everybody, somebody(&[], false), true, false),
+        (ServerAudience::ByName, somebody(&["registry"], false), true, false),
+        (ServerAudience::ByName, somebody(&["other"], true), false, false),
     ] {
         let gateway = gateway(audience);
         let tools = ask(&gateway, &who, Method::List(tidings_proto::ListKind::Tools), json!({})).await;

@@ -2,7 +2,7 @@
 //!
 //! A call leaves the table exactly once, by its answer, its cancellation, its deadline or the loss of its link;
 //! whoever takes it out decides the outcome, and everybody who comes later finds nothing. A call that was given up while
-//! its server may still work on it leaves a ghost behind ([`Calls::leave_ghost`]): nobody waits for it, but what the
+//! its server may still work on it leaves a ghost behind ([`CallTable::leave_ghost`]): nobody waits for it, but what the
 //! server says beside the streams of calls may still be about it.
 
 mod ghosts;
@@ -22,7 +22,7 @@ pub struct CallId(pub u64);
 
 /// Bounds of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct CallLimits {
     /// Calls in flight for one client.
     pub per_client: usize,
     /// Calls in flight altogether.
@@ -31,7 +31,7 @@ pub struct Limits {
     pub ghosts_per_link: usize,
 }
 
-impl Default for Limits {
+impl Default for CallLimits {
     fn default() -> Self {
         Self { per_client: 1_024, total: 65_536, ghosts_per_link: 4_096 }
     }
@@ -61,7 +61,7 @@ pub struct NewCall {
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct TrackedCall {
     /// Who asked.
     pub client: ClientKey,
     /// The client's id, where the client can name the call by it.
@@ -94,7 +94,7 @@ pub enum BeginError {
 
 /// Whose calls a link has ever carried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Callers {
+pub enum LinkCallers {
     /// Nobody has called yet.
     #[default]
     Nobody,
@@ -104,7 +104,7 @@ pub enum Callers {
     Several,
 }
 
-impl Callers {
+impl LinkCallers {
     fn add(&mut self, principal: &Arc<str>) {
         match self {
             Self::Nobody => *self = Self::One(Arc::clone(principal)),
@@ -118,28 +118,28 @@ impl Callers {
 /// What is known of one link.
 #[derive(Debug, Default)]
 struct LinkCalls {
-    /// Between [`Calls::link_opened`] and [`Calls::link_gone`]. Only then are ghosts kept: after that nobody would
+    /// Between [`CallTable::link_opened`] and [`CallTable::link_gone`]. Only then are ghosts kept: after that nobody would
     /// remove them.
     open: bool,
     running: BTreeSet<CallId>,
     ghosts: GhostCalls,
-    callers: Callers,
+    callers: LinkCallers,
 }
 
 /// The table of calls.
 #[derive(Debug, Default)]
-pub struct Calls {
-    limits: Limits,
+pub struct CallTable {
+    limits: CallLimits,
     next: u64,
-    calls: IdMap<CallId, Call>,
+    calls: IdMap<CallId, TrackedCall>,
     by_client_id: HashMap<(ClientKey, RawId), CallId>,
     per_client: IdMap<ClientKey, usize>,
     by_link: IdMap<LinkKey, LinkCalls>,
 }
 
-impl Calls {
+impl CallTable {
     /// An empty table whose ids begin at `first`.
-    pub fn new(limits: Limits, first: u64) -> Self {
+    pub fn new(limits: CallLimits, first: u64) -> Self {
         Self { limits, next: first, ..Self::default() }
     }
 
@@ -172,7 +172,7 @@ impl Calls {
         let last_moment = now + call.max_timeout;
         self.calls.insert(
             id,
-            Call {
+            TrackedCall {
                 client: call.client,
                 id: call.id,
                 link: call.link,
@@ -188,7 +188,7 @@ impl Calls {
     }
 
     /// Takes a call out: it was answered, lost or given up. `None` when somebody else was first.
-    pub fn finish(&mut self, id: CallId) -> Option<Call> {
+    pub fn finish(&mut self, id: CallId) -> Option<TrackedCall> {
         let call = self.calls.remove(&id)?;
         if let Some(theirs) = &call.id {
             self.by_client_id.remove(&(call.client, theirs.clone()));
@@ -211,7 +211,7 @@ impl Calls {
     /// A call that was taken out was given up after it was sent: its server may still work on it, ask for it or log for
     /// it. Until it is answered or its link ends, nobody else can be taken for the owner of what the server says. Tells
     /// how many ghosts the link has now; `None` when this one needs not be remembered, or can not.
-    pub fn leave_ghost(&mut self, id: CallId, call: &Call) -> Option<usize> {
+    pub fn leave_ghost(&mut self, id: CallId, call: &TrackedCall) -> Option<usize> {
         let on_link = self.by_link.get_mut(&call.link).filter(|on_link| on_link.open && call.heard_beside)?;
         on_link.ghosts.add(id, call.client, self.limits.ghosts_per_link)
     }
@@ -248,7 +248,7 @@ impl Calls {
     }
 
     /// Whose calls a link has carried so far.
-    pub fn callers_on(&self, link: LinkKey) -> Callers {
+    pub fn callers_on(&self, link: LinkKey) -> LinkCallers {
         self.by_link.get(&link).map(|on_link| on_link.callers.clone()).unwrap_or_default()
     }
 
@@ -258,13 +258,13 @@ impl Calls {
     }
 
     /// Takes out the call that a client cancels.
-    pub fn cancel(&mut self, client: ClientKey, id: &RawId) -> Option<(CallId, Call)> {
+    pub fn cancel(&mut self, client: ClientKey, id: &RawId) -> Option<(CallId, TrackedCall)> {
         let found = self.find(client, id)?;
         Some((found, self.finish(found)?))
     }
 
     /// Takes out everything a client has in flight.
-    pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, Call)> {
+    pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, TrackedCall)> {
         if !self.per_client.contains_key(&client) {
             return Vec::new();
         }
@@ -279,7 +279,7 @@ impl Calls {
     }
 
     /// A call in flight.
-    pub fn get(&self, id: CallId) -> Option<&Call> {
+    pub fn get(&self, id: CallId) -> Option<&TrackedCall> {
         self.calls.get(&id)
     }
 

@@ -1,6 +1,6 @@
 //! What every server offers, as immutable snapshots.
 //!
-//! A [`ServerOffer`] is one server's lists as it gave them. A [`Snapshot`] merges the offers of all servers, knows both
+//! A [`ServerOffer`] is one server's lists as it gave them. A [`CatalogueSnapshot`] merges the offers of all servers, knows both
 //! directions of every name, and renders each list once per revision. A change of one server makes a new snapshot that
 //! shares with the one before everything that server has no part in: the work of a commit is that of its own list.
 
@@ -18,53 +18,53 @@ use std::sync::{Arc, OnceLock};
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::Digest;
 
-pub use difference::{ChangedItem, Difference, ListChange};
-pub use listing::{Listing, Page, PageKey};
-pub use names::{NameTable, Renamed, Route, ShownNames, UpdatedNames};
-pub use offer::{Item, ItemFault, OfferList, ServerOffer};
+pub use difference::{ItemDifference, ListChange, ListDifference};
+pub use listing::{ListPage, PageKey, RenderedList};
+pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
+pub use offer::{ItemFault, OfferItem, OfferList, ServerOffer};
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;
-use limited::Parts;
-use owners::Owners;
-use rendered::Rendered;
+use limited::SnapshotParts;
+use owners::UriOwners;
+use rendered::RenderedOffer;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct CatalogueSnapshot {
     offers: Vec<Arc<ServerOffer>>,
-    rendered: Vec<Arc<Rendered>>,
+    rendered: Vec<Arc<RenderedOffer>>,
     tools: NameTable,
     prompts: NameTable,
-    owners: Owners,
+    owners: UriOwners,
     view: FieldView,
-    listings: PerView<Arc<Listing>>,
+    listings: PerView<Arc<RenderedList>>,
     digests: PerView<Digest>,
     /// Whether some servers are left out. Then the tables of names still have theirs.
     limited: bool,
     /// What is seen by those who may not use every server.
-    parts: Parts,
+    parts: SnapshotParts,
 }
 
 /// Something for each list and revision, made when it is first wanted.
 type PerView<T> = [[OnceLock<T>; Revision::COUNT]; 4];
 
-impl Snapshot {
+impl CatalogueSnapshot {
     /// Merges offers, which come in the order of the configuration.
     pub fn new(offers: Vec<Arc<ServerOffer>>, view: FieldView) -> Self {
         Self::named(offers, view, &[])
     }
 
     /// Names everything anew. What is shown as it was before keeps its rendering.
-    fn named(offers: Vec<Arc<ServerOffer>>, view: FieldView, before: &[Arc<Rendered>]) -> Self {
+    fn named(offers: Vec<Arc<ServerOffer>>, view: FieldView, before: &[Arc<RenderedOffer>]) -> Self {
         let (tools, tool_names) = NameTable::new(&offers, ListKind::Tools);
         let (prompts, prompt_names) = NameTable::new(&offers, ListKind::Prompts);
-        let mut owners = Owners::default();
+        let mut owners = UriOwners::default();
         let mut rendered = Vec::with_capacity(offers.len());
         for ((offer, tools), prompts) in offers.iter().zip(tool_names).zip(prompt_names) {
             owners.update(None, Some(offer));
             let known = before.iter().find(|known| known.shows(offer, &tools, &prompts)).cloned();
-            rendered.push(known.unwrap_or_else(|| Arc::new(Rendered::new(Arc::clone(offer), tools, prompts))));
+            rendered.push(known.unwrap_or_else(|| Arc::new(RenderedOffer::new(Arc::clone(offer), tools, prompts))));
         }
         Self {
             offers,
@@ -76,7 +76,7 @@ impl Snapshot {
             listings: PerView::default(),
             digests: PerView::default(),
             limited: false,
-            parts: Parts::default(),
+            parts: SnapshotParts::default(),
         }
     }
 
@@ -110,10 +110,10 @@ impl Snapshot {
         };
         let mut owners = self.owners.clone();
         owners.update(before.map(AsRef::as_ref), after.as_deref());
-        let new = after.map(|offer| Arc::new(Rendered::new(offer, tools.shown, prompts.shown)));
+        let new = after.map(|offer| Arc::new(RenderedOffer::new(offer, tools.shown, prompts.shown)));
         let mut rendered = self.rendered.clone();
-        let mut old: Vec<Arc<Rendered>> = rendered.splice(range, new.clone()).collect();
-        let mut new: Vec<Arc<Rendered>> = new.into_iter().collect();
+        let mut old: Vec<Arc<RenderedOffer>> = rendered.splice(range, new.clone()).collect();
+        let mut new: Vec<Arc<RenderedOffer>> = new.into_iter().collect();
         let renamed = tools.renamed.iter().chain(&prompts.renamed).map(|(server, ..)| *server);
         for server in renamed.collect::<BTreeSet<_>>() {
             let Ok(place) = offers.binary_search_by_key(&server, |offer| offer.server) else { continue };
@@ -131,12 +131,12 @@ impl Snapshot {
             listings: PerView::default(),
             digests: self.digests_after(&old, &new),
             limited: self.limited,
-            parts: Parts::default(),
+            parts: SnapshotParts::default(),
         }
     }
 
     /// The digests that were known before, with some servers' parts exchanged.
-    fn digests_after(&self, old: &[Arc<Rendered>], new: &[Arc<Rendered>]) -> PerView<Digest> {
+    fn digests_after(&self, old: &[Arc<RenderedOffer>], new: &[Arc<RenderedOffer>]) -> PerView<Digest> {
         let digests = PerView::default();
         for kind in ListKind::ALL {
             for revision in Revision::ALL {
@@ -167,12 +167,12 @@ impl Snapshot {
     }
 
     /// Where a tool call goes.
-    pub fn tool(&self, name: &str) -> Option<&Route> {
+    pub fn tool(&self, name: &str) -> Option<&ItemRoute> {
         self.tools.route_among(name, |server| self.has(server))
     }
 
     /// Where a prompt comes from.
-    pub fn prompt(&self, name: &str) -> Option<&Route> {
+    pub fn prompt(&self, name: &str) -> Option<&ItemRoute> {
         self.prompts.route_among(name, |server| self.has(server))
     }
 
@@ -184,8 +184,8 @@ impl Snapshot {
     }
 
     /// The tools of a server that nobody can call because another server has their names.
-    pub fn hidden_tools<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = &'a Item> {
-        let hidden = |item: &&Item| self.public_name(ListKind::Tools, offer.server, &item.key).is_none();
+    pub fn hidden_tools<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = &'a OfferItem> {
+        let hidden = |item: &&OfferItem| self.public_name(ListKind::Tools, offer.server, &item.key).is_none();
         offer.list(ListKind::Tools).items.iter().filter(|_| offer.yields).filter(hidden)
     }
 
@@ -234,15 +234,15 @@ impl Snapshot {
     }
 
     /// A list as clients of a revision see it.
-    pub fn listing(&self, kind: ListKind, revision: Revision) -> &Arc<Listing> {
+    pub fn listing(&self, kind: ListKind, revision: Revision) -> &Arc<RenderedList> {
         self.listings[kind as usize][revision as usize]
-            .get_or_init(|| Arc::new(Listing::assemble(self, kind, revision)))
+            .get_or_init(|| Arc::new(RenderedList::assemble(self, kind, revision)))
     }
 }
 
 /// Puts a server's part into a digest, or takes it out. The parts are hashes that name their servers, so no two are
 /// equal, and a part that changes changes the whole.
-fn mark(digest: Digest, of: &Rendered, kind: ListKind, revision: Revision, view: FieldView) -> Digest {
+fn mark(digest: Digest, of: &RenderedOffer, kind: ListKind, revision: Revision, view: FieldView) -> Digest {
     match of.segment(kind, revision, view).mark {
         Some(mark) => digest.toggled(mark),
         None => digest,

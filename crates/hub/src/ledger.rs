@@ -115,7 +115,7 @@ pub struct FollowerId(pub u64);
 
 /// What a follower begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
+pub enum FollowerBaseline {
     /// It has seen nothing: everything is announced once.
     Nothing,
     /// It has seen what is there now.
@@ -130,7 +130,7 @@ pub type ViewDigests = [Digest; 3];
 
 /// What leads to a commit: which topics it is about, and when the first word of each came, if one came at all.
 #[derive(Clone, Copy, Debug)]
-pub struct Occasion {
+pub struct CommitOccasion {
     /// When it is committed.
     pub at: Instant,
     /// The topics whose content it changed for somebody at least.
@@ -143,7 +143,7 @@ pub struct Occasion {
 
 /// What a commit did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Committed {
+pub struct LedgerCommit {
     /// Who is owed something by it.
     pub owed: Vec<FollowerId>,
     /// Notices that were owed already, so that one notice will do for both; by topic.
@@ -158,7 +158,7 @@ pub struct Committed {
 
 /// Since when a notice was owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Since {
+pub struct OwedSince {
     /// When the first word of the change came, if it was not found by looking.
     pub signal: Option<Instant>,
     /// When the change could first be read.
@@ -167,22 +167,22 @@ pub struct Since {
 
 /// What a follower is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delivery {
+pub struct NoticeDelivery {
     /// Of these lists.
     pub topics: Topics,
     /// The oldest change that each notice stands for. What a fresh follower is owed stands for none.
-    pub since: [Option<Since>; 3],
+    pub since: [Option<OwedSince>; 3],
 }
 
 #[derive(Debug)]
-struct Follower {
+struct LedgerFollower {
     /// Where its view stands.
     view: usize,
     /// What it sees, if nobody else sees the same.
     own: Option<ViewDigests>,
     follows: Topics,
     owed: Topics,
-    since: [Option<Since>; 3],
+    since: [Option<OwedSince>; 3],
     notified: [Option<Digest>; 3],
 }
 
@@ -201,10 +201,10 @@ struct SharedView<V> {
 pub struct Ledger<V = Revision> {
     /// The views that somebody has. There are few; a place is free when nobody has it.
     views: Vec<Option<SharedView<V>>>,
-    followers: HashMap<FollowerId, Follower>,
+    followers: HashMap<FollowerId, LedgerFollower>,
     silent: HashSet<FollowerId>,
     /// What is owed and not to be told yet, by the server that is not quiet yet.
-    held: HashMap<ServerId, HashMap<FollowerId, [Option<Since>; 3]>>,
+    held: HashMap<ServerId, HashMap<FollowerId, [Option<OwedSince>; 3]>>,
 }
 
 impl<V> Default for Ledger<V> {
@@ -215,14 +215,16 @@ impl<V> Default for Ledger<V> {
 
 impl<V: PartialEq> Ledger<V> {
     /// Begins to follow. `now` is what the follower's view is at this moment: the last committed state.
-    pub fn follow(&mut self, id: FollowerId, view: V, follows: Topics, baseline: Baseline, now: ViewDigests) {
+    pub fn follow(&mut self, id: FollowerId, view: V, follows: Topics, baseline: FollowerBaseline, now: ViewDigests) {
         let view = self.share(view, now);
         let owed = match baseline {
-            Baseline::Nothing => follows,
-            Baseline::Current => Topics::default(),
-            Baseline::Told(told) => follows.and(Topics(std::array::from_fn(|topic| told[topic] != Some(now[topic])))),
+            FollowerBaseline::Nothing => follows,
+            FollowerBaseline::Current => Topics::default(),
+            FollowerBaseline::Told(told) => {
+                follows.and(Topics(std::array::from_fn(|topic| told[topic] != Some(now[topic]))))
+            }
         };
-        let follower = Follower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
+        let follower = LedgerFollower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
         if let Some(before) = self.followers.insert(id, follower) {
             self.leave(before.view);
         }
@@ -277,7 +279,7 @@ impl<V: PartialEq> Ledger<V> {
     }
 
     /// A new state can be read. Says who is owed something by it, and who is not.
-    pub fn commit(&mut self, occasion: &Occasion, digests: impl Fn(&V) -> ViewDigests) -> Committed {
+    pub fn commit(&mut self, occasion: &CommitOccasion, digests: impl Fn(&V) -> ViewDigests) -> LedgerCommit {
         let mut unchanged = true;
         for view in self.views.iter_mut().flatten() {
             let new = digests(&view.of);
@@ -285,7 +287,7 @@ impl<V: PartialEq> Ledger<V> {
             view.changed = Topics(std::array::from_fn(|topic| new[topic] != before[topic]));
             unchanged &= view.changed.is_empty();
         }
-        let mut done = Committed::default();
+        let mut done = LedgerCommit::default();
         for topic in occasion.touched.iter() {
             done.silent[topic as usize] = self.silent.len() as u64;
         }
@@ -305,7 +307,7 @@ impl<V: PartialEq> Ledger<V> {
                 } else if follower.owed.contains(topic) {
                     done.coalesced[topic as usize] += 1;
                 } else {
-                    let since = Since { signal: occasion.signalled[topic as usize], commit: occasion.at };
+                    let since = OwedSince { signal: occasion.signalled[topic as usize], commit: occasion.at };
                     match &mut held {
                         Some(held) => match &mut held.entry(*id).or_default()[topic as usize] {
                             Some(_) => done.coalesced[topic as usize] += 1,
@@ -336,7 +338,7 @@ impl<V: PartialEq> Ledger<V> {
             owes = true;
             if !follower.owed.contains(topic) {
                 follower.owed.insert(topic);
-                follower.since[topic as usize] = Some(Since { signal: None, commit: at });
+                follower.since[topic as usize] = Some(OwedSince { signal: None, commit: at });
             }
         }
         owes
@@ -370,8 +372,8 @@ impl<V: PartialEq> Ledger<V> {
     }
 
     /// Takes what a follower is owed, because its transport takes the bytes now.
-    pub fn deliver(&mut self, id: FollowerId) -> Delivery {
-        let Some(follower) = self.followers.get_mut(&id) else { return Delivery::default() };
+    pub fn deliver(&mut self, id: FollowerId) -> NoticeDelivery {
+        let Some(follower) = self.followers.get_mut(&id) else { return NoticeDelivery::default() };
         let topics = std::mem::take(&mut follower.owed);
         let since = std::mem::take(&mut follower.since);
         for held in self.held.values_mut() {
@@ -383,7 +385,7 @@ impl<V: PartialEq> Ledger<V> {
                 follower.notified[topic as usize] = Some(digests[topic as usize]);
             }
         }
-        Delivery { topics, since }
+        NoticeDelivery { topics, since }
     }
 
     /// The state of each topic that a follower needs no notice of, to go on from after a restart; nothing of a topic that it is
@@ -418,7 +420,7 @@ impl<V: PartialEq> Ledger<V> {
 }
 
 /// A follower is told of these topics: no other notice of them is needed.
-fn settle(held: &mut HashMap<FollowerId, [Option<Since>; 3]>, id: FollowerId, topics: Topics) {
+fn settle(held: &mut HashMap<FollowerId, [Option<OwedSince>; 3]>, id: FollowerId, topics: Topics) {
     let Some(waiting) = held.get_mut(&id) else { return };
     for topic in topics.iter() {
         waiting[topic as usize] = None;

@@ -140,7 +140,7 @@ pub enum LinkState {
 
 /// What whoever met a failure can go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureVerdict {
     /// Nothing speaks against the link.
     Trusted,
     /// A check is under way that has not failed yet.
@@ -152,11 +152,11 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum HealthPhase {
     /// No link, and nobody said when to make one.
     Idle,
     Connecting,
-    Up(Trust),
+    Up(LinkTrust),
     /// Told to end, and not over yet.
     Ending(EndReason),
     Waiting {
@@ -165,7 +165,7 @@ enum Phase {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
+enum LinkTrust {
     Trusted,
     Checking { because: RequestTrouble, failed: u32 },
     Doubted { because: RequestTrouble, failed: u32, until: Instant },
@@ -175,7 +175,7 @@ enum Trust {
 #[derive(Clone, Debug)]
 pub struct LinkHealth {
     pace: ReconnectPace,
-    phase: Phase,
+    phase: HealthPhase,
     /// Attempts and short-lived links in a row.
     failures: u32,
     /// Whether anything was answered over this link since its introduction.
@@ -192,7 +192,7 @@ impl LinkHealth {
     pub fn new(pace: ReconnectPace) -> Self {
         Self {
             pace,
-            phase: Phase::Idle,
+            phase: HealthPhase::Idle,
             failures: 0,
             exchanged: false,
             connected_at: None,
@@ -206,32 +206,34 @@ impl LinkHealth {
     /// When [`LinkEvent::Time`] is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Up(Trust::Doubted { until, .. }) | Phase::Waiting { until } => Some(until),
+            HealthPhase::Up(LinkTrust::Doubted { until, .. }) | HealthPhase::Waiting { until } => Some(until),
             _ => None,
         }
     }
 
     /// What can be said now.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> FailureVerdict {
         match self.phase {
-            Phase::Up(Trust::Trusted) => Verdict::Trusted,
-            Phase::Up(Trust::Checking { failed: 0, .. }) => Verdict::Checking,
-            Phase::Up(_) => Verdict::Doubted,
-            Phase::Ending(reason) => Verdict::Over(Some(reason)),
-            Phase::Idle | Phase::Connecting | Phase::Waiting { .. } => Verdict::Over(self.ended_because),
+            HealthPhase::Up(LinkTrust::Trusted) => FailureVerdict::Trusted,
+            HealthPhase::Up(LinkTrust::Checking { failed: 0, .. }) => FailureVerdict::Checking,
+            HealthPhase::Up(_) => FailureVerdict::Doubted,
+            HealthPhase::Ending(reason) => FailureVerdict::Over(Some(reason)),
+            HealthPhase::Idle | HealthPhase::Connecting | HealthPhase::Waiting { .. } => {
+                FailureVerdict::Over(self.ended_because)
+            }
         }
     }
 
     /// Whether a link is being made now.
     pub fn is_connecting(&self) -> bool {
-        self.phase == Phase::Connecting
+        self.phase == HealthPhase::Connecting
     }
 
     /// Whether whoever wants the link may wait: an attempt is under way, or is not put off by more than the first pause.
     pub fn is_worth_waiting(&self, now: Instant) -> bool {
         match self.phase {
-            Phase::Waiting { until } => until <= now + self.pace.first,
-            phase => phase == Phase::Connecting,
+            HealthPhase::Waiting { until } => until <= now + self.pace.first,
+            phase => phase == HealthPhase::Connecting,
         }
     }
 
@@ -241,7 +243,7 @@ impl LinkHealth {
         match event {
             LinkEvent::Connecting => self.connecting(now, &mut commands),
             LinkEvent::Connected => {
-                self.phase = Phase::Up(Trust::Trusted);
+                self.phase = HealthPhase::Up(LinkTrust::Trusted);
                 self.exchanged = false;
                 self.connected_at = Some(now);
                 self.ended_because = None;
@@ -261,7 +263,7 @@ impl LinkHealth {
             LinkEvent::RestartAsked => {
                 self.failures = 0;
                 commands.push(LinkCommand::ForgetEra);
-                self.phase = Phase::Waiting { until: now };
+                self.phase = HealthPhase::Waiting { until: now };
                 commands.push(LinkCommand::Connect);
             }
             LinkEvent::Time => self.time(now, &mut commands),
@@ -270,7 +272,7 @@ impl LinkHealth {
     }
 
     fn connecting(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
-        self.phase = Phase::Connecting;
+        self.phase = HealthPhase::Connecting;
         self.attempted_at = Some(now);
         // A server that was never reached is on its way; one that was lost stays failing until it is back.
         if self.shown != LinkState::Failing {
@@ -280,15 +282,18 @@ impl LinkHealth {
 
     fn failed(&mut self, because: RequestTrouble, commands: &mut Vec<LinkCommand>) {
         // A check that is under way, or is about to be made, is for this one too.
-        if let Phase::Up(trust @ Trust::Trusted) = &mut self.phase {
-            *trust = Trust::Checking { because, failed: 0 };
+        if let HealthPhase::Up(trust @ LinkTrust::Trusted) = &mut self.phase {
+            *trust = LinkTrust::Checking { because, failed: 0 };
             commands.push(LinkCommand::Check);
         }
     }
 
     fn check_answered(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
-        let Phase::Up(Trust::Checking { because, .. } | Trust::Doubted { because, .. }) = self.phase else { return };
-        self.phase = Phase::Up(Trust::Trusted);
+        let HealthPhase::Up(LinkTrust::Checking { because, .. } | LinkTrust::Doubted { because, .. }) = self.phase
+        else {
+            return;
+        };
+        self.phase = HealthPhase::Up(LinkTrust::Trusted);
         self.exchanged = true;
         self.show(LinkState::Ready, commands);
         // A server without sessions that was replaced looks just like one connection that broke.
@@ -300,29 +305,31 @@ impl LinkHealth {
     }
 
     fn check_failed(&mut self, trouble: RequestTrouble, now: Instant, commands: &mut Vec<LinkCommand>) {
-        let Phase::Up(Trust::Checking { because, failed } | Trust::Doubted { because, failed, .. }) = self.phase else {
+        let HealthPhase::Up(LinkTrust::Checking { because, failed } | LinkTrust::Doubted { because, failed, .. }) =
+            self.phase
+        else {
             return;
         };
         self.show(LinkState::Failing, commands);
         let failed = failed.saturating_add(1);
         if trouble.is_definite() || failed >= FAILED_CHECKS {
             let reason = if trouble.is_definite() { EndReason::Refused } else { EndReason::Unreachable };
-            self.phase = Phase::Ending(reason);
+            self.phase = HealthPhase::Ending(reason);
             if trouble == RequestTrouble::WrongEra {
                 commands.push(LinkCommand::ForgetEra);
             }
             commands.push(LinkCommand::End(reason));
             return;
         }
-        self.phase = Phase::Up(Trust::Doubted { because, failed, until: now + CHECK_AGAIN * failed });
+        self.phase = HealthPhase::Up(LinkTrust::Doubted { because, failed, until: now + CHECK_AGAIN * failed });
     }
 
     fn ended(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
         self.ended_because = match self.phase {
-            Phase::Ending(reason) => Some(reason),
-            Phase::Up(_) => None,
+            HealthPhase::Ending(reason) => Some(reason),
+            HealthPhase::Up(_) => None,
             // It is known.
-            Phase::Idle | Phase::Connecting | Phase::Waiting { .. } => return,
+            HealthPhase::Idle | HealthPhase::Connecting | HealthPhase::Waiting { .. } => return,
         };
         let held = self.connected_at.is_some_and(|at| now.saturating_duration_since(at) >= STABLE);
         if self.exchanged || held {
@@ -337,12 +344,12 @@ impl LinkHealth {
     }
 
     fn wait(&mut self, until: Instant, commands: &mut Vec<LinkCommand>) {
-        self.phase = Phase::Waiting { until };
+        self.phase = HealthPhase::Waiting { until };
         self.show(LinkState::Failing, commands);
     }
 
     fn wanted(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
-        let Phase::Waiting { until } = &mut self.phase else { return };
+        let HealthPhase::Waiting { until } = &mut self.phase else { return };
         if self.pace.on_demand {
             // However many calls come, attempts are never closer than the first pause.
             *until = self.attempted_at.map_or(now, |at| at + self.pace.first).min(*until);
@@ -354,18 +361,18 @@ impl LinkHealth {
 
     fn time(&mut self, now: Instant, commands: &mut Vec<LinkCommand>) {
         match self.phase {
-            Phase::Up(Trust::Doubted { because, failed, until }) if now >= until => {
-                self.phase = Phase::Up(Trust::Checking { because, failed });
+            HealthPhase::Up(LinkTrust::Doubted { because, failed, until }) if now >= until => {
+                self.phase = HealthPhase::Up(LinkTrust::Checking { because, failed });
                 commands.push(LinkCommand::Check);
             }
-            Phase::Waiting { until } if now >= until => commands.push(LinkCommand::Connect),
+            HealthPhase::Waiting { until } if now >= until => commands.push(LinkCommand::Connect),
             _ => {}
         }
     }
 
     /// The server has listed: it is ready, unless checks say otherwise.
     pub fn listed(&mut self) -> bool {
-        let ready = matches!(self.phase, Phase::Up(Trust::Trusted | Trust::Checking { failed: 0, .. }));
+        let ready = matches!(self.phase, HealthPhase::Up(LinkTrust::Trusted | LinkTrust::Checking { failed: 0, .. }));
         if ready {
             self.shown = LinkState::Ready;
         }

@@ -66,13 +66,13 @@ pub enum LinkClaim {
 
 #[derive(Debug)]
 struct OwnLink {
-    state: LinkState,
+    state: OwnLinkState,
     /// How often in a row it failed, or ended soon.
     failures: u32,
 }
 
 #[derive(Debug)]
-enum LinkState {
+enum OwnLinkState {
     Connecting {
         /// The owner's roots changed meanwhile: the server may have asked for them already.
         roots_changed: bool,
@@ -90,12 +90,12 @@ enum LinkState {
 
 impl OwnLink {
     fn is_counted(&self) -> bool {
-        !matches!(self.state, LinkState::Resting { .. })
+        !matches!(self.state, OwnLinkState::Resting { .. })
     }
 
     fn key(&self) -> Option<LinkKey> {
         match self.state {
-            LinkState::Up { key, .. } => Some(key),
+            OwnLinkState::Up { key, .. } => Some(key),
             _ => None,
         }
     }
@@ -103,7 +103,7 @@ impl OwnLink {
     fn rest(&mut self, error: &str, now: Instant) -> Instant {
         let until = now + FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.state = LinkState::Resting { until, error: error.into() };
+        self.state = OwnLinkState::Resting { until, error: error.into() };
         until
     }
 }
@@ -128,15 +128,15 @@ impl OwnLinks {
     pub fn claim(&mut self, owner: &LinkOwner, server: ServerId, now: Instant) -> LinkClaim {
         let known = self.owners.get_mut(owner).and_then(|links| links.get_mut(&server));
         match known.map(|link| &mut link.state) {
-            Some(LinkState::Up { key, used, .. }) => {
+            Some(OwnLinkState::Up { key, used, .. }) => {
                 *used = now;
                 return LinkClaim::Up(*key);
             }
-            Some(LinkState::Connecting { .. }) => return LinkClaim::Wait,
-            Some(LinkState::Resting { until, error }) if *until > now => {
+            Some(OwnLinkState::Connecting { .. }) => return LinkClaim::Wait,
+            Some(OwnLinkState::Resting { until, error }) if *until > now => {
                 return LinkClaim::Resting { until: *until, error: Arc::clone(error) };
             }
-            Some(LinkState::Resting { .. }) | None => {}
+            Some(OwnLinkState::Resting { .. }) | None => {}
         }
         let links = self.owners.get(owner);
         if links.is_some_and(|links| links.values().filter(|link| link.is_counted()).count() >= self.limits.per_owner) {
@@ -146,9 +146,9 @@ impl OwnLinks {
             return LinkClaim::TooMany(self.limits.total);
         }
         let links = self.owners.entry(owner.clone()).or_default();
-        let fresh = || OwnLink { state: LinkState::Connecting { roots_changed: false }, failures: 0 };
+        let fresh = || OwnLink { state: OwnLinkState::Connecting { roots_changed: false }, failures: 0 };
         let link = links.entry(server).or_insert_with(fresh);
-        link.state = LinkState::Connecting { roots_changed: false };
+        link.state = OwnLinkState::Connecting { roots_changed: false };
         self.counted += 1;
         LinkClaim::Connect
     }
@@ -157,8 +157,8 @@ impl OwnLinks {
     /// to be told that the owner's roots changed.
     pub fn connected(&mut self, owner: &LinkOwner, server: ServerId, key: LinkKey, now: Instant) -> Option<bool> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
-        let LinkState::Connecting { roots_changed } = link.state else { return None };
-        link.state = LinkState::Up { key, since: now, used: now };
+        let OwnLinkState::Connecting { roots_changed } = link.state else { return None };
+        link.state = OwnLinkState::Up { key, since: now, used: now };
         self.by_key.insert(key, (owner.clone(), server));
         Some(roots_changed)
     }
@@ -166,7 +166,7 @@ impl OwnLinks {
     /// A link could not be made. Tells when it may be tried again; `None` when nobody wants it any more.
     pub fn failed(&mut self, owner: &LinkOwner, server: ServerId, error: &str, now: Instant) -> Option<Instant> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
-        if !matches!(link.state, LinkState::Connecting { .. }) {
+        if !matches!(link.state, OwnLinkState::Connecting { .. }) {
             return None;
         }
         self.counted -= 1;
@@ -178,7 +178,7 @@ impl OwnLinks {
         let (owner, server) = self.by_key.remove(&key)?;
         let links = self.owners.get_mut(&owner)?;
         let link = links.get_mut(&server)?;
-        let LinkState::Up { since, .. } = link.state else { return None };
+        let OwnLinkState::Up { since, .. } = link.state else { return None };
         self.counted -= 1;
         if now.duration_since(since) >= STABLE {
             links.remove(&server);
@@ -194,12 +194,12 @@ impl OwnLinks {
         let links = self.owners.get_mut(owner).into_iter().flat_map(|links| links.values_mut());
         links
             .filter_map(|link| match &mut link.state {
-                LinkState::Up { key, .. } => Some(*key),
-                LinkState::Connecting { roots_changed } => {
+                OwnLinkState::Up { key, .. } => Some(*key),
+                OwnLinkState::Connecting { roots_changed } => {
                     *roots_changed = true;
                     None
                 }
-                LinkState::Resting { .. } => None,
+                OwnLinkState::Resting { .. } => None,
             })
             .collect()
     }
@@ -229,7 +229,7 @@ impl OwnLinks {
         let mut idle = Vec::new();
         for (owner, links) in &mut self.owners {
             for (server, link) in links {
-                let LinkState::Up { key, used, .. } = &mut link.state else { continue };
+                let OwnLinkState::Up { key, used, .. } = &mut link.state else { continue };
                 if now.duration_since(*used) < self.limits.idle {
                     continue;
                 }
@@ -255,7 +255,7 @@ impl OwnLinks {
     pub fn next_idle(&self) -> Option<Instant> {
         let links = self.owners.values().flat_map(|links| links.values());
         let used = links.filter_map(|link| match link.state {
-            LinkState::Up { used, .. } => Some(used),
+            OwnLinkState::Up { used, .. } => Some(used),
             _ => None,
         });
         used.min().map(|used| used + self.limits.idle)

@@ -6,8 +6,8 @@
 //! what it finds can be read at once, and its notices are held until the window is over.
 //!
 //! A look begins when the window is over, or when somebody asks, and one at a time. A signal during a look is for the next
-//! one. This machine decides; whoever drives it asks [`Refresh::next`] what to do, carries it out, and reports back. It
-//! reads no clock. When lists are asked for without a signal is the [`Schedule`]'s business.
+//! one. This machine decides; whoever drives it asks [`ListRefresh::next`] what to do, carries it out, and reports back. It
+//! reads no clock. When lists are asked for without a signal is the [`RefreshSchedule`]'s business.
 
 mod marks;
 mod schedule;
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use tidings_proto::ListKind;
 
-pub use marks::{Mark, Marks, Reason};
-pub use schedule::{Due, FailedList, Jitter, Schedule};
+pub use marks::{ListMark, ListMarks, RefreshReason};
+pub use schedule::{DueRefresh, FailedList, Jitter, RefreshSchedule};
 
 /// How long signals are gathered before a change is announced.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +30,13 @@ pub struct RefreshPace {
 
 /// The looks at one server's lists.
 #[derive(Debug)]
-pub struct Refresh {
+pub struct ListRefresh {
     pace: RefreshPace,
-    marks: Marks,
+    marks: ListMarks,
     /// How many looks have begun.
     begun: u64,
-    running: Option<Running>,
-    window: Option<Window>,
+    running: Option<RunningLook>,
+    window: Option<SignalWindow>,
     /// Somebody waits for the next look.
     urgent: bool,
     /// A look inside the window was committed: its notices wait for the end of the window.
@@ -47,7 +47,7 @@ pub struct Refresh {
 
 /// The look that is under way.
 #[derive(Debug)]
-struct Running {
+struct RunningLook {
     number: u64,
     kinds: [bool; 4],
     began: Instant,
@@ -55,15 +55,15 @@ struct Running {
 
 /// Signals that are gathered.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct SignalWindow {
     first: Instant,
     last: Instant,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Call [`Refresh::begin`], list what it names, and commit that.
+pub enum RefreshStep {
+    /// Call [`ListRefresh::begin`], list what it names, and commit that.
     Look,
     /// The window is over and nothing is marked: what was held is announced now.
     Release,
@@ -73,11 +73,11 @@ pub enum Next {
 
 /// A look that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct BegunLook {
     /// Its number.
     pub number: u64,
     /// What is to be listed.
-    pub marks: Marks,
+    pub marks: ListMarks,
     /// It comes inside the window: what it finds is committed at once, and announced when the window is over.
     pub held: bool,
 }
@@ -91,12 +91,12 @@ pub struct ListWait {
     pub until: Instant,
 }
 
-impl Refresh {
+impl ListRefresh {
     /// Nothing is marked.
     pub fn new(pace: RefreshPace) -> Self {
         Self {
             pace,
-            marks: Marks::default(),
+            marks: ListMarks::default(),
             begun: 0,
             running: None,
             window: None,
@@ -115,20 +115,20 @@ impl Refresh {
     /// Nobody heard what happened to these lists. It counts like a signal.
     pub fn unheard(&mut self, kinds: &[ListKind], now: Instant) {
         self.gather(now);
-        kinds.iter().for_each(|kind| self.marks.mark(*kind, Reason::Reconnect));
+        kinds.iter().for_each(|kind| self.marks.mark(*kind, RefreshReason::Reconnect));
     }
 
     fn gather(&mut self, now: Instant) {
-        self.window.get_or_insert(Window { first: now, last: now }).last = now;
+        self.window.get_or_insert(SignalWindow { first: now, last: now }).last = now;
     }
 
     /// It is time to ask for these lists; inside a window they wait for its end.
-    pub fn mark(&mut self, kinds: &[ListKind], reason: Reason) {
+    pub fn mark(&mut self, kinds: &[ListKind], reason: RefreshReason) {
         kinds.iter().for_each(|kind| self.marks.mark(*kind, reason));
     }
 
     /// These lists are needed now. Tells the number of the look that will know them.
-    pub fn require(&mut self, kinds: &[ListKind], reason: Reason) -> u64 {
+    pub fn require(&mut self, kinds: &[ListKind], reason: RefreshReason) -> u64 {
         self.mark(kinds, reason);
         self.urgent = true;
         self.begun + 1
@@ -138,7 +138,7 @@ impl Refresh {
     /// would have announced before the answer what a call changed. `None`: the list is as new as every signal.
     pub fn ask(&mut self, kind: ListKind, answered: Option<u64>, now: Instant) -> Option<ListWait> {
         if answered.is_some_and(|answered| answered != self.calls_seen[kind as usize]) {
-            self.marks.mark(kind, Reason::Call);
+            self.marks.mark(kind, RefreshReason::Call);
         }
         let running = self.running.as_ref();
         let Some(mark) = self.marks.get(kind) else {
@@ -149,21 +149,21 @@ impl Refresh {
         // A server that answers calls and never lists would cost every list the whole wait. Where there is no more than a
         // suspicion, one that hangs is waited for once.
         let from = match mark.reason {
-            Reason::Call => running.map_or(now, |look| look.began),
+            RefreshReason::Call => running.map_or(now, |look| look.began),
             _ => now,
         };
         Some(ListWait { look: self.begun + 1, until: from + self.pace.max_wait })
     }
 
     /// What is to be done now.
-    pub fn next(&self, now: Instant) -> Next {
+    pub fn next(&self, now: Instant) -> RefreshStep {
         let end = self.window_end();
         let over = end.is_none_or(|end| now >= end);
         match self.marks.is_empty() {
-            false if self.urgent || over => Next::Look,
-            true if over && self.holding => Next::Release,
-            true if !self.holding => Next::Sleep(None),
-            _ => Next::Sleep(end),
+            false if self.urgent || over => RefreshStep::Look,
+            true if over && self.holding => RefreshStep::Release,
+            true if !self.holding => RefreshStep::Sleep(None),
+            _ => RefreshStep::Sleep(end),
         }
     }
 
@@ -172,7 +172,7 @@ impl Refresh {
     }
 
     /// Begins a look at what is marked.
-    pub fn begin(&mut self, answered: u64, now: Instant) -> Look {
+    pub fn begin(&mut self, answered: u64, now: Instant) -> BegunLook {
         let held = self.window_end().is_some_and(|end| now < end);
         if !held {
             self.window = None;
@@ -185,13 +185,13 @@ impl Refresh {
             self.calls_seen[kind as usize] = answered;
         }
         let kinds = ListKind::ALL.map(|kind| marks.get(kind).is_some());
-        self.running = Some(Running { number: self.begun, kinds, began: now });
-        Look { number: self.begun, marks, held }
+        self.running = Some(RunningLook { number: self.begun, kinds, began: now });
+        BegunLook { number: self.begun, marks, held }
     }
 
     /// Begins the first look over a new link, at everything: whatever was gathered before is part of it.
-    pub fn begin_anew(&mut self, answered: u64, now: Instant) -> Look {
-        self.mark(&ListKind::ALL, Reason::Reconnect);
+    pub fn begin_anew(&mut self, answered: u64, now: Instant) -> BegunLook {
+        self.mark(&ListKind::ALL, RefreshReason::Reconnect);
         self.window = None;
         self.begin(answered, now)
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 /// Who may use a server at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Audience {
+pub enum ServerAudience {
     /// Those whose patterns match its name.
     #[default]
     ByName,
@@ -18,9 +18,9 @@ pub enum Audience {
 /// The servers that somebody may use, and whether they may change the gateway. Two with the same patterns and rights are
 /// equal: they see the same.
 #[derive(Clone)]
-pub struct Scope(Arc<Rights>);
+pub struct AccessScope(Arc<ScopeRights>);
 
-struct Rights {
+struct ScopeRights {
     /// Sorted, each once.
     patterns: Vec<String>,
     matches: fn(&str, &str) -> bool,
@@ -28,18 +28,18 @@ struct Rights {
     admin: bool,
 }
 
-static EVERYTHING: LazyLock<Scope> = LazyLock::new(|| Scope::new(vec![ALL.to_owned()], true, |_, _| true));
+static EVERYTHING: LazyLock<AccessScope> = LazyLock::new(|| AccessScope::new(vec![ALL.to_owned()], true, |_, _| true));
 
 /// The pattern of every name.
 const ALL: &str = "*";
 
-impl Scope {
+impl AccessScope {
     /// The servers whose names match one of the patterns, as `matches(pattern, name)` says.
     pub fn new(mut patterns: Vec<String>, admin: bool, matches: fn(&str, &str) -> bool) -> Self {
         patterns.sort();
         patterns.dedup();
         let all_names = patterns.iter().any(|pattern| pattern == ALL);
-        Self(Arc::new(Rights { patterns, matches, all_names, admin }))
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin }))
     }
 
     /// All servers, and every right.
@@ -58,26 +58,26 @@ impl Scope {
     }
 
     /// Whether it includes a server of this name and audience.
-    pub fn permits(&self, audience: Audience, name: &str) -> bool {
+    pub fn permits(&self, audience: ServerAudience, name: &str) -> bool {
         match audience {
-            Audience::Everybody => true,
-            Audience::Admins => self.0.admin,
-            Audience::ByName => {
+            ServerAudience::Everybody => true,
+            ServerAudience::Admins => self.0.admin,
+            ServerAudience::ByName => {
                 self.0.all_names || self.0.patterns.iter().any(|pattern| (self.0.matches)(pattern, name))
             }
         }
     }
 }
 
-impl PartialEq for Scope {
+impl PartialEq for AccessScope {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
     }
 }
 
-impl Eq for Scope {}
+impl Eq for AccessScope {}
 
-impl fmt::Debug for Scope {
+impl fmt::Debug for AccessScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("servers", &self.0.patterns).field("admin", &self.0.admin).finish()
     }

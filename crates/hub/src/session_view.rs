@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ServerId;
-use crate::catalogue::{ServerOffer, Snapshot};
-use crate::scope::Scope;
+use crate::catalogue::{CatalogueSnapshot, ServerOffer};
+use crate::scope::AccessScope;
 
 /// How long to wait before a list is asked for again that the server failed to give.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A server whose lists are to be had over the session's own link. Exactly one is under way for each server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct OwnLinkLook {
     /// Which server.
     pub server: ServerId,
     /// Not before this time.
@@ -28,7 +28,7 @@ pub struct Look {
 
 /// What came of a look.
 #[derive(Debug)]
-pub enum Looked {
+pub enum OwnLinkLooked {
     /// What the server offers, and whether all of its lists could be had.
     Offer(Arc<ServerOffer>, bool),
     /// It could not be looked at.
@@ -39,7 +39,7 @@ pub enum Looked {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum OwnLookPhase {
     /// What is known is what there is.
     #[default]
     Settled,
@@ -52,11 +52,11 @@ enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct OwnServerPart {
     offer: Option<Arc<ServerOffer>>,
     /// What the shared catalogue had when the last look was wanted. What changes there may have changed here too.
     shared: Option<Arc<ServerOffer>>,
-    phase: Phase,
+    phase: OwnLookPhase,
     /// Something was said while a look was under way: it may have come too late for it.
     again: bool,
 }
@@ -64,8 +64,8 @@ struct Part {
 /// The view of one session.
 #[derive(Debug, Default)]
 pub struct SessionView {
-    parts: BTreeMap<ServerId, Part>,
-    built: Option<(Arc<Snapshot>, Arc<Snapshot>)>,
+    parts: BTreeMap<ServerId, OwnServerPart>,
+    built: Option<(Arc<CatalogueSnapshot>, Arc<CatalogueSnapshot>)>,
     is_shown: bool,
 }
 
@@ -74,12 +74,12 @@ impl SessionView {
     /// `is_asked`: the client wants to see the view, so that links which sleep are needed again.
     pub fn attend(
         &mut self,
-        shared: &Snapshot,
+        shared: &CatalogueSnapshot,
         servers: &BTreeSet<ServerId>,
         is_asked: bool,
         quiet: Duration,
         now: Instant,
-    ) -> Vec<Look> {
+    ) -> Vec<OwnLinkLook> {
         let before = self.parts.len();
         self.parts.retain(|server, _| servers.contains(server));
         if self.parts.len() != before {
@@ -89,9 +89,9 @@ impl SessionView {
         for server in servers {
             let there = shared.offer(*server).cloned();
             if !self.parts.contains_key(server) {
-                let part = Part { shared: there, phase: Phase::Looking, ..Part::default() };
+                let part = OwnServerPart { shared: there, phase: OwnLookPhase::Looking, ..OwnServerPart::default() };
                 self.parts.insert(*server, part);
-                looks.push(Look { server: *server, at: now, may_hurry: true });
+                looks.push(OwnLinkLook { server: *server, at: now, may_hurry: true });
                 continue;
             }
             let Some(part) = self.parts.get_mut(server) else { continue };
@@ -101,7 +101,7 @@ impl SessionView {
                 _ => false,
             };
             part.shared = there;
-            if !is_same || (is_asked && part.phase == Phase::Asleep) {
+            if !is_same || (is_asked && part.phase == OwnLookPhase::Asleep) {
                 let at = if is_same { now } else { now + quiet };
                 looks.extend(part.want(*server, at));
             }
@@ -110,36 +110,42 @@ impl SessionView {
     }
 
     /// The session's own link to a server said, or showed, that its lists are not what they were.
-    pub fn signalled(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+    pub fn signalled(&mut self, server: ServerId, at: Instant) -> Option<OwnLinkLook> {
         // A session that has not asked yet has nothing that could change.
         self.parts.get_mut(&server)?.want(server, at)
     }
 
     /// The session's own link to a server is up again, for a call: what it gives may differ.
-    pub fn connected(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+    pub fn connected(&mut self, server: ServerId, at: Instant) -> Option<OwnLinkLook> {
         let part = self.parts.get_mut(&server)?;
         match part.phase {
             // That look is what the link was made for.
-            Phase::Looking | Phase::Trying => None,
-            Phase::Settled | Phase::Asleep => part.want(server, at),
+            OwnLookPhase::Looking | OwnLookPhase::Trying => None,
+            OwnLookPhase::Settled | OwnLookPhase::Asleep => part.want(server, at),
         }
     }
 
     /// The session's own link to a server was closed because nobody used it.
     pub fn slept(&mut self, server: ServerId) {
-        if let Some(part) = self.parts.get_mut(&server).filter(|part| part.phase == Phase::Settled) {
-            part.phase = Phase::Asleep;
+        if let Some(part) = self.parts.get_mut(&server).filter(|part| part.phase == OwnLookPhase::Settled) {
+            part.phase = OwnLookPhase::Asleep;
         }
     }
 
     /// A look is over. Tells whether there must be another one.
-    pub fn looked(&mut self, server: ServerId, looked: Looked, quiet: Duration, now: Instant) -> Option<Look> {
+    pub fn looked(
+        &mut self,
+        server: ServerId,
+        looked: OwnLinkLooked,
+        quiet: Duration,
+        now: Instant,
+    ) -> Option<OwnLinkLook> {
         let part = self.parts.get_mut(&server)?;
         let again = std::mem::take(&mut part.again);
         let at = match looked {
-            Looked::Offer(offer, complete) => {
+            OwnLinkLooked::Offer(offer, complete) => {
                 part.offer = Some(offer);
-                part.phase = Phase::Settled;
+                part.phase = OwnLookPhase::Settled;
                 self.built = None;
                 match (again, complete) {
                     (true, _) => now + quiet,
@@ -147,9 +153,9 @@ impl SessionView {
                     (false, true) => return None,
                 }
             }
-            Looked::Failed { retry_at } => {
-                part.phase = Phase::Trying;
-                return Some(Look { server, at: retry_at, may_hurry: false });
+            OwnLinkLooked::Failed { retry_at } => {
+                part.phase = OwnLookPhase::Trying;
+                return Some(OwnLinkLook { server, at: retry_at, may_hurry: false });
             }
         };
         part.want(server, at)
@@ -163,17 +169,17 @@ impl SessionView {
 
     /// Whether a look is under way that is worth waiting for.
     pub fn is_settled(&self) -> bool {
-        self.parts.values().all(|part| part.phase != Phase::Looking)
+        self.parts.values().all(|part| part.phase != OwnLookPhase::Looking)
     }
 
     /// Somebody has waited for the looks that are under way as long as is right: nobody else waits for them.
     pub fn waited_enough(&mut self) {
-        let slow = self.parts.values_mut().filter(|part| part.phase == Phase::Looking);
-        slow.for_each(|part| part.phase = Phase::Trying);
+        let slow = self.parts.values_mut().filter(|part| part.phase == OwnLookPhase::Looking);
+        slow.for_each(|part| part.phase = OwnLookPhase::Trying);
     }
 
     /// The view, as of now.
-    pub fn snapshot(&mut self, shared: &Arc<Snapshot>, scope: &Scope) -> Arc<Snapshot> {
+    pub fn snapshot(&mut self, shared: &Arc<CatalogueSnapshot>, scope: &AccessScope) -> Arc<CatalogueSnapshot> {
         if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
             return Arc::clone(own);
         }
@@ -200,17 +206,17 @@ impl SessionView {
     }
 }
 
-impl Part {
+impl OwnServerPart {
     /// A look is wanted; it is begun unless one is under way.
-    fn want(&mut self, server: ServerId, at: Instant) -> Option<Look> {
+    fn want(&mut self, server: ServerId, at: Instant) -> Option<OwnLinkLook> {
         match self.phase {
-            Phase::Looking | Phase::Trying => {
+            OwnLookPhase::Looking | OwnLookPhase::Trying => {
                 self.again = true;
                 None
             }
-            Phase::Settled | Phase::Asleep => {
-                self.phase = Phase::Looking;
-                Some(Look { server, at, may_hurry: true })
+            OwnLookPhase::Settled | OwnLookPhase::Asleep => {
+                self.phase = OwnLookPhase::Looking;
+                Some(OwnLinkLook { server, at, may_hurry: true })
             }
         }
     }

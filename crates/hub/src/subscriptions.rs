@@ -15,8 +15,8 @@
 //!   refused after it was promised (after a reset):  Subscribing ─▶ Unheard ─▶ Subscribing, later and later
 //! ```
 //!
-//! A server of the old era is asked for each URI ([`Upstream::PerUri`]); one of the new era is sent a new listen with the
-//! whole union, and the old one is closed when the new one is acknowledged ([`Upstream::Union`]). Everything else is the
+//! A server of the old era is asked for each URI ([`SubscribeMethod::PerUri`]); one of the new era is sent a new listen with the
+//! whole union, and the old one is closed when the new one is acknowledged ([`SubscribeMethod::Union`]). Everything else is the
 //! same for both. A listen that grew too large is replaced by a smaller one later; until then its surplus is dropped here.
 //!
 //! A follower of a resource passes a gate, so that nothing overtakes its acknowledgement:
@@ -26,13 +26,13 @@
 //!           changes are held                       changes are held      changes are taken by take_dirty()
 //! ```
 //!
-//! Changes of a resource are gathered ([`Pace`]), then marked with each of its followers: a set that can not grow beyond
+//! Changes of a resource are gathered ([`NoticePace`]), then marked with each of its followers: a set that can not grow beyond
 //! what the follower subscribed to, however slowly it reads.
 //!
 //! # How it is driven
 //!
 //! One owner holds the table behind one lock, calls a method for each fact, carries out the commands in their order, and
-//! calls [`Subscriptions::on_time`] at [`Subscriptions::next_deadline`].
+//! calls [`SubscriptionTable::on_time`] at [`SubscriptionTable::next_deadline`].
 //!
 //! | fact | method |
 //! |---|---|
@@ -87,46 +87,49 @@ mod upstream;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-pub use self::changes::Notice;
-pub use self::command::{Address, Answer, Command, Commands, Refusal, RequestId, Target, Ticket, Upstream, Uri};
-use self::contents::Contents;
-use self::followers::Follower;
-pub use self::inspect::{Followed, Phase};
-use self::requests::Request;
-use self::resource::{Flight, Resource, ResourceId, Server, State};
-pub use self::settings::{Backoff, Pace, Settings, SubResources};
-use self::timers::{Timer, Timers};
+pub use self::changes::UpdateNotice;
+pub use self::command::{
+    FollowRefusal, FollowTarget, RequestId, ResourceAddress, ServerTicket, SubscribeMethod, SubscriptionCommand,
+    SubscriptionCommands, TicketAnswer, Uri,
+};
+use self::contents::SeenContents;
+use self::followers::ResourceFollower;
+pub use self::inspect::{FollowedResource, ResourcePhase};
+use self::requests::FollowRequest;
+use self::resource::{ResourceId, ResourceRecord, ResourceState, ServerRecord, TicketRecord};
+pub use self::settings::{NoticePace, RetryBackoff, SubResources, SubscriptionSettings};
+use self::timers::{SubscriptionTimer, TimerQueue};
 use crate::ledger::FollowerId;
 use crate::{IdMap, ServerId};
 
 /// The table of subscriptions.
 #[derive(Debug)]
-pub struct Subscriptions {
-    settings: Settings,
+pub struct SubscriptionTable {
+    settings: SubscriptionSettings,
     /// For resources and tickets.
     next: u64,
-    servers: HashMap<ServerId, Server>,
-    resources: IdMap<ResourceId, Resource>,
-    followers: IdMap<FollowerId, Follower>,
-    requests: IdMap<RequestId, Request>,
-    flights: IdMap<Ticket, Flight>,
-    timers: Timers,
-    contents: Contents,
+    servers: HashMap<ServerId, ServerRecord>,
+    resources: IdMap<ResourceId, ResourceRecord>,
+    followers: IdMap<FollowerId, ResourceFollower>,
+    requests: IdMap<RequestId, FollowRequest>,
+    flights: IdMap<ServerTicket, TicketRecord>,
+    timers: TimerQueue,
+    contents: SeenContents,
     seats: usize,
     /// Servers with something to send, until the end of the event.
     busy: BTreeSet<ServerId>,
-    out: Commands,
+    out: SubscriptionCommands,
 }
 
-impl Default for Subscriptions {
+impl Default for SubscriptionTable {
     fn default() -> Self {
-        Self::new(Settings::default())
+        Self::new(SubscriptionSettings::default())
     }
 }
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// An empty table.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: SubscriptionSettings) -> Self {
         Self {
             settings,
             next: 1,
@@ -135,8 +138,8 @@ impl Subscriptions {
             followers: IdMap::default(),
             requests: IdMap::default(),
             flights: IdMap::default(),
-            timers: Timers::default(),
-            contents: Contents::new(settings.remembered),
+            timers: TimerQueue::default(),
+            contents: SeenContents::new(settings.remembered),
             seats: 0,
             busy: BTreeSet::new(),
             out: Vec::new(),
@@ -149,7 +152,7 @@ impl Subscriptions {
     }
 
     /// The time has come.
-    pub fn on_time(&mut self, now: Instant) -> Commands {
+    pub fn on_time(&mut self, now: Instant) -> SubscriptionCommands {
         // What is armed meanwhile is not due yet, unless it was set to take no time: that is for the next call.
         let mut due = Vec::new();
         while let Some(timer) = self.timers.pop(now) {
@@ -157,15 +160,15 @@ impl Subscriptions {
         }
         for timer in due {
             match timer {
-                Timer::Announce(id) => self.announce(id, now),
-                Timer::Release(id) => self.release(id, now),
-                Timer::Retry(id) => self.retry(id, now),
-                Timer::Reread(id) => self.reread(id),
-                Timer::Learn(id) => self.learn(id),
-                Timer::Overdue(ticket) => self.overdue(ticket, now),
-                Timer::Decide(request) => self.decide(request, now),
-                Timer::Reopen(server) => _ = self.busy.insert(server),
-                Timer::Shrink(server) => self.shrink(server, now),
+                SubscriptionTimer::Announce(id) => self.announce(id, now),
+                SubscriptionTimer::Release(id) => self.release(id, now),
+                SubscriptionTimer::Retry(id) => self.retry(id, now),
+                SubscriptionTimer::Reread(id) => self.reread(id),
+                SubscriptionTimer::Learn(id) => self.learn(id),
+                SubscriptionTimer::Overdue(ticket) => self.overdue(ticket, now),
+                SubscriptionTimer::Decide(request) => self.decide(request, now),
+                SubscriptionTimer::Reopen(server) => _ = self.busy.insert(server),
+                SubscriptionTimer::Shrink(server) => self.shrink(server, now),
             }
         }
         self.finish(now)
@@ -178,7 +181,7 @@ impl Subscriptions {
     }
 
     /// The end of every event: what servers are to be sent, then everything that is to be done.
-    fn finish(&mut self, now: Instant) -> Commands {
+    fn finish(&mut self, now: Instant) -> SubscriptionCommands {
         while let Some(server) = self.busy.pop_first() {
             self.send(server, now);
             self.tidy(server);
@@ -197,12 +200,18 @@ impl Subscriptions {
     /// Takes a resource out of the table.
     fn forget(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.remove(&id) else { return };
-        let timers = [Timer::Announce, Timer::Release, Timer::Retry, Timer::Reread, Timer::Learn];
+        let timers = [
+            SubscriptionTimer::Announce,
+            SubscriptionTimer::Release,
+            SubscriptionTimer::Retry,
+            SubscriptionTimer::Reread,
+            SubscriptionTimer::Learn,
+        ];
         for timer in timers.map(|timer| timer(id)) {
             self.timers.disarm(timer);
         }
-        if resource.state == State::Polled {
-            self.out.push(Command::StopPolling(resource.address.clone()));
+        if resource.state == ResourceState::Polled {
+            self.out.push(SubscriptionCommand::StopPolling(resource.address.clone()));
         }
         let address = resource.address;
         if let Some(server) = self.servers.get_mut(&address.server) {

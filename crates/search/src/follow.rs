@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::ListKind;
 
 use crate::document::ToolDocument;
@@ -66,7 +66,7 @@ impl ToolIndex {
     }
 
     /// Brings the index up to the snapshot that `current` gives.
-    pub fn follow(&self, current: impl FnOnce() -> Arc<Snapshot>) -> IndexUpdate {
+    pub fn follow(&self, current: impl FnOnce() -> Arc<CatalogueSnapshot>) -> IndexUpdate {
         let mut followed = self.followed(SearchView::Shared);
         // Asked for under the lock: a search may have seen a newer one than the caller knew.
         followed.step(&current())
@@ -76,7 +76,7 @@ impl ToolIndex {
     /// their servers and names. `wanted` can leave out tools, by server and the server's own name.
     pub fn search(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &CatalogueSnapshot,
         view: SearchView,
         query: &str,
         limit: usize,
@@ -115,7 +115,7 @@ struct FollowedIndex {
 }
 
 impl FollowedIndex {
-    fn step(&mut self, snapshot: &Snapshot) -> IndexUpdate {
+    fn step(&mut self, snapshot: &CatalogueSnapshot) -> IndexUpdate {
         let mut step = IndexStep::default();
         for before in &self.offers {
             match snapshot.offer(before.server) {
@@ -142,7 +142,7 @@ impl FollowedIndex {
     }
 }
 
-fn tools(offer: &ServerOffer) -> &[Item] {
+fn tools(offer: &ServerOffer) -> &[OfferItem] {
     &offer.list(ListKind::Tools).items
 }
 
@@ -155,7 +155,7 @@ struct IndexStep {
 
 impl IndexStep {
     /// Compares two lists of one server. Both are sorted by key, so one walk over them is enough.
-    fn compare(&mut self, server: &ServerOffer, before: &[Item], after: &[Item]) {
+    fn compare(&mut self, server: &ServerOffer, before: &[OfferItem], after: &[OfferItem]) {
         let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
         loop {
             match (old.peek(), new.peek()) {
@@ -184,7 +184,7 @@ impl IndexStep {
         }
     }
 
-    fn put(&mut self, server: &ServerOffer, item: &Item) {
+    fn put(&mut self, server: &ServerOffer, item: &OfferItem) {
         let key = key(server.server, &item.key);
         self.changes.push(IndexChange::Put(ToolDocument::from_tool(&server.name, &key, &item.raw)));
     }

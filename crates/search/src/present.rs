@@ -1,7 +1,7 @@
 //! A tool as results show it: what it is called, where it comes from, and how to call it.
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, encode_string, get, is_object, string_at};
 
@@ -9,7 +9,7 @@ use tidings_wire::{ByteSpan, encode_string, get, is_object, string_at};
 /// `annotations`, and the `score` if there is one. What the server wrote is copied, not read and written again. `None` when
 /// the snapshot has no such tool, or it is hidden by another of its name.
 #[must_use]
-pub fn present(snapshot: &Snapshot, server: ServerId, local: &str, score: Option<f32>) -> Option<String> {
+pub fn present(snapshot: &CatalogueSnapshot, server: ServerId, local: &str, score: Option<f32>) -> Option<String> {
     let offer = snapshot.offer(server)?;
     let raw = &offer.list(ListKind::Tools).get(local)?.raw;
     let public = snapshot.public_name(ListKind::Tools, server, local)?;

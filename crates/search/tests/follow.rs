@@ -5,20 +5,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::{FieldView as ItemView, ListKind};
 use tidings_search::{FoundTool, IndexUpdate, SearchView, ToolIndex};
 
 fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {
     let item = |(name, description): &(&str, &str)| {
         let raw = format!(r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#);
-        Item::read(ListKind::Tools, Bytes::from(raw), false).expect("a tool")
+        OfferItem::read(ListKind::Tools, Bytes::from(raw), false).expect("a tool")
     };
     Arc::new(ServerOffer::new(ServerId(id), name).offering(ListKind::Tools, tools.iter().map(item).collect()))
 }
 
-fn snapshot(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
-    Arc::new(Snapshot::new(offers.to_vec(), ItemView::Strict))
+fn snapshot(offers: &[Arc<ServerOffer>]) -> Arc<CatalogueSnapshot> {
+    Arc::new(CatalogueSnapshot::new(offers.to_vec(), ItemView::Strict))
 }
 
 fn names(found: &[FoundTool]) -> Vec<&str> {
@@ -55,7 +55,7 @@ fn a_search_sees_the_snapshot_it_is_asked_about() {
     let before = snapshot(&[offer(0, "mail", &[("send", "Send a letter")])]);
     let after = snapshot(&[offer(0, "mail", &[("send", "Send a letter"), ("frank", "Stamp a letter")])]);
     let empty = snapshot(&[offer(0, "mail", &[])]);
-    let search = |at: &Snapshot| index.search(at, SearchView::Shared, "stamp", 5, all);
+    let search = |at: &CatalogueSnapshot| index.search(at, SearchView::Shared, "stamp", 5, all);
     assert!(search(&before).is_empty());
     assert_eq!(names(&search(&after)), ["frank"]);
     assert!(search(&before).is_empty(), "an older one too");
@@ -80,7 +80,7 @@ fn what_one_client_sees_does_not_show_to_others() {
     let index = ToolIndex::new();
     let shared = snapshot(&[offer(0, "a", &[("public", "Anything")])]);
     let own = snapshot(&[offer(0, "a", &[("secret", "Anything")])]);
-    let search = |at: &Snapshot, view| index.search(at, view, "anything", 5, all);
+    let search = |at: &CatalogueSnapshot, view| index.search(at, view, "anything", 5, all);
     assert_eq!(names(&search(&own, SearchView::Own)), ["secret"]);
     assert_eq!(names(&search(&shared, SearchView::Shared)), ["public"]);
     assert_eq!(names(&search(&shared, SearchView::Own)), ["public"]);

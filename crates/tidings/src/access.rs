@@ -2,7 +2,7 @@
 
 use tidings_config::{Config, glob_matches};
 use tidings_downstream::auth::{Token, Tokens};
-use tidings_engine::{Principal, Scope};
+use tidings_engine::{AccessScope, Principal};
 
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ pub(crate) struct Access {
 
 /// The configured tokens, and that of the data directory: whoever can read it is the owner of this gateway.
 pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> {
-    let own = Token::of(admin_token, Principal::new("local", Scope::everything()));
+    let own = Token::of(admin_token, Principal::new("local", AccessScope::everything()));
     let Some(auth) = &config.auth else {
         return Ok(Access { clients: Tokens::default(), admins: Tokens::new(vec![own]) });
     };
@@ -28,7 +28,7 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> 
     }
     let mut known = vec![own];
     for token in &auth.tokens {
-        let scope = Scope::new(token.servers.clone(), token.admin, glob_matches);
+        let scope = AccessScope::new(token.servers.clone(), token.admin, glob_matches);
         known.push(Token { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
     }
     let tokens = Tokens::new(known);

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::{Config, Expose, ServerConfig, Transport};
-use tidings_engine::{Gateway, Isolation, Journal, Names, Origin, OwnLinkLimits, Pace, ServerPlan, Settings, Source};
+use tidings_engine::{
+    Gateway, Isolation, Journal, Names, NoticePace, Origin, OwnLinkLimits, ServerPlan, Settings, Source,
+};
 
 use tidings_builtin::SearchTools;
 use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
@@ -265,7 +267,7 @@ fn settings(config: &Config) -> Settings {
         },
         list_quiet: notifications.list_quiet,
         list_max_wait: notifications.list_max_wait,
-        resource_pace: Pace { quiet: notifications.resource_quiet, max_wait: notifications.resource_max_wait },
+        resource_pace: NoticePace { quiet: notifications.resource_quiet, max_wait: notifications.resource_max_wait },
         poll_interval: notifications.poll_interval,
         announce_initially: notifications.initial == tidings_config::InitialTriplet::Once,
         silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),

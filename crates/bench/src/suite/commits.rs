@@ -5,8 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
+use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics};
 use tidings_proto::{Era, FieldView, ListKind, Revision, UriMap};
 
 use super::BenchContext;
@@ -19,7 +19,7 @@ const COMMITS: usize = 500;
 
 /// A catalogue that one client of each era follows.
 struct FollowedCatalogue {
-    snapshot: Snapshot,
+    snapshot: CatalogueSnapshot,
     ledger: Ledger,
 }
 
@@ -46,13 +46,13 @@ pub(super) fn row(bench: &BenchContext) -> ReportRow {
 
 impl FollowedCatalogue {
     fn new(servers: u32) -> Self {
-        let mut snapshot = Snapshot::new(Vec::new(), FieldView::Strict);
+        let mut snapshot = CatalogueSnapshot::new(Vec::new(), FieldView::Strict);
         for server in 0..servers {
             snapshot = snapshot.with(offer(server, 0));
         }
         let mut ledger = Ledger::default();
         for (id, view) in [(1, Revision::MODERN), (2, Revision::LATEST_LEGACY)] {
-            ledger.follow(FollowerId(id), view, Topics::ALL, Baseline::Current, snapshot.digests(view));
+            ledger.follow(FollowerId(id), view, Topics::ALL, FollowerBaseline::Current, snapshot.digests(view));
         }
         Self { snapshot, ledger }
     }
@@ -64,7 +64,7 @@ impl FollowedCatalogue {
         self.snapshot = self.snapshot.with(offer);
         let mut touched = Topics::default();
         touched.insert(Topic::Tools);
-        let occasion = Occasion { at: started, touched, signalled: [None; 3], held_by: None };
+        let occasion = CommitOccasion { at: started, touched, signalled: [None; 3], held_by: None };
         let owed = self.ledger.commit(&occasion, |view| self.snapshot.digests(*view)).owed;
         let took = started.elapsed();
         assert_eq!(owed.len(), 2, "both are told");
@@ -84,7 +84,7 @@ fn offer(server: u32, version: usize) -> ServerOffer {
             "description": format!("Does what tool {number} of server {server} does, in version {version}."),
             "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}},
         });
-        Item::read(ListKind::Tools, Bytes::from(text.to_string()), false).ok()
+        OfferItem::read(ListKind::Tools, Bytes::from(text.to_string()), false).ok()
     };
     let name = format!("server{server}");
     let uris = UriMap::Prefix(name.as_str().into());

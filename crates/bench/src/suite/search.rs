@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::{FieldView as ItemView, ListKind};
 use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
@@ -100,8 +100,8 @@ impl LargeCatalogue {
         this
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(self.offers.clone(), ItemView::Strict))
+    fn snapshot(&self) -> Arc<CatalogueSnapshot> {
+        Arc::new(CatalogueSnapshot::new(self.offers.clone(), ItemView::Strict))
     }
 
     /// Changes the words of one tool, and measures the index alone.
@@ -125,7 +125,7 @@ impl LargeCatalogue {
             }
             definition["name"] = name.into();
             definition["description"] = description.into();
-            Item::read(ListKind::Tools, Bytes::from(definition.to_string()), false).ok()
+            OfferItem::read(ListKind::Tools, Bytes::from(definition.to_string()), false).ok()
         });
         let offer = ServerOffer::new(ServerId(server as u32), &format!("server{server}"));
         Arc::new(offer.offering(ListKind::Tools, items.collect()))

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidings_downstream::http::{Options, serve};
-use tidings_engine::{Gateway, Names, Pace, Settings};
+use tidings_engine::{Gateway, Names, NoticePace, Settings};
 use tidings_proto::FieldView;
 use tidings_upstream::{Connector, Launcher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,7 +59,7 @@ fn settings() -> Settings {
         names: Names::Auto,
         list_quiet: Duration::ZERO,
         list_max_wait: Duration::ZERO,
-        resource_pace: Pace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
+        resource_pace: NoticePace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         poll_interval: Duration::from_secs(3_600),
         announce_initially: true,
         silent: Vec::new(),

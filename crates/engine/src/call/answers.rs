@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -234,7 +234,7 @@ impl Inner {
     }
 
     /// How long a list is still fresh: what its servers say of it, less the time since they said it.
-    fn still_fresh(&self, snapshot: &Snapshot, kind: ListKind, ttl_ms: u64) -> u64 {
+    fn still_fresh(&self, snapshot: &CatalogueSnapshot, kind: ListKind, ttl_ms: u64) -> u64 {
         if ttl_ms == 0 {
             return 0;
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::{BeginError, CallId, NewCall};
-use tidings_hub::refresh::Reason;
+use tidings_hub::refresh::RefreshReason;
 use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -442,8 +442,9 @@ impl Exchange {
         if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             self.waiter = arrive(&self.gateway, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
-                calling.repetition =
-                    Repetition::UnderWay(calling.routed.server.require_lists(&[ListKind::Tools], Reason::Rejection));
+                calling.repetition = Repetition::UnderWay(
+                    calling.routed.server.require_lists(&[ListKind::Tools], RefreshReason::Rejection),
+                );
             }
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use tidings_hub::catalogue::{Listing, PageKey};
+use tidings_hub::catalogue::{PageKey, RenderedList};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_wire::Frame;
 
@@ -19,7 +19,11 @@ impl Inner {
     }
 
     /// The place that a cursor means, unless the list has changed since.
-    pub(crate) fn place(&self, after: Option<PageKey>, listing: &Listing) -> Result<Option<PageKey>, RequestRefusal> {
+    pub(crate) fn place(
+        &self,
+        after: Option<PageKey>,
+        listing: &RenderedList,
+    ) -> Result<Option<PageKey>, RequestRefusal> {
         let Some(key) = after else { return Ok(None) };
         if self.settings.bound_pages.is_none() {
             return Ok(Some(key));
@@ -33,7 +37,7 @@ impl Inner {
     }
 
     /// What a cursor to this place holds.
-    pub(crate) fn bound<'a>(&self, next: &'a PageKey, listing: &Listing) -> Cow<'a, PageKey> {
+    pub(crate) fn bound<'a>(&self, next: &'a PageKey, listing: &RenderedList) -> Cow<'a, PageKey> {
         if self.settings.bound_pages.is_none() {
             return Cow::Borrowed(next);
         }
@@ -43,13 +47,13 @@ impl Inner {
     }
 
     /// The length of the list, where clients look for it.
-    pub(crate) fn total(&self, listing: &Listing) -> Option<String> {
+    pub(crate) fn total(&self, listing: &RenderedList) -> Option<String> {
         self.settings.bound_pages?;
         Some(format!(r#","_meta":{{"mcpbash/total":{}}}"#, listing.len()))
     }
 }
 
-fn state_of(listing: &Listing) -> String {
+fn state_of(listing: &RenderedList) -> String {
     let whole = listing.page(None, usize::MAX).items;
     blake3::hash(&whole).to_hex().to_string()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_hub::catalogue::{Route, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, Method, extensions};
@@ -138,7 +138,7 @@ impl Inner {
         let principal = caller.principal();
         let (member, name, route) = match (frame.param_str(&["uri"]), frame.param_str(&["name"])) {
             (Some(uri), _) => {
-                let listed = || snapshot.resource(&uri).map(|(server, uri)| Route { server, local: uri.into() });
+                let listed = || snapshot.resource(&uri).map(|(server, uri)| ItemRoute { server, local: uri.into() });
                 let route = self.by_prefix(principal, &uri).or_else(listed)?;
                 ("uri", uri, route)
             }
@@ -158,10 +158,10 @@ impl Inner {
     }
 
     /// Where a call of this tool would go.
-    pub(crate) async fn find_tool(self: &Arc<Self>, viewer: Viewer<'_>, name: &str) -> Option<Route> {
+    pub(crate) async fn find_tool(self: &Arc<Self>, viewer: Viewer<'_>, name: &str) -> Option<ItemRoute> {
         let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
         let routed = self.find(viewer, &wanted).await.ok()?;
-        Some(Route { server: routed.server.id, local: routed.target.local.into() })
+        Some(ItemRoute { server: routed.server.id, local: routed.target.local.into() })
     }
 
     /// The destination of a tool call that names the server, and the tool as that server does.
@@ -220,7 +220,7 @@ impl Inner {
     /// `is_whole`: whether a name that is not there is certainly none of our own.
     fn look_up(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &CatalogueSnapshot,
         principal: &Principal,
         wanted: &Wanted,
         is_whole: impl FnOnce() -> bool,
@@ -230,14 +230,16 @@ impl Inner {
             What::Prompt => snapshot.prompt(&wanted.name).cloned(),
             What::Resource => snapshot
                 .listed_owner(&wanted.name)
-                .map(|server| Route { server, local: wanted.name.as_str().into() })
+                .map(|server| ItemRoute { server, local: wanted.name.as_str().into() })
                 .or_else(|| self.by_prefix(principal, &wanted.name))
-                .or_else(|| snapshot.resource(&wanted.name).map(|(server, uri)| Route { server, local: uri.into() })),
+                .or_else(|| {
+                    snapshot.resource(&wanted.name).map(|(server, uri)| ItemRoute { server, local: uri.into() })
+                }),
         };
         // Alone, a server answers for everything, listed or not.
         let alone = || {
             let server = self.passthrough.filter(|_| is_whole())?;
-            Some(Route { server, local: wanted.name.as_str().into() })
+            Some(ItemRoute { server, local: wanted.name.as_str().into() })
         };
         let route = found.or_else(alone)?;
         let server = self.server(route.server).filter(|server| principal.may_use(server))?;
@@ -252,13 +254,13 @@ impl Inner {
     }
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
-    fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<Route> {
+    fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<ItemRoute> {
         let servers = self.servers.load();
         let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
         let mut found = prefixed
             .filter(|server| principal.may_use(server))
             .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
-        found.next().map(|(server, local)| Route { server, local: local.into() })
+        found.next().map(|(server, local)| ItemRoute { server, local: local.into() })
     }
 
     /// Whether some servers are connected once per session.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::calls::{CallId, Callers};
+use tidings_hub::calls::{CallId, LinkCallers};
 use tidings_hub::server_requests::ServerRequest;
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_proto::{ListKind, LogLevel, Revision, capabilities, code};
@@ -153,11 +153,11 @@ impl Inner {
     fn may_hear(&self, server: &Server, key: LinkKey) -> Vec<Arc<Session>> {
         let callers = self.in_flight.lock().calls.callers_on(key);
         let is_theirs = |session: &&Arc<Session>| match &callers {
-            Callers::Nobody => true,
-            Callers::One(principal) => session.principal.name == *principal,
-            Callers::Several => false,
+            LinkCallers::Nobody => true,
+            LinkCallers::One(principal) => session.principal.name == *principal,
+            LinkCallers::Several => false,
         };
-        if callers == Callers::Several {
+        if callers == LinkCallers::Several {
             tracing::debug!(server = %server.plan.name, "notification dropped: it may be about anybody's call");
         }
         let permitted = |session: &&Arc<Session>| session.principal.may_use(server);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tidings_hub::ledger::{Baseline, FollowerId};
-use tidings_hub::subscriptions::Address;
+use tidings_hub::ledger::{FollowerBaseline, FollowerId};
+use tidings_hub::subscriptions::ResourceAddress;
 use tidings_proto::{LogLevel, Revision};
 use tidings_wire::Digest;
 
@@ -151,7 +151,7 @@ impl Gateway {
             self.0.update_level();
         }
         if initialized {
-            self.follow_after_start(&session, Some(Baseline::Told(told)));
+            self.follow_after_start(&session, Some(FollowerBaseline::Told(told)));
         }
         if !follows.is_empty() {
             self.0.spawn(Arc::clone(&self.0).resume_following(Arc::clone(&session), follows));
@@ -186,7 +186,7 @@ impl Inner {
     async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow) -> bool {
         let Ok(routed) = self.find_resource(&session.principal, &follow.uri).await else { return false };
         let Ok(place) = self.place_for(session, &routed.server).await else { return false };
-        let address = Address { server: place, uri: routed.target.local.as_str().into() };
+        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };
         let Some(mut asked) = self.subscribe(session, &named) else { return true };
         if let Decision::Refused(_) = asked.decision().await {

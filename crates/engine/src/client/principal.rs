@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidings_hub::catalogue::Snapshot;
+use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::ledger::ViewDigests;
-use tidings_hub::scope::{Audience, Scope};
+use tidings_hub::scope::{AccessScope, ServerAudience};
 use tidings_proto::Revision;
 
 use crate::client::session::{Caller, Session};
@@ -17,7 +17,7 @@ pub struct Principal {
     /// What they are called in logs and lists.
     pub name: Arc<str>,
     /// What they may use.
-    pub scope: Scope,
+    pub scope: AccessScope,
     /// Whether nobody is asked who they are, so that all see the same.
     anybody: bool,
 }
@@ -26,7 +26,7 @@ pub struct Principal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ViewKey {
     pub(crate) revision: Revision,
-    pub(crate) scope: Scope,
+    pub(crate) scope: AccessScope,
 }
 
 /// Through whose eyes the catalogue is seen.
@@ -39,13 +39,13 @@ pub(crate) struct Viewer<'a> {
 
 impl Principal {
     /// Somebody with a name and rights.
-    pub fn new(name: &str, scope: Scope) -> Self {
+    pub fn new(name: &str, scope: AccessScope) -> Self {
         Self { name: name.into(), scope, anybody: false }
     }
 
     /// The person at this machine, when nobody is asked who they are: may do everything.
     pub fn local() -> Self {
-        Self { name: "local".into(), scope: Scope::everything(), anybody: true }
+        Self { name: "local".into(), scope: AccessScope::everything(), anybody: true }
     }
 
     /// Whether what they are given may be kept for others: nobody is told apart.
@@ -66,17 +66,17 @@ impl Principal {
 
 impl Server {
     /// Who may use it.
-    pub(crate) fn audience(&self) -> Audience {
+    pub(crate) fn audience(&self) -> ServerAudience {
         match &self.plan.source {
             Source::Local(local) => local.audience(),
-            Source::Remote(_) | Source::Unready(_) => Audience::ByName,
+            Source::Remote(_) | Source::Unready(_) => ServerAudience::ByName,
         }
     }
 }
 
 impl ViewKey {
     /// The hash of what is seen of a catalogue, by topic.
-    pub(crate) fn digests(&self, whole: &Arc<Snapshot>) -> ViewDigests {
+    pub(crate) fn digests(&self, whole: &Arc<CatalogueSnapshot>) -> ViewDigests {
         whole.seen_by(&self.scope).digests(self.revision)
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tidings_hub::catalogue::{Item, OfferList};
+use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::gateway_path::{self, GatewayPath};
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
 use tidings_upstream::{Hello, LinkError, Outgoing, SharedLink};
@@ -119,7 +119,13 @@ impl Lister<'_> {
     }
 
     /// What is not a list is no empty list: the one that was known before stays.
-    fn collect(&self, kind: ListKind, frame: &Frame, result: ByteSpan, items: &mut Vec<Item>) -> Result<(), LinkError> {
+    fn collect(
+        &self,
+        kind: ListKind,
+        frame: &Frame,
+        result: ByteSpan,
+        items: &mut Vec<OfferItem>,
+    ) -> Result<(), LinkError> {
         let mirrored = self.hello.revision.era() == Era::Modern;
         let list = get(frame.bytes(), result, kind.member()).filter(|at| at.of(frame.bytes()).starts_with(b"["));
         let Some(list) = list else {
@@ -128,7 +134,7 @@ impl Lister<'_> {
         };
         for at in elements(frame.bytes(), list) {
             // A copy, so that one item does not keep the whole page in memory.
-            match Item::read(kind, Bytes::copy_from_slice(at.of(frame.bytes())), mirrored) {
+            match OfferItem::read(kind, Bytes::copy_from_slice(at.of(frame.bytes())), mirrored) {
                 Ok(item) if kind == ListKind::Tools && !(self.permits)(&item.key) => {}
                 Ok(item) => items.push(item),
                 Err(fault) => tracing::warn!(server = self.server, %fault, "left out of the list"),

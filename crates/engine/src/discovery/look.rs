@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use tidings_hub::catalogue::{Difference, ListChange, OfferList, ServerOffer};
-use tidings_hub::ledger::{Occasion, Topic, Topics};
-use tidings_hub::refresh::{Jitter, Look, Mark, Reason, Schedule};
+use tidings_hub::catalogue::{ListChange, ListDifference, OfferList, ServerOffer};
+use tidings_hub::ledger::{CommitOccasion, Topic, Topics};
+use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSchedule};
 use tidings_proto::{ListKind, capabilities};
 use tidings_upstream::LinkError;
 
@@ -22,9 +22,9 @@ impl Server {
         &self,
         gateway: &Arc<Inner>,
         live: &LiveLink,
-        look: &Look,
+        look: &BegunLook,
         lists: &mut [OfferList; 4],
-        schedule: &mut Schedule,
+        schedule: &mut RefreshSchedule,
         first: bool,
     ) -> Result<(), LinkError> {
         let before = lists.clone();
@@ -42,10 +42,10 @@ impl Server {
         &self,
         gateway: &Arc<Inner>,
         live: &LiveLink,
-        look: &Look,
+        look: &BegunLook,
         lists: &mut [OfferList; 4],
-        schedule: &mut Schedule,
-    ) -> Result<Occasion, LinkError> {
+        schedule: &mut RefreshSchedule,
+    ) -> Result<CommitOccasion, LinkError> {
         let marks = &look.marks;
         // Templates are announced with the resources.
         for (kind, mark) in marks.iter().filter(|(kind, mark)| mark.signals > 1 && *kind != ListKind::Templates) {
@@ -63,7 +63,8 @@ impl Server {
         let (now, jitter) = (Instant::now(), any_jitter());
         let changes = self.changes(&before, lists);
         let held_by = look.held.then_some(self.id);
-        let mut occasion = Occasion { at: now, touched: Topics::default(), signalled: Default::default(), held_by };
+        let mut occasion =
+            CommitOccasion { at: now, touched: Topics::default(), signalled: Default::default(), held_by };
         for (kind, mark) in marks.iter() {
             let topic = Topic::of(kind);
             let outcome = if let Some((_, error)) = failed.iter().find(|(failed, _)| *failed == kind) {
@@ -82,13 +83,13 @@ impl Server {
             }
             self.count(live, kind, mark, outcome);
         }
-        schedule.settle(marks.iter().any(|(_, mark)| mark.reason == Reason::Retry), !failed.is_empty(), now);
+        schedule.settle(marks.iter().any(|(_, mark)| mark.reason == RefreshReason::Retry), !failed.is_empty(), now);
         self.set_fresh_until(schedule.fresh_until());
         Ok(occasion)
     }
 
     /// Counts a listing. What a server does not declare it is not asked for.
-    fn count(&self, live: &LiveLink, kind: ListKind, mark: Mark, outcome: Outcome) {
+    fn count(&self, live: &LiveLink, kind: ListKind, mark: ListMark, outcome: Outcome) {
         if capabilities::declares(&live.hello.capabilities, kind.capability()) {
             self.meters.discovery(kind, mark.reason, outcome);
         }
@@ -102,7 +103,7 @@ impl Server {
             if old.says_the_same(new) {
                 continue;
             }
-            let difference = Difference::between(old, new);
+            let difference = ListDifference::between(old, new);
             if difference.is_empty() {
                 continue;
             }

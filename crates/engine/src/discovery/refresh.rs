@@ -1,4 +1,4 @@
-//! What makes a server's lists be looked at again, and waiting for that. The hub's [`Refresh`] decides; the server's task
+//! What makes a server's lists be looked at again, and waiting for that. The hub's [`ListRefresh`] decides; the server's task
 //! looks.
 
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tidings_hub::ledger::Topic;
-use tidings_hub::refresh::{Due, ListWait, Look, Reason, Refresh};
+use tidings_hub::refresh::{BegunLook, DueRefresh, ListRefresh, ListWait, RefreshReason};
 use tidings_proto::{Era, ListKind};
 
 use crate::client::principal::Viewer;
@@ -16,7 +16,7 @@ use crate::plan::{Isolation, Source};
 use crate::servers::server::Server;
 
 impl Server {
-    pub(crate) fn refresh(&self) -> MutexGuard<'_, Refresh> {
+    pub(crate) fn refresh(&self) -> MutexGuard<'_, ListRefresh> {
         self.refresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -27,7 +27,7 @@ impl Server {
     }
 
     /// These lists are needed as they are now. Tells which look will know them.
-    pub(crate) fn require_lists(&self, kinds: &[ListKind], reason: Reason) -> u64 {
+    pub(crate) fn require_lists(&self, kinds: &[ListKind], reason: RefreshReason) -> u64 {
         let look = self.refresh().require(kinds, reason);
         self.wake();
         look
@@ -52,15 +52,15 @@ impl Server {
         self.answered.fetch_add(1, Ordering::Release);
     }
 
-    pub(crate) fn mark_due(&self, due: Due) {
+    pub(crate) fn mark_due(&self, due: DueRefresh) {
         match due {
-            Due::Poll(kinds) => self.refresh().mark(&kinds, Reason::Poll),
-            Due::Retry(kinds) => self.refresh().mark(&kinds, Reason::Retry),
+            DueRefresh::Poll(kinds) => self.refresh().mark(&kinds, RefreshReason::Poll),
+            DueRefresh::Retry(kinds) => self.refresh().mark(&kinds, RefreshReason::Retry),
         }
     }
 
     /// Begins a look at what is marked, or over a new link at everything.
-    pub(crate) fn begin_look(&self, anew: bool) -> Look {
+    pub(crate) fn begin_look(&self, anew: bool) -> BegunLook {
         // Counted before the look: what is answered during it is for the next one.
         let (answered, now) = (self.answered.load(Ordering::Acquire), Instant::now());
         let mut refresh = self.refresh();
@@ -68,7 +68,7 @@ impl Server {
     }
 
     /// A look is over and committed: whoever waited for it goes on, and what was held is told if its window is over.
-    pub(crate) fn looked(&self, gateway: &Inner, look: &Look) {
+    pub(crate) fn looked(&self, gateway: &Inner, look: &BegunLook) {
         self.refresh().looked();
         self.listed.send_replace(look.number);
         if !look.held {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::Snapshot;
-use tidings_hub::session_view::{Look, Looked};
+use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::session_view::{OwnLinkLook, OwnLinkLooked};
 
 use crate::client::principal::Viewer;
 use crate::client::session::Session;
@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// The catalogue as this client sees it now: sessions with links of their own see their own lists.
-    pub(crate) fn view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+    pub(crate) fn view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         match viewer.session {
             Some(session) if self.has_isolated() => self.own_view(session, false),
             _ => self.current().snapshot.seen_by(&viewer.principal.scope),
@@ -30,7 +30,7 @@ impl Inner {
     }
 
     /// The same, after what is not known yet was waited for, but not for long.
-    pub(crate) async fn settled_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+    pub(crate) async fn settled_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         if let Some(session) = viewer.session.filter(|_| self.has_isolated()) {
             self.own_view(session, true);
             self.own_view_settled(session).await;
@@ -39,7 +39,7 @@ impl Inner {
     }
 
     /// The same, to be shown: from now on the session is owed what changes in it.
-    pub(crate) async fn shown_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<Snapshot> {
+    pub(crate) async fn shown_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         let Some(session) = viewer.session.filter(|_| self.has_isolated()) else { return self.view_of(viewer) };
         self.settled_view_of(viewer).await;
         let (shown, shared) = {
@@ -76,7 +76,7 @@ impl Inner {
         }
     }
 
-    fn own_view(self: &Arc<Self>, session: &Arc<Session>, is_asked: bool) -> Arc<Snapshot> {
+    fn own_view(self: &Arc<Self>, session: &Arc<Session>, is_asked: bool) -> Arc<CatalogueSnapshot> {
         let servers = self.servers();
         let isolated = servers.iter().filter(|server| server.plan.isolation == Isolation::Session);
         let own: BTreeSet<ServerId> =
@@ -121,7 +121,7 @@ impl Inner {
         }
     }
 
-    fn begin_look(self: &Arc<Self>, session: &Arc<Session>, look: Look) {
+    fn begin_look(self: &Arc<Self>, session: &Arc<Session>, look: OwnLinkLook) {
         let (gateway, session) = (Arc::clone(self), Arc::clone(session));
         self.spawn(async move {
             tokio::select! {
@@ -132,7 +132,7 @@ impl Inner {
         });
     }
 
-    async fn look_for(self: &Arc<Self>, session: &Arc<Session>, first: Look) {
+    async fn look_for(self: &Arc<Self>, session: &Arc<Session>, first: OwnLinkLook) {
         let mut next = Some(first);
         while let Some(look) = next {
             tokio::select! {
@@ -149,20 +149,20 @@ impl Inner {
     }
 
     /// Lists a server over the session's own link. `None` when the server is gone.
-    async fn look_at(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) -> Option<Looked> {
+    async fn look_at(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) -> Option<OwnLinkLooked> {
         let server = self.server(server).filter(|server| server.plan.isolation == Isolation::Session)?;
         let live = match self.own_link(&OwnLinkUser::Session(Arc::clone(session)), &server).await {
             Ok(live) => live,
-            Err(none) => return Some(Looked::Failed { retry_at: none.retry_at }),
+            Err(none) => return Some(OwnLinkLooked::Failed { retry_at: none.retry_at }),
         };
         let known = session.view().offer(server.id).cloned();
         let known = known.or_else(|| self.current().snapshot.offer(server.id).cloned());
         let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
         Some(match server.list_for_session(self, &live, lists).await {
-            Ok((offer, complete)) => Looked::Offer(Arc::new(offer), complete),
+            Ok((offer, complete)) => OwnLinkLooked::Offer(Arc::new(offer), complete),
             Err(error) => {
                 tracing::warn!(server = %server.plan.name, %error, "listing for a session failed");
-                Looked::Failed { retry_at: Instant::now() + RETRY }
+                OwnLinkLooked::Failed { retry_at: Instant::now() + RETRY }
             }
         })
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidings_hub::catalogue::{OfferList, ServerOffer};
-use tidings_hub::ledger::{Occasion, Topics};
-use tidings_hub::refresh::Schedule;
+use tidings_hub::ledger::{CommitOccasion, Topics};
+use tidings_hub::refresh::RefreshSchedule;
 use tidings_upstream::{Hello, LinkError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use crate::servers::server::{LiveLink, Server};
 pub(crate) struct Opened {
     pub(crate) signals: Signals,
     pub(crate) lists: [OfferList; 4],
-    pub(crate) schedule: Schedule,
+    pub(crate) schedule: RefreshSchedule,
 }
 
 /// The first connection of a server, made before it was admitted.
@@ -114,7 +114,7 @@ impl Server {
         let offer = self.offer(&startup.live, startup.opened.lists.clone());
         let touched = crate::lifecycle::change::touched(None, Some(&offer));
         let occasion =
-            Occasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
+            CommitOccasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
         gateway.publish(self, offer, Arc::clone(&startup.live.hello), &occasion);
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tidings_hub::calls::{BeginError, Call, CallId, Calls, Limits, NewCall};
+use tidings_hub::calls::{BeginError, CallId, CallLimits, CallTable, NewCall, TrackedCall};
 use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
 use tidings_upstream::FIRST_CALL_ID;
@@ -20,7 +20,7 @@ const ASIDE: usize = 256;
 pub(crate) struct InFlight(Mutex<InFlightState>);
 
 pub(crate) struct InFlightState {
-    pub(crate) calls: Calls,
+    pub(crate) calls: CallTable,
     pub(crate) server_requests: ServerRequests,
     waiting: IdMap<CallId, Arc<Waiter>>,
     /// Requests that are not sent yet: a cancellation may come while their server is still being found.
@@ -95,7 +95,7 @@ impl Waiter {
 
 /// A call that was taken out of the table, with the questions that are moot now.
 pub(crate) struct Ended {
-    pub(crate) call: Call,
+    pub(crate) call: TrackedCall,
     /// Whether its server has heard of it.
     pub(crate) sent: bool,
     pub(crate) moot: Vec<(u64, ServerRequest)>,
@@ -122,9 +122,9 @@ pub(crate) struct Gone {
 }
 
 impl InFlight {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: CallLimits) -> Self {
         Self(Mutex::new(InFlightState {
-            calls: Calls::new(limits, FIRST_CALL_ID),
+            calls: CallTable::new(limits, FIRST_CALL_ID),
             server_requests: ServerRequests::default(),
             waiting: IdMap::default(),
             arriving: HashMap::new(),
@@ -279,7 +279,7 @@ impl InFlight {
 }
 
 impl InFlightState {
-    fn given_up(&mut self, id: CallId, call: Call) -> Ended {
+    fn given_up(&mut self, id: CallId, call: TrackedCall) -> Ended {
         let sent = self.waiting.remove(&id).is_none_or(|waiter| {
             waiter.bell.notify_one();
             waiter.give_up()

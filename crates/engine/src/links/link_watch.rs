@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_hub::link_health::{LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble, Verdict};
+use tidings_hub::link_health::{
+    FailureVerdict, LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble,
+};
 use tidings_proto::{Era, ListKind, Method, code};
 use tidings_upstream::{LinkError, Transport};
 use tidings_wire::{Frame, FrameKind, get};
@@ -30,7 +32,7 @@ pub(crate) struct LinkWatch {
     exchanged: AtomicBool,
     /// Rings when there are commands, or another deadline.
     bell: Notify,
-    verdict: watch::Sender<Verdict>,
+    verdict: watch::Sender<FailureVerdict>,
 }
 
 struct State {
@@ -128,11 +130,11 @@ impl LinkWatch {
 
     /// Whether something that makes the server doubtful is being looked into.
     pub(crate) fn is_checking(&self) -> bool {
-        *self.verdict.borrow() == Verdict::Checking
+        *self.verdict.borrow() == FailureVerdict::Checking
     }
 
     /// The verdict, as soon as it is one and it is not one of those to be waited through, or when the time is over.
-    pub(crate) async fn verdict(&self, within: Duration, is_final: impl Fn(&Verdict) -> bool) -> Verdict {
+    pub(crate) async fn verdict(&self, within: Duration, is_final: impl Fn(&FailureVerdict) -> bool) -> FailureVerdict {
         let mut verdict = self.verdict.subscribe();
         let _ = tokio::time::timeout(within, verdict.wait_for(|verdict| is_final(verdict))).await;
         *verdict.borrow()

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
+use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
@@ -100,13 +100,13 @@ impl Inner {
         if summary::asked(capabilities) {
             announcements.told.follow(follower, view_key.clone(), true);
         }
-        announcements.ledger.follow(follower, view_key, topics, Baseline::Current, now);
+        announcements.ledger.follow(follower, view_key, topics, FollowerBaseline::Current, now);
         announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
         Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
-    pub(crate) fn commit(self: &Arc<Self>, occasion: &Occasion, change: impl FnOnce(&mut Catalogue)) {
+    pub(crate) fn commit(self: &Arc<Self>, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) {
         let (bells, own): (Vec<Bell>, Vec<Bell>) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.current().snapshot);
@@ -154,10 +154,10 @@ impl Inner {
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
         let is_new = self.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
-        self.follow_session_from(session, if is_new { Baseline::Nothing } else { Baseline::Current });
+        self.follow_session_from(session, if is_new { FollowerBaseline::Nothing } else { FollowerBaseline::Current });
     }
 
-    fn follow_session_from(self: &Arc<Self>, session: &Arc<Session>, baseline: Baseline) {
+    fn follow_session_from(self: &Arc<Self>, session: &Arc<Session>, baseline: FollowerBaseline) {
         let follower = FollowerId(session.key.0);
         {
             let mut announcements = self.announcements();
@@ -170,7 +170,7 @@ impl Inner {
             announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
             if summary::asked(&session.capabilities) && !self.has_isolated() {
-                announcements.told.follow(follower, view_key, baseline == Baseline::Current);
+                announcements.told.follow(follower, view_key, baseline == FollowerBaseline::Current);
             }
             // It may have asked before it said that it is ready.
             if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -275,7 +275,7 @@ impl Gateway {
     }
 
     /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
-    pub(crate) fn follow_after_start(&self, session: &Arc<Session>, baseline: Option<Baseline>) {
+    pub(crate) fn follow_after_start(&self, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
         session.initialized.store(true, Ordering::Relaxed);
         if self.0.settings.silent.contains(&session.revision) {
             return self.0.ignore_session(session);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidings_hub::catalogue::{Difference, Item, OfferList, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ListDifference, OfferItem, OfferList, ServerOffer};
 use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::item::ItemView;
 use tidings_proto::{FieldView, ListKind, Revision, meta};
@@ -29,7 +29,7 @@ pub(crate) struct SummaryCursors {
     /// The number of the current state.
     current: u64,
     /// The old states that somebody was told of last, by number, the oldest first. Bounded: the oldest goes.
-    old: VecDeque<(u64, Arc<Snapshot>)>,
+    old: VecDeque<(u64, Arc<CatalogueSnapshot>)>,
     followers: HashMap<FollowerId, Place>,
     /// The last summaries, since one change is told to many. Bounded: the oldest goes.
     summaries: VecDeque<(Asked, Arc<str>)>,
@@ -56,8 +56,8 @@ pub(crate) enum Basis {
 
 /// From one state to another, as some clients see them.
 pub(crate) struct Interval {
-    then: (u64, Arc<Snapshot>),
-    now: (u64, Arc<Snapshot>),
+    then: (u64, Arc<CatalogueSnapshot>),
+    now: (u64, Arc<CatalogueSnapshot>),
     view_key: ViewKey,
 }
 
@@ -77,7 +77,7 @@ impl SummaryCursors {
     }
 
     /// A new state takes the place of `old`. Whoever is owed nothing by it moves along.
-    pub(crate) fn commit(&mut self, old: Arc<Snapshot>, owed: impl Fn(FollowerId) -> bool) {
+    pub(crate) fn commit(&mut self, old: Arc<CatalogueSnapshot>, owed: impl Fn(FollowerId) -> bool) {
         let before = self.current;
         self.current += 1;
         if self.followers.is_empty() {
@@ -97,7 +97,7 @@ impl SummaryCursors {
     }
 
     /// A follower is told of everything up to now.
-    pub(crate) fn deliver(&mut self, id: FollowerId, now: &Arc<Snapshot>) -> Basis {
+    pub(crate) fn deliver(&mut self, id: FollowerId, now: &Arc<CatalogueSnapshot>) -> Basis {
         let Some(place) = self.followers.get_mut(&id) else { return Basis::None };
         let Some(state) = place.state.replace(self.current) else { return Basis::None };
         let at = self.old.binary_search_by_key(&state, |(number, _)| *number);
@@ -131,7 +131,7 @@ impl Interval {
 
     /// What stands under [`meta::CHANGES`] in the notification of a topic.
     pub(crate) fn summary(&self, topic: Topic, view: FieldView) -> Arc<str> {
-        let seen = |state: &Arc<Snapshot>| state.seen_by(&self.view_key.scope);
+        let seen = |state: &Arc<CatalogueSnapshot>| state.seen_by(&self.view_key.scope);
         summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.view_key.revision, view).to_string().into()
     }
 }
@@ -142,10 +142,16 @@ pub(crate) fn asked(capabilities: &Value) -> bool {
 }
 
 /// One item of a list as a client may see it.
-type Seen<'a> = (ListKind, &'a ServerOffer, &'a Item);
+type Seen<'a> = (ListKind, &'a ServerOffer, &'a OfferItem);
 
 /// The difference between two states in the eyes of a client: by the names it knows, and the members it sees.
-fn summarise(then: &Snapshot, now: &Snapshot, topic: Topic, revision: Revision, view: FieldView) -> Value {
+fn summarise(
+    then: &CatalogueSnapshot,
+    now: &CatalogueSnapshot,
+    topic: Topic,
+    revision: Revision,
+    view: FieldView,
+) -> Value {
     let (mut gone, mut come) = (BTreeMap::new(), BTreeMap::new());
     for kind in ListKind::ALL.into_iter().filter(|kind| Topic::of(*kind) == topic) {
         only_in(then, now, kind, &mut gone);
@@ -173,7 +179,12 @@ fn summarise(then: &Snapshot, now: &Snapshot, topic: Topic, revision: Revision, 
 }
 
 /// The items of one state that are not just so in another, by the names that clients know.
-fn only_in<'a>(here: &'a Snapshot, there: &Snapshot, kind: ListKind, out: &mut BTreeMap<String, Seen<'a>>) {
+fn only_in<'a>(
+    here: &'a CatalogueSnapshot,
+    there: &CatalogueSnapshot,
+    kind: ListKind,
+    out: &mut BTreeMap<String, Seen<'a>>,
+) {
     for offer in here.offers().iter().filter(|offer| offer.shows(kind)) {
         let twin = there.offer(offer.server).filter(|twin| twin.shows(kind) && twin.uris == offer.uris);
         for item in &offer.list(kind).items {
@@ -190,7 +201,7 @@ fn only_in<'a>(here: &'a Snapshot, there: &Snapshot, kind: ListKind, out: &mut B
 }
 
 /// What clients call an item; `None` for one that is hidden because another server has its name.
-fn public(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, item: &Item) -> Option<String> {
+fn public(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, item: &OfferItem) -> Option<String> {
     if kind.by_uri() {
         return Some(offer.uris.outward(&item.key));
     }
@@ -201,17 +212,17 @@ fn public(snapshot: &Snapshot, offer: &ServerOffer, kind: ListKind, item: &Item)
 fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: FieldView) -> Vec<String> {
     let seen = |(kind, offer, item): &Seen<'_>| {
         let rendered = ItemView { kind: *kind, revision, view, uris: &offer.uris }.render(&item.raw, name);
-        let read = Item::read(*kind, rendered, false).into_iter();
+        let read = OfferItem::read(*kind, rendered, false).into_iter();
         let read = read.map(|read| if item.has_details { read.with_details() } else { read });
         OfferList::new(read.collect(), 0, true)
     };
-    let difference = Difference::between(&seen(old), &seen(new));
+    let difference = ListDifference::between(&seen(old), &seen(new));
     difference.changed.into_iter().flat_map(|item| item.fields).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_hub::scope::Scope;
+    use tidings_hub::scope::AccessScope;
 
     use super::*;
 
@@ -219,11 +230,11 @@ mod tests {
     const NEVER: FollowerId = FollowerId(2);
 
     fn view_key() -> ViewKey {
-        ViewKey { revision: Revision::MODERN, scope: Scope::everything() }
+        ViewKey { revision: Revision::MODERN, scope: AccessScope::everything() }
     }
 
-    fn state() -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(Vec::new(), FieldView::Strict))
+    fn state() -> Arc<CatalogueSnapshot> {
+        Arc::new(CatalogueSnapshot::new(Vec::new(), FieldView::Strict))
     }
 
     /// Two followers: one is owed something by every commit, the other by none.

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use tidings_hub::catalogue::{Difference, Item, ServerOffer};
+use tidings_hub::catalogue::{ListDifference, OfferItem, ServerOffer};
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, members};
 
@@ -58,7 +58,7 @@ pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
     let empty = Default::default();
     let of = |kind| {
         let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
-        let difference = Difference::between(old, new);
+        let difference = ListDifference::between(old, new);
         let definition = |key: &str, fields: &[String]| {
             let (old, new) = (old.get(key), new.get(key));
             let field = |name: &String| ChangedField {
@@ -81,7 +81,7 @@ pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
 }
 
 /// A member's value. Of a repeated key the last one counts, as everywhere.
-fn member(item: &Item, name: &str) -> Option<Bytes> {
+fn member(item: &OfferItem, name: &str) -> Option<Bytes> {
     let raw = &item.raw;
     let found = members(raw, ByteSpan::new(0, raw.len())).filter(|member| member.key.is(raw, name)).last()?;
     Some(Bytes::copy_from_slice(found.value.of(raw)))

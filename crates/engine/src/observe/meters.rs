@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidings_hub::ledger::{Committed, Delivery, Topic};
-use tidings_hub::refresh::Reason;
+use tidings_hub::ledger::{LedgerCommit, NoticeDelivery, Topic};
+use tidings_hub::refresh::RefreshReason;
 use tidings_proto::{Era, ListKind};
 
 use crate::gateway::Gateway;
@@ -44,7 +44,7 @@ impl Outcome {
 pub(crate) struct ServerMeters {
     signals: [AtomicU64; 3],
     updates: AtomicU64,
-    discoveries: [[[AtomicU64; 3]; Reason::ALL.len()]; 4],
+    discoveries: [[[AtomicU64; 3]; RefreshReason::ALL.len()]; 4],
 }
 
 impl ServerMeters {
@@ -56,7 +56,7 @@ impl ServerMeters {
         self.updates.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn discovery(&self, kind: ListKind, reason: Reason, outcome: Outcome) {
+    pub(crate) fn discovery(&self, kind: ListKind, reason: RefreshReason, outcome: Outcome) {
         self.discoveries[kind as usize][reason as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
-    pub(crate) fn committed(&self, done: &Committed) {
+    pub(crate) fn committed(&self, done: &LedgerCommit) {
         let counts =
             [(&self.coalesced, &done.coalesced), (&self.unchanged, &done.unchanged), (&self.silent, &done.silent)];
         for (meter, counted) in counts {
@@ -91,7 +91,7 @@ impl Meters {
         self.since_update[era as usize].observe(now.saturating_duration_since(since));
     }
 
-    pub(crate) fn delivered(&self, era: Era, delivery: &Delivery, now: Instant) {
+    pub(crate) fn delivered(&self, era: Era, delivery: &NoticeDelivery, now: Instant) {
         for topic in delivery.topics.iter() {
             self.sent[era as usize][topic as usize].fetch_add(1, Ordering::Relaxed);
         }
@@ -158,7 +158,7 @@ pub struct ServerMeasures {
     /// `resources/updated` received.
     pub updates: u64,
     /// Listings that were made.
-    pub discoveries: Vec<(ListKind, Reason, Outcome, u64)>,
+    pub discoveries: Vec<(ListKind, RefreshReason, Outcome, u64)>,
 }
 
 /// Everything that is counted, at one moment.
@@ -207,7 +207,7 @@ impl Gateway {
             let counted = &server.meters;
             let mut discoveries = Vec::new();
             for kind in ListKind::ALL {
-                for reason in Reason::ALL {
+                for reason in RefreshReason::ALL {
                     for outcome in Outcome::ALL {
                         let count = &counted.discoveries[kind as usize][reason as usize][outcome as usize];
                         discoveries.push((kind, reason, outcome, count.load(Ordering::Relaxed)));
@@ -254,7 +254,7 @@ fn read(counters: &[AtomicU64; 3]) -> [u64; 3] {
 
 #[cfg(test)]
 mod tests {
-    use tidings_hub::ledger::{Since, Topics};
+    use tidings_hub::ledger::{OwedSince, Topics};
 
     use super::*;
 
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn a_notice_is_timed_from_its_signal_if_there_was_one() {
         let (meters, begun) = (Meters::default(), Instant::now());
-        let since = |signal| Some(Since { signal, commit: begun + Duration::from_millis(30) });
-        let delivery = Delivery { topics: Topics::ALL, since: [since(Some(begun)), since(None), None] };
+        let since = |signal| Some(OwedSince { signal, commit: begun + Duration::from_millis(30) });
+        let delivery = NoticeDelivery { topics: Topics::ALL, since: [since(Some(begun)), since(None), None] };
         meters.delivered(Era::Modern, &delivery, begun + Duration::from_millis(40));
         assert_eq!(read(&meters.sent[Era::Modern as usize]), [1, 1, 1]);
         assert_eq!(read(&meters.sent[Era::Legacy as usize]), [0, 0, 0]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 pub use tidings_hub::refresh::FailedList;
 use tidings_proto::{Era, Revision};
 use tidings_upstream::Hello;
@@ -77,7 +77,7 @@ impl ServerStatus {
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     /// What they offer, merged.
-    pub snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<CatalogueSnapshot>,
     /// How they are, in the order of the configuration.
     pub servers: Vec<ServerStatus>,
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tidings_hub::ServerId;
 use tidings_hub::calls::CallId;
-use tidings_hub::catalogue::{Route, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
 use tidings_proto::{Revision, capabilities};
 use tokio::sync::watch;
 
@@ -24,9 +24,9 @@ pub struct Surroundings {
 #[derive(Clone)]
 pub struct CallerView {
     /// What it sees.
-    pub snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<CatalogueSnapshot>,
     /// The catalogue that this is a part of, or all of.
-    pub whole: Arc<Snapshot>,
+    pub whole: Arc<CatalogueSnapshot>,
     /// Whether the whole is that of all who have no connections of their own.
     pub shared: bool,
 }
@@ -100,7 +100,7 @@ impl Surroundings {
     }
 
     /// Where a tool leads for whoever makes this call, in any spelling that the router understands.
-    pub async fn find_tool(&self, call: u64, name: &str) -> Option<Route> {
+    pub async fn find_tool(&self, call: u64, name: &str) -> Option<ItemRoute> {
         let gateway = self.gateway.upgrade()?;
         let (principal, session) = caller(&gateway, call)?;
         gateway.find_tool(Viewer { principal: &principal, session: session.as_ref() }, name).await

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::link_health::LinkEvent;
-use tidings_hub::refresh::{Due, Next, Refresh, RefreshPace, Schedule};
+use tidings_hub::refresh::{DueRefresh, ListRefresh, RefreshPace, RefreshSchedule, RefreshStep};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_upstream::{Admission, Hello, LinkError, LogBudget, SharedLink, Transport};
@@ -59,7 +59,7 @@ pub(crate) struct Server {
     /// What it does wrong while it is connected, or on the way.
     pub(crate) remarks: Remarks,
     /// When its lists are looked at again. Locked for moments only, and never on the path of a call.
-    pub(crate) refresh: Mutex<Refresh>,
+    pub(crate) refresh: Mutex<ListRefresh>,
     /// How many calls it has answered that may have changed something.
     pub(crate) answered: AtomicU64,
     /// How much of what it says is logged.
@@ -101,7 +101,7 @@ impl Server {
             manners: Mutex::default(),
             meters: ServerMeters::default(),
             remarks: Remarks::default(),
-            refresh: Mutex::new(Refresh::new(pace)),
+            refresh: Mutex::new(ListRefresh::new(pace)),
             answered: AtomicU64::new(0),
             log_budget: Arc::new(LogBudget::new(LOGGED)),
             covered: Mutex::default(),
@@ -296,9 +296,9 @@ impl Server {
             }
         };
         loop {
-            let next = if first { Next::Look } else { self.refresh().next(Instant::now()) };
+            let next = if first { RefreshStep::Look } else { self.refresh().next(Instant::now()) };
             match next {
-                Next::Look => {
+                RefreshStep::Look => {
                     let look = self.begin_look(first);
                     if let Err(error) = self.look(gateway, live, &look, &mut lists, &mut schedule, first).await {
                         return error;
@@ -308,8 +308,8 @@ impl Server {
                     }
                     self.looked(gateway, &look);
                 }
-                Next::Release => self.release_notices(gateway),
-                Next::Sleep(when) => {
+                RefreshStep::Release => self.release_notices(gateway),
+                RefreshStep::Sleep(when) => {
                     self.settle_restart(Ok(()));
                     let unheard = self.unheard(live);
                     tokio::select! {
@@ -332,9 +332,9 @@ impl Server {
         signals
     }
 
-    pub(crate) fn new_schedule(&self, gateway: &Inner) -> Schedule {
+    pub(crate) fn new_schedule(&self, gateway: &Inner) -> RefreshSchedule {
         let poll = self.plan.poll_interval.unwrap_or(gateway.settings.poll_interval);
-        Schedule::new(poll, Instant::now())
+        RefreshSchedule::new(poll, Instant::now())
     }
 
     /// Waits until a listen is acknowledged, or refused.
@@ -404,7 +404,7 @@ impl Server {
 }
 
 /// Waits for the next thing that is due without a signal; for ever if there is none.
-async fn due(schedule: &Schedule, unheard: &[ListKind]) -> Due {
+async fn due(schedule: &RefreshSchedule, unheard: &[ListKind]) -> DueRefresh {
     let Some((when, due)) = schedule.next(unheard) else { return std::future::pending().await };
     tokio::time::sleep_until(when.into()).await;
     due

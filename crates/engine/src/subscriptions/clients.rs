@@ -4,7 +4,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
-use tidings_hub::subscriptions::{Address, Commands, Pace, Refusal as HubRefusal, RequestId, Target};
+use tidings_hub::subscriptions::{
+    FollowRefusal as HubRefusal, FollowTarget, NoticePace, RequestId, ResourceAddress, SubscriptionCommands,
+};
 use tidings_proto::Era;
 use tokio::sync::oneshot;
 
@@ -23,7 +25,7 @@ const HEAD_START: Duration = Duration::from_millis(20);
 pub(crate) enum Decision {
     Agreed,
     Refused(HubRefusal),
-    Honoured(Vec<Address>),
+    Honoured(Vec<ResourceAddress>),
 }
 
 /// One who follows.
@@ -36,7 +38,7 @@ pub(super) struct Who {
 
 /// A resource that a client names.
 pub(crate) struct Named {
-    pub(crate) address: Address,
+    pub(crate) address: ResourceAddress,
     /// As the client spells it.
     pub(crate) uri: String,
 }
@@ -130,7 +132,7 @@ impl Table {
         (era, name): (Era, Option<&str>),
         named: &[Named],
         now: Instant,
-    ) -> Commands {
+    ) -> SubscriptionCommands {
         let usual = |table: &Self, named: &Named| {
             let server = gateway.server_at(table, named.address.server);
             server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
@@ -150,7 +152,7 @@ impl Table {
     }
 
     /// A URI as a client knows it.
-    pub(super) fn shown(&self, gateway: &Inner, follower: FollowerId, address: &Address) -> Option<String> {
+    pub(super) fn shown(&self, gateway: &Inner, follower: FollowerId, address: &ResourceAddress) -> Option<String> {
         if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
@@ -165,7 +167,7 @@ impl Inner {
         self.follow_with(|table, now| {
             // Behind the lock: a session that ends later takes this with it.
             if !self.sessions().contains_key(&session.key) {
-                return (Commands::new(), None);
+                return (SubscriptionCommands::new(), None);
             }
             let who = (Era::Legacy, session.name());
             let mut commands = table.know(self, follower, (who.0, who.1.as_deref()), std::slice::from_ref(named), now);
@@ -180,7 +182,7 @@ impl Inner {
     pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
         self.follow_with(|table, now| {
             let mut commands = table.know(self, follower, (Era::Modern, name), named, now);
-            let targets: Vec<Target> = named.iter().map(|named| self.target(table, &named.address)).collect();
+            let targets: Vec<FollowTarget> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);
             commands.extend(table.machine.listen(follower, asked.request, &targets, now));
             (commands, asked)
@@ -188,7 +190,7 @@ impl Inner {
     }
 
     /// A resource with its own pace, if its server is in the process and gives it one.
-    fn target(&self, table: &Table, address: &Address) -> Target {
+    fn target(&self, table: &Table, address: &ResourceAddress) -> FollowTarget {
         let server = self.server_at(table, address.server);
         let patience = server.and_then(|server| match &server.plan.source {
             Source::Local(local) => Some(local.patience(&address.uri)),
@@ -197,13 +199,13 @@ impl Inner {
         let usual = self.settings.resource_pace;
         let pace = patience.filter(|patience| *patience != Patience::default()).map(|patience| {
             let quiet = patience.quiet.unwrap_or(usual.quiet);
-            Pace { quiet, max_wait: patience.max_wait.unwrap_or(usual.max_wait).max(quiet) }
+            NoticePace { quiet, max_wait: patience.max_wait.unwrap_or(usual.max_wait).max(quiet) }
         });
-        Target { address: address.clone(), pace }
+        FollowTarget { address: address.clone(), pace }
     }
 
     /// The resource of this name that a session follows, wherever the name leads now.
-    pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<Address> {
+    pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<ResourceAddress> {
         let follower = FollowerId(session.key.0);
         let table = self.following.lock();
         let meant = table.who.get(&follower).and_then(|who| who.spellings.meant_by(uri));
@@ -214,13 +216,14 @@ impl Inner {
         let places = servers.iter().chain(table.departed.values()).map(|server| (server.id, Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
         let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
-        let mut addresses =
-            places.chain(own).filter_map(|(id, at)| Some(Address { server: id, uri: at.uris.inward(uri)?.into() }));
+        let mut addresses = places
+            .chain(own)
+            .filter_map(|(id, at)| Some(ResourceAddress { server: id, uri: at.uris.inward(uri)?.into() }));
         addresses.find(|address| table.machine.is_followed_by(address, follower))
     }
 
     /// A session follows a resource no longer. When this returns, everything it was told of it is with its transport.
-    pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &Address) {
+    pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &ResourceAddress) {
         let follower = FollowerId(session.key.0);
         let names = self.follow_with(|table, now| {
             let usual = table.shown(self, follower, address);
@@ -275,7 +278,7 @@ impl Inner {
         let now = Instant::now();
         let shown = notices.into_iter().filter_map(|notice| {
             self.meters.updated(era, notice.since, now);
-            table.shown(self, follower, &Address { server: notice.server, uri: notice.uri })
+            table.shown(self, follower, &ResourceAddress { server: notice.server, uri: notice.uri })
         });
         shown.collect()
     }

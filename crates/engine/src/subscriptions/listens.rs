@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidings_hub::ServerId;
-use tidings_hub::subscriptions::{Commands, Refusal, Ticket, Uri};
+use tidings_hub::subscriptions::{FollowRefusal, ServerTicket, SubscriptionCommands, Uri};
 use tidings_proto::{Method, meta};
 use tidings_upstream::{CallEvent, CallStream, SharedLink};
 use tidings_wire::{Frame, RawId, elements, string_at};
@@ -30,7 +30,13 @@ pub(super) struct OpenListen {
 }
 
 impl Inner {
-    pub(super) fn open_listen(self: &Arc<Self>, table: &mut Table, ticket: Ticket, server: ServerId, uris: &[Uri]) {
+    pub(super) fn open_listen(
+        self: &Arc<Self>,
+        table: &mut Table,
+        ticket: ServerTicket,
+        server: ServerId,
+        uris: &[Uri],
+    ) {
         let Some(place) = table.places.get(&server).cloned() else { return };
         let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
         let params = json!({ "notifications": { "resourceSubscriptions": uris } });
@@ -51,7 +57,7 @@ impl Inner {
 
     /// Ends a stream. It is heard for a little longer: what the server said on it before it acknowledged the next one may
     /// come later than that acknowledgement, which came over another connection.
-    pub(super) fn close_listen(self: &Arc<Self>, table: &mut Table, ticket: Ticket) {
+    pub(super) fn close_listen(self: &Arc<Self>, table: &mut Table, ticket: ServerTicket) {
         let Some(listen) = table.listens.remove(&ticket) else { return };
         let stop = self.stop.clone();
         self.spawn(async move {
@@ -61,13 +67,13 @@ impl Inner {
         });
     }
 
-    async fn hear(self: &Arc<Self>, ticket: Ticket, place: &Place, mut events: CallStream) {
+    async fn hear(self: &Arc<Self>, ticket: ServerTicket, place: &Place, mut events: CallStream) {
         let why = loop {
             match events.next().await {
                 CallEvent::Message(frame) if is_acknowledgement(&frame) => self.heard_acknowledgement(ticket, &frame),
                 CallEvent::Message(frame) => self.pass_on(place, frame),
-                CallEvent::Response(frame) => break refusal(&frame).unwrap_or(Refusal::NotHonoured),
-                CallEvent::Failed(_) | CallEvent::Refused { .. } => break Refusal::Unreachable,
+                CallEvent::Response(frame) => break refusal(&frame).unwrap_or(FollowRefusal::NotHonoured),
+                CallEvent::Failed(_) | CallEvent::Refused { .. } => break FollowRefusal::Unreachable,
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)
@@ -77,11 +83,11 @@ impl Inner {
         };
         self.follow(|table, now| match table.listens.remove(&ticket) {
             Some(_) => table.machine.listen_ended(ticket, &why, now),
-            None => Commands::new(),
+            None => SubscriptionCommands::new(),
         });
     }
 
-    fn heard_acknowledgement(self: &Arc<Self>, ticket: Ticket, frame: &Frame) {
+    fn heard_acknowledgement(self: &Arc<Self>, ticket: ServerTicket, frame: &Frame) {
         let honoured = resources(frame);
         self.follow(|table, now| table.machine.listening(ticket, honoured, now));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_hub::subscriptions::Phase;
+use tidings_hub::subscriptions::ResourcePhase;
 use tidings_proto::Era;
 
 use super::FIRST_OWN;
@@ -22,7 +22,7 @@ pub struct FollowedResource {
     /// Its URI, as its server knows it.
     pub local: Arc<str>,
     /// How it stands with its server.
-    pub phase: Phase,
+    pub phase: ResourcePhase,
     /// Whether this is over a connection of one session alone.
     pub own: bool,
     /// How many follow it.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tidings_hub::subscriptions::{Address, Uri};
+use tidings_hub::subscriptions::{ResourceAddress, Uri};
 
 /// So many spellings of one resource are known at a time. Of more, the oldest are forgotten.
 const MOST: usize = 4;
@@ -12,24 +12,24 @@ const MOST: usize = 4;
 #[derive(Default)]
 pub(super) struct Spellings {
     /// Newest last: that is the one it is told.
-    by_address: HashMap<Address, Vec<Uri>>,
-    by_spelling: HashMap<Uri, Address>,
+    by_address: HashMap<ResourceAddress, Vec<Uri>>,
+    by_spelling: HashMap<Uri, ResourceAddress>,
 }
 
 impl Spellings {
     /// What the follower is told when this changes, if it is not the usual URI.
-    pub(super) fn of(&self, address: &Address) -> Option<&Uri> {
+    pub(super) fn of(&self, address: &ResourceAddress) -> Option<&Uri> {
         self.by_address.get(address).and_then(|spelled| spelled.last())
     }
 
     /// What the follower means by a spelling.
-    pub(super) fn meant_by(&self, uri: &str) -> Option<&Address> {
+    pub(super) fn meant_by(&self, uri: &str) -> Option<&ResourceAddress> {
         self.by_spelling.get(uri)
     }
 
     /// From now on it is told of a resource by this name. Gives the other resource that it knew by that name: from now on it
     /// means this one.
-    pub(super) fn add(&mut self, address: &Address, uri: &Uri) -> Option<Address> {
+    pub(super) fn add(&mut self, address: &ResourceAddress, uri: &Uri) -> Option<ResourceAddress> {
         let spelled = self.by_address.entry(address.clone()).or_default();
         spelled.retain(|known| known != uri);
         spelled.push(Uri::clone(uri));
@@ -42,7 +42,7 @@ impl Spellings {
     }
 
     /// It follows a resource no longer. Gives the names it was told it by.
-    pub(super) fn remove(&mut self, address: &Address) -> Vec<Uri> {
+    pub(super) fn remove(&mut self, address: &ResourceAddress) -> Vec<Uri> {
         let spelled = self.by_address.remove(address).unwrap_or_default();
         for uri in &spelled {
             self.by_spelling.remove(uri);
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    fn at(server: u32, uri: &str) -> Address {
-        Address { server: ServerId(server), uri: uri.into() }
+    fn at(server: u32, uri: &str) -> ResourceAddress {
+        ResourceAddress { server: ServerId(server), uri: uri.into() }
     }
 
     // edges B6

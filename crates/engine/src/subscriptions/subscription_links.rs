@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidings_hub::subscriptions::{Commands, Upstream};
+use tidings_hub::subscriptions::{SubscribeMethod, SubscriptionCommands};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, capabilities};
@@ -64,7 +64,7 @@ impl Inner {
     pub(crate) fn lost_for_followers(self: &Arc<Self>, link: LinkKey) {
         let mut again = None;
         self.follow(|table, now| {
-            let Some((id, place)) = table.leave(link) else { return Commands::new() };
+            let Some((id, place)) = table.leave(link) else { return SubscriptionCommands::new() };
             let commands = table.machine.lost(id, now);
             if table.machine.has_followers(id) {
                 again = place.own.map(|session| (session, place.server));
@@ -107,16 +107,16 @@ impl Inner {
     pub(crate) fn heard_again(self: &Arc<Self>, link: LinkKey) {
         self.follow(|table, now| match table.by_link.get(&link) {
             Some(place) => table.machine.missed(*place, now),
-            None => Commands::new(),
+            None => SubscriptionCommands::new(),
         });
     }
 
     /// A server can not say anything by itself on its link: nothing can be followed there, but by polling.
     pub(crate) fn deaf_for_followers(self: &Arc<Self>, link: LinkKey) {
         self.follow(|table, now| {
-            let Some(id) = table.by_link.get(&link).copied() else { return Commands::new() };
+            let Some(id) = table.by_link.get(&link).copied() else { return SubscriptionCommands::new() };
             let poll = table.places.get(&id).is_some_and(|place| place.server.polls_resources().is_some());
-            table.machine.connected(id, Upstream::Unable, poll, now)
+            table.machine.connected(id, SubscribeMethod::Unable, poll, now)
         });
     }
 
@@ -216,12 +216,12 @@ impl Table {
 }
 
 /// How a server is followed over a link.
-fn upstream_of(place: &Place) -> Upstream {
+fn upstream_of(place: &Place) -> SubscribeMethod {
     let hello = &place.live.hello;
     match hello.revision.era() {
-        _ if !capabilities::subscribes(&hello.capabilities) => Upstream::Unable,
-        Era::Legacy if place.server.is_deaf_on(place.live.key) => Upstream::Unable,
-        Era::Legacy => Upstream::PerUri,
-        Era::Modern => Upstream::Union,
+        _ if !capabilities::subscribes(&hello.capabilities) => SubscribeMethod::Unable,
+        Era::Legacy if place.server.is_deaf_on(place.live.key) => SubscribeMethod::Unable,
+        Era::Legacy => SubscribeMethod::PerUri,
+        Era::Modern => SubscribeMethod::Union,
     }
 }

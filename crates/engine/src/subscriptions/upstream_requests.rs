@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_hub::subscriptions::{Address, Answer, Commands, Refusal, Ticket};
+use tidings_hub::subscriptions::{FollowRefusal, ResourceAddress, ServerTicket, SubscriptionCommands, TicketAnswer};
 use tidings_proto::{ListKind, Method};
 use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, FrameKind, digest, get};
@@ -21,15 +21,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LARGEST_BASELINE: usize = 1 << 20;
 
 impl Inner {
-    pub(super) fn send_subscribe(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
+    pub(super) fn send_subscribe(self: &Arc<Self>, table: &Table, ticket: ServerTicket, address: &ResourceAddress) {
         self.send(table, Method::ResourcesSubscribe, ticket, address, done);
     }
 
-    pub(super) fn send_unsubscribe(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address) {
+    pub(super) fn send_unsubscribe(self: &Arc<Self>, table: &Table, ticket: ServerTicket, address: &ResourceAddress) {
         self.send(table, Method::ResourcesUnsubscribe, ticket, address, done);
     }
 
-    pub(super) fn send_read(self: &Arc<Self>, table: &Table, ticket: Ticket, address: &Address, is_baseline: bool) {
+    pub(super) fn send_read(
+        self: &Arc<Self>,
+        table: &Table,
+        ticket: ServerTicket,
+        address: &ResourceAddress,
+        is_baseline: bool,
+    ) {
         if !is_baseline {
             return self.send(table, Method::ResourcesRead, ticket, address, content);
         }
@@ -39,13 +45,13 @@ impl Inner {
         // The machine is told when it is free again.
         let gateway = Arc::clone(self);
         self.spawn(async move {
-            let refused = Answer::Failed(Refusal::NotHonoured);
+            let refused = TicketAnswer::Failed(FollowRefusal::NotHonoured);
             gateway.follow(|table, now| table.machine.answered(ticket, &refused, now));
         });
     }
 
     /// Whether a server says in its list that a resource is too large to be read just to know it.
-    fn is_listed_as_large(&self, table: &Table, address: &Address) -> bool {
+    fn is_listed_as_large(&self, table: &Table, address: &ResourceAddress) -> bool {
         let Some(server) = self.server_at(table, address.server) else { return false };
         let catalogue = self.current();
         let item =
@@ -59,9 +65,9 @@ impl Inner {
         self: &Arc<Self>,
         table: &Table,
         method: Method,
-        ticket: Ticket,
-        address: &Address,
-        read: fn(&Frame) -> Answer,
+        ticket: ServerTicket,
+        address: &ResourceAddress,
+        read: fn(&Frame) -> TicketAnswer,
     ) {
         // Without a link the machine hears of its loss.
         let Some(place) = table.places.get(&address.server).cloned() else { return };
@@ -69,7 +75,7 @@ impl Inner {
         let gateway = Arc::clone(self);
         self.spawn(async move {
             let Some(answer) = gateway.answer_of(&place, sent).await else { return };
-            let answer = answer.map_or(Answer::Failed(Refusal::Unreachable), |frame| read(&frame));
+            let answer = answer.map_or(TicketAnswer::Failed(FollowRefusal::Unreachable), |frame| read(&frame));
             gateway.follow(|table, now| table.machine.answered(ticket, &answer, now));
         });
     }
@@ -112,7 +118,7 @@ impl Inner {
     }
 
     /// Reads a resource from time to time: its server does not tell of its changes, and may be asked.
-    pub(super) fn begin_poll(self: &Arc<Self>, table: &mut Table, address: Address) {
+    pub(super) fn begin_poll(self: &Arc<Self>, table: &mut Table, address: ResourceAddress) {
         let Some(place) = table.places.get(&address.server).cloned() else { return };
         let Some(interval) = place.server.polls_resources() else { return };
         tracing::info!(
@@ -130,10 +136,10 @@ impl Inner {
                     tokio::time::sleep(interval).await;
                     let sent = gateway.begin(&place, Method::ResourcesRead, &address.uri);
                     let Some(answer) = gateway.answer_of(&place, sent).await else { return };
-                    if let Ok(Answer::Content(found)) = answer.map(|frame| content(&frame)) {
+                    if let Ok(TicketAnswer::Content(found)) = answer.map(|frame| content(&frame)) {
                         gateway.follow(|table, now| match table.polls.contains_key(&address) {
                             true => table.machine.seen(&address, found, now),
-                            false => Commands::new(),
+                            false => SubscriptionCommands::new(),
                         });
                     }
                 }
@@ -148,35 +154,35 @@ impl Inner {
 
     /// A client has read a resource: what it says is remembered, for the time after a gap.
     pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
-        let Answer::Content(found) = content(frame) else { return };
+        let TicketAnswer::Content(found) = content(frame) else { return };
         self.follow(|table, now| {
             let shared = (server.plan.isolation != Isolation::Session).then_some(server.id);
             match table.by_link.get(&live.key).copied().or(shared) {
-                Some(server) => table.machine.seen(&Address { server, uri: uri.into() }, found, now),
-                None => Commands::new(),
+                Some(server) => table.machine.seen(&ResourceAddress { server, uri: uri.into() }, found, now),
+                None => SubscriptionCommands::new(),
             }
         });
     }
 }
 
-fn done(frame: &Frame) -> Answer {
+fn done(frame: &Frame) -> TicketAnswer {
     match refusal(frame) {
-        Some(refusal) => Answer::Failed(refusal),
-        None => Answer::Done,
+        Some(refusal) => TicketAnswer::Failed(refusal),
+        None => TicketAnswer::Done,
     }
 }
 
-fn content(frame: &Frame) -> Answer {
+fn content(frame: &Frame) -> TicketAnswer {
     match content_digest(frame) {
-        Some(found) => Answer::Content(found),
-        None => Answer::Failed(refusal(frame).unwrap_or(Refusal::NotHonoured)),
+        Some(found) => TicketAnswer::Content(found),
+        None => TicketAnswer::Failed(refusal(frame).unwrap_or(FollowRefusal::NotHonoured)),
     }
 }
 
 /// As [`content`], unless it is so long that it is not to be read again for nobody.
-fn small_content(frame: &Frame) -> Answer {
+fn small_content(frame: &Frame) -> TicketAnswer {
     match frame.bytes().len() > LARGEST_BASELINE {
-        true => Answer::Failed(Refusal::NotHonoured),
+        true => TicketAnswer::Failed(FollowRefusal::NotHonoured),
         false => content(frame),
     }
 }
@@ -189,7 +195,7 @@ fn content_digest(frame: &Frame) -> Option<Digest> {
 }
 
 /// The error of a server, if it is one.
-pub(super) fn refusal(frame: &Frame) -> Option<Refusal> {
+pub(super) fn refusal(frame: &Frame) -> Option<FollowRefusal> {
     let error = frame.outcome().filter(|_| frame.kind() == FrameKind::Error)?;
-    Some(Refusal::ByServer(bytes::Bytes::copy_from_slice(frame.raw(error))))
+    Some(FollowRefusal::ByServer(bytes::Bytes::copy_from_slice(frame.raw(error))))
 }

@@ -3,11 +3,11 @@
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, digest, members};
 
-use super::offer::{Item, OfferList};
+use super::offer::{OfferItem, OfferList};
 
 /// One item that is there before and after, and not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangedItem {
+pub struct ItemDifference {
     /// What the server calls it.
     pub key: Box<str>,
     /// The members that differ, sorted.
@@ -16,16 +16,16 @@ pub struct ChangedItem {
 
 /// The difference between two states of one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct ListDifference {
     /// Keys that came.
     pub added: Vec<Box<str>>,
     /// Keys that went.
     pub removed: Vec<Box<str>>,
     /// Items that changed.
-    pub changed: Vec<ChangedItem>,
+    pub changed: Vec<ItemDifference>,
 }
 
-impl Difference {
+impl ListDifference {
     /// Compares two states. Both are sorted by key, so one walk over them is enough.
     pub fn between(before: &OfferList, after: &OfferList) -> Self {
         let mut out = Self::default();
@@ -35,7 +35,7 @@ impl Difference {
                 (None, None) => return out,
                 (Some(gone), Some(come)) if gone.key == come.key => {
                     if gone.digest != come.digest {
-                        out.changed.push(ChangedItem { key: come.key.clone(), fields: fields(gone, come) });
+                        out.changed.push(ItemDifference { key: come.key.clone(), fields: fields(gone, come) });
                     }
                     old.next();
                     new.next();
@@ -61,8 +61,8 @@ impl Difference {
     }
 }
 
-fn fields(before: &Item, after: &Item) -> Vec<String> {
-    let digests = |item: &Item| -> std::collections::BTreeMap<String, tidings_wire::Digest> {
+fn fields(before: &OfferItem, after: &OfferItem) -> Vec<String> {
+    let digests = |item: &OfferItem| -> std::collections::BTreeMap<String, tidings_wire::Digest> {
         members(&item.raw, ByteSpan::new(0, item.raw.len()))
             .filter_map(|m| Some((m.key.text(&item.raw)?.into_owned(), digest(&item.raw, m.value))))
             .collect()
@@ -81,5 +81,5 @@ pub struct ListChange {
     /// Which list.
     pub kind: ListKind,
     /// How.
-    pub difference: Difference,
+    pub difference: ListDifference,
 }

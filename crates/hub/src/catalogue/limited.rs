@@ -7,20 +7,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{PerView, Snapshot};
+use super::{CatalogueSnapshot, PerView};
 use crate::ServerId;
-use crate::scope::Scope;
+use crate::scope::AccessScope;
 
 /// How many parts of one snapshot are kept. There are as many as there are different rights; more are made each time.
 const KEPT: usize = 256;
 
 /// The parts of a snapshot that somebody wanted; nothing stands for all of it.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Mutex<Vec<(Scope, Option<Arc<Snapshot>>)>>);
+pub(super) struct SnapshotParts(Mutex<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>);
 
-impl Snapshot {
+impl CatalogueSnapshot {
     /// What somebody sees of it.
-    pub fn seen_by(self: &Arc<Self>, scope: &Scope) -> Arc<Self> {
+    pub fn seen_by(self: &Arc<Self>, scope: &AccessScope) -> Arc<Self> {
         if scope.is_everything() {
             return Arc::clone(self);
         }
@@ -37,7 +37,7 @@ impl Snapshot {
     }
 
     /// `None` when nothing is left out.
-    fn part(&self, scope: &Scope) -> Option<Self> {
+    fn part(&self, scope: &AccessScope) -> Option<Self> {
         let seen: Vec<bool> = self.offers.iter().map(|offer| scope.permits(offer.audience, &offer.name)).collect();
         if seen.iter().all(|seen| *seen) {
             return None;
@@ -54,7 +54,7 @@ impl Snapshot {
             listings: PerView::default(),
             digests: PerView::default(),
             limited: true,
-            parts: Parts::default(),
+            parts: SnapshotParts::default(),
         })
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::{Era, ListKind, Revision};
 
-use super::Snapshot;
-use super::rendered::{Rendered, Segment};
+use super::CatalogueSnapshot;
+use super::rendered::{OfferSegment, RenderedOffer};
 
 /// How many items a cursor names. As long as one of them is there, it is exact.
 const NAMED: usize = 8;
@@ -24,12 +24,12 @@ pub struct PageKey {
 
 /// A rendered list.
 #[derive(Debug)]
-pub struct Listing {
+pub struct RenderedList {
     kind: ListKind,
     /// All items, joined by commas.
     text: Bytes,
     /// The servers that have items here, in order.
-    parts: Vec<Part>,
+    parts: Vec<ServerItems>,
     len: usize,
     /// How long it is fresh: the least any server says, and nothing when one is legacy or down.
     pub ttl_ms: u64,
@@ -39,9 +39,9 @@ pub struct Listing {
 
 /// One server's items in a list.
 #[derive(Debug)]
-struct Part {
-    of: Arc<Rendered>,
-    segment: Arc<Segment>,
+struct ServerItems {
+    of: Arc<RenderedOffer>,
+    segment: Arc<OfferSegment>,
     /// Which item of the list its first one is.
     first: usize,
     /// Where its text begins.
@@ -50,15 +50,15 @@ struct Part {
 
 /// Part of a list.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct ListPage {
     /// The items, joined by commas.
     pub items: Bytes,
     /// Where the next page begins, if there is one.
     pub next: Option<PageKey>,
 }
 
-impl Listing {
-    pub(super) fn assemble(snapshot: &Snapshot, kind: ListKind, revision: Revision) -> Self {
+impl RenderedList {
+    pub(super) fn assemble(snapshot: &CatalogueSnapshot, kind: ListKind, revision: Revision) -> Self {
         let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
         // What only some may see is shared with nobody.
         let (mut ttl_ms, mut public) = (u64::MAX, !snapshot.limited);
@@ -72,7 +72,7 @@ impl Listing {
             if segment.len() > 0 {
                 let at = if parts.is_empty() { 0 } else { bytes + 1 };
                 bytes = at + segment.text.len();
-                parts.push(Part { of: Arc::clone(of), segment: Arc::clone(segment), first: len, at });
+                parts.push(ServerItems { of: Arc::clone(of), segment: Arc::clone(segment), first: len, at });
                 len += segment.len();
             }
         }
@@ -83,17 +83,17 @@ impl Listing {
     }
 
     /// The items after a key.
-    pub fn page(&self, after: Option<&PageKey>, size: usize) -> Page {
+    pub fn page(&self, after: Option<&PageKey>, size: usize) -> ListPage {
         let start = after.map_or(0, |after| self.place_after(after));
         let end = (start + size.max(1)).min(self.len);
         if start >= end {
-            return Page { items: Bytes::new(), next: None };
+            return ListPage { items: Bytes::new(), next: None };
         }
         let (first, last) = (self.part_of(start), self.part_of(end - 1));
         let from = first.at + first.segment.start(start - first.first);
         let to = last.at + last.segment.ends[end - 1 - last.first];
         let next = (end < self.len).then(|| self.key(last, end - 1 - last.first));
-        Page { items: self.text.slice(from..to), next }
+        ListPage { items: self.text.slice(from..to), next }
     }
 
     /// The first item that comes after a key, whether or not that is still there.
@@ -111,11 +111,11 @@ impl Listing {
         }
     }
 
-    fn part_of(&self, place: usize) -> &Part {
+    fn part_of(&self, place: usize) -> &ServerItems {
         &self.parts[self.parts.partition_point(|part| part.first <= place) - 1]
     }
 
-    fn key(&self, part: &Part, place: usize) -> PageKey {
+    fn key(&self, part: &ServerItems, place: usize) -> PageKey {
         let (offer, items) = (&part.of.offer, &part.of.offer.list(self.kind).items);
         let last = part.segment.items[..=place].iter().rev().take(NAMED);
         let keys = last.map(|item| items[*item as usize].key.to_string()).collect();
@@ -134,7 +134,7 @@ impl Listing {
 }
 
 /// The text of all parts. That of a single one is shared.
-fn join(parts: &[Part], bytes: usize) -> Bytes {
+fn join(parts: &[ServerItems], bytes: usize) -> Bytes {
     match parts {
         [] => Bytes::new(),
         [alone] => alone.segment.text.clone(),

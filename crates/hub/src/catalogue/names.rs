@@ -15,7 +15,7 @@ use crate::ServerId;
 
 /// Where a name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct ItemRoute {
     /// Which server.
     pub server: ServerId,
     /// What that server calls it.
@@ -28,18 +28,18 @@ pub type ShownNames = Arc<[Option<Box<str>>]>;
 /// Public names, and the other spellings that are understood.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    public: HashTrieMapSync<Box<str>, Route>,
+    public: HashTrieMapSync<Box<str>, ItemRoute>,
     /// Everybody who would answer to another spelling; only one who is alone does.
-    aliases: HashTrieMapSync<Box<str>, Vec<Route>>,
+    aliases: HashTrieMapSync<Box<str>, Vec<ItemRoute>>,
     /// Items that could not have the name they wanted, with the one they have; none where they are hidden. There are few.
-    displaced: HashTrieMapSync<Claim, Option<Box<str>>>,
+    displaced: HashTrieMapSync<NameClaim, Option<Box<str>>>,
 }
 
 /// An item of a server that has another name now, or none.
-pub type Renamed = (ServerId, Box<str>, Option<Box<str>>);
+pub type RenamedItem = (ServerId, Box<str>, Option<Box<str>>);
 
 /// One item of one server.
-type Claim = (ServerId, Box<str>);
+type NameClaim = (ServerId, Box<str>);
 
 /// A table after a change of one server.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct UpdatedNames {
     /// The names that server's items are shown under.
     pub shown: ShownNames,
     /// Items of others that have another name now, or none.
-    pub renamed: Vec<Renamed>,
+    pub renamed: Vec<RenamedItem>,
 }
 
 impl NameTable {
@@ -87,7 +87,7 @@ impl NameTable {
             !anew && offer.is_some_and(|offer| offer.list(kind).get(key).is_some())
         };
         let mut table = self.clone();
-        let mut reach = Reach { offers, ..Reach::default() };
+        let mut reach = ChangeReach { offers, ..ChangeReach::default() };
         for item in before.iter().flat_map(|before| &before.list(kind).items).filter(|item| !kept(after, &item.key)) {
             let Some(before) = before else { continue };
             if let Some(name) = table.take_public(before, &item.key) {
@@ -113,10 +113,10 @@ impl NameTable {
     /// now, where that is new.
     fn name_reached(
         &mut self,
-        reach: &Reach<'_>,
+        reach: &ChangeReach<'_>,
         changed: Option<ServerId>,
         is_new: impl Fn(&str) -> bool,
-    ) -> Option<Vec<Renamed>> {
+    ) -> Option<Vec<RenamedItem>> {
         let mut before = Vec::with_capacity(reach.items.len());
         for (_, server, local) in &reach.items {
             let offer = reach.offer(*server)?;
@@ -166,7 +166,7 @@ impl NameTable {
     }
 
     /// The hidden items, by the name they want.
-    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(Box<str>, Claim)> {
+    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(Box<str>, NameClaim)> {
         let hidden = self.displaced.iter().filter(|(_, name)| name.is_none());
         let of = |server| offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &offers[place]);
         hidden.filter_map(|(claim, _)| Some((wanted_name(of(claim.0)?, &claim.1), claim.clone()))).collect()
@@ -181,7 +181,7 @@ impl NameTable {
             self.displaced.insert_mut((offer.server, local.into()), name.clone());
         }
         let name = name?;
-        self.public.insert_mut(name.clone(), Route { server: offer.server, local: local.into() });
+        self.public.insert_mut(name.clone(), ItemRoute { server: offer.server, local: local.into() });
         Some(name)
     }
 
@@ -205,7 +205,7 @@ impl NameTable {
     }
 
     fn add_aliases(&mut self, offer: &ServerOffer, local: &str) {
-        let route = Route { server: offer.server, local: local.into() };
+        let route = ItemRoute { server: offer.server, local: local.into() };
         for alias in spellings(offer, local) {
             let mut claims = self.aliases.get(&*alias).cloned().unwrap_or_default();
             if !claims.contains(&route) {
@@ -218,7 +218,7 @@ impl NameTable {
     fn remove_aliases(&mut self, offer: &ServerOffer, local: &str) {
         for alias in spellings(offer, local) {
             let Some(claims) = self.aliases.get(&*alias) else { continue };
-            let left: Vec<Route> =
+            let left: Vec<ItemRoute> =
                 claims.iter().filter(|route| route.server != offer.server || &*route.local != local).cloned().collect();
             match left.is_empty() {
                 true => self.aliases.remove_mut(&*alias),
@@ -231,12 +231,12 @@ impl NameTable {
     }
 
     /// Where a name leads, in any spelling that is understood.
-    pub fn route(&self, name: &str) -> Option<&Route> {
+    pub fn route(&self, name: &str) -> Option<&ItemRoute> {
         self.route_among(name, |_| true)
     }
 
     /// As [`Self::route`], where only some servers are there: the others are as if they had no names.
-    pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&Route> {
+    pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&ItemRoute> {
         self.public.get(name).filter(|route| there(route.server)).or_else(|| {
             let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
             claims.next().filter(|_| claims.next().is_none())
@@ -246,19 +246,19 @@ impl NameTable {
 
 /// What a change reaches.
 #[derive(Default)]
-struct Reach<'a> {
+struct ChangeReach<'a> {
     offers: &'a [Arc<ServerOffer>],
-    hidden: Vec<(Box<str>, Claim)>,
+    hidden: Vec<(Box<str>, NameClaim)>,
     /// Names that came, went, or may do so, and were not looked at yet.
     names: Vec<Box<str>>,
     /// Items that are named anew, in the order in which everything is named.
-    items: BTreeSet<Place>,
+    items: BTreeSet<NamingOrder>,
 }
 
 /// An item in the order in which everything is named: what is built in comes last.
-type Place = (bool, ServerId, Box<str>);
+type NamingOrder = (bool, ServerId, Box<str>);
 
-impl Reach<'_> {
+impl ChangeReach<'_> {
     fn offer(&self, server: ServerId) -> Option<&ServerOffer> {
         self.offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &*self.offers[place])
     }
@@ -272,7 +272,7 @@ impl Reach<'_> {
             }
             let holder = table.public.get(&name).into_iter();
             let claims = table.aliases.get(&name).into_iter().flatten();
-            let known: Vec<Claim> = holder.chain(claims).map(|route| (route.server, route.local.clone())).collect();
+            let known: Vec<NameClaim> = holder.chain(claims).map(|route| (route.server, route.local.clone())).collect();
             let hidden = self.hidden.iter().filter(|(wanted, _)| *wanted == name).map(|(_, claim)| claim.clone());
             for (server, local) in known.into_iter().chain(hidden.collect::<Vec<_>>()) {
                 let Some(offer) = self.offer(server) else { continue };
@@ -286,7 +286,7 @@ impl Reach<'_> {
     }
 }
 
-fn place_of(offer: &ServerOffer, local: &str) -> Place {
+fn place_of(offer: &ServerOffer, local: &str) -> NamingOrder {
     (offer.yields, offer.server, local.into())
 }
 

@@ -8,11 +8,11 @@ use tidings_proto::{Era, ListKind, UriMap};
 use tidings_wire::{ByteSpan, Digest, digest, get, is_object, string_at};
 
 use crate::ServerId;
-use crate::scope::Audience;
+use crate::scope::ServerAudience;
 
 /// One item of a list, as the server gave it.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct OfferItem {
     /// What the server calls it.
     pub key: Box<str>,
     /// Its whole definition.
@@ -41,7 +41,7 @@ pub enum ItemFault {
     },
 }
 
-impl Item {
+impl OfferItem {
     /// Reads the key of a definition. `mirrored`: the link sends headers, so its annotations must be right.
     pub fn read(kind: ListKind, raw: Bytes, mirrored: bool) -> Result<Self, ItemFault> {
         let whole = ByteSpan::new(0, raw.len());
@@ -83,7 +83,7 @@ impl Item {
 #[derive(Clone, Debug, Default)]
 pub struct OfferList {
     /// The items, sorted by key: so two states are compared in one walk.
-    pub items: Vec<Item>,
+    pub items: Vec<OfferItem>,
     /// Which of them comes first, second and so on where the server lists them. Clients see this order.
     order: Arc<[u32]>,
     /// How long the server calls it fresh (modern servers).
@@ -94,8 +94,8 @@ pub struct OfferList {
 
 impl OfferList {
     /// Takes items in the order of the server; of two with one key the first stays.
-    pub fn new(items: Vec<Item>, ttl_ms: u64, public: bool) -> Self {
-        let mut placed: Vec<(u32, Item)> = (0..).zip(items).collect();
+    pub fn new(items: Vec<OfferItem>, ttl_ms: u64, public: bool) -> Self {
+        let mut placed: Vec<(u32, OfferItem)> = (0..).zip(items).collect();
         // The sort is stable: of two with one key the earlier comes first.
         placed.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
         placed.dedup_by(|(_, later), (_, earlier)| later.key == earlier.key);
@@ -106,7 +106,7 @@ impl OfferList {
     }
 
     /// The items in the order of the server, each with its place among the sorted ones.
-    pub fn in_order(&self) -> impl Iterator<Item = (usize, &Item)> {
+    pub fn in_order(&self) -> impl Iterator<Item = (usize, &OfferItem)> {
         self.order.iter().map(|place| (*place as usize, &self.items[*place as usize]))
     }
 
@@ -115,10 +115,10 @@ impl OfferList {
         self.order.iter().copied()
     }
 
-    /// The list with what its items tell of their content left out of their hashes; see [`Item::with_details`].
+    /// The list with what its items tell of their content left out of their hashes; see [`OfferItem::with_details`].
     #[must_use]
     pub fn with_details(self) -> Self {
-        Self { items: self.items.into_iter().map(Item::with_details).collect(), ..self }
+        Self { items: self.items.into_iter().map(OfferItem::with_details).collect(), ..self }
     }
 
     /// This list in the place of an older one. Where it holds the same, the old order stays: a server that lists in another order
@@ -147,7 +147,7 @@ impl OfferList {
     }
 
     /// The item with this key.
-    pub fn get(&self, key: &str) -> Option<&Item> {
+    pub fn get(&self, key: &str) -> Option<&OfferItem> {
         self.place(key).map(|place| &self.items[place])
     }
 
@@ -180,7 +180,7 @@ pub struct ServerOffer {
     /// hidden.
     pub yields: bool,
     /// Who may use it.
-    pub audience: Audience,
+    pub audience: ServerAudience,
     /// Its lists, by kind.
     pub lists: [OfferList; 4],
 }
@@ -198,14 +198,14 @@ impl ServerOffer {
             current: true,
             listed: true,
             yields: false,
-            audience: Audience::ByName,
+            audience: ServerAudience::ByName,
             lists: Default::default(),
         }
     }
 
     /// The same with other items in one of its lists.
     #[must_use]
-    pub fn offering(mut self, kind: ListKind, items: Vec<Item>) -> Self {
+    pub fn offering(mut self, kind: ListKind, items: Vec<OfferItem>) -> Self {
         self.lists[kind as usize] = OfferList::new(items, 0, false);
         self
     }

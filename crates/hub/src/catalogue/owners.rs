@@ -8,9 +8,9 @@ use crate::ServerId;
 
 /// The listed URIs of the servers whose URIs are shown as they are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Owners(HashTrieMapSync<Box<str>, Vec<ServerId>>);
+pub(super) struct UriOwners(HashTrieMapSync<Box<str>, Vec<ServerId>>);
 
-impl Owners {
+impl UriOwners {
     /// The first configured server that lists a URI, of those that are there.
     pub(super) fn of(&self, uri: &str, there: impl Fn(ServerId) -> bool) -> Option<ServerId> {
         self.0.get(uri)?.iter().copied().find(|server| there(*server))

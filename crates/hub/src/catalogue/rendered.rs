@@ -7,21 +7,21 @@ use tidings_proto::item::ItemView;
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
-use super::names::{Renamed, ShownNames};
-use super::offer::{Item, ServerOffer};
+use super::names::{RenamedItem, ShownNames};
+use super::offer::{OfferItem, ServerOffer};
 
 /// A server's offer under its public names.
 #[derive(Debug)]
-pub(super) struct Rendered {
+pub(super) struct RenderedOffer {
     pub(super) offer: Arc<ServerOffer>,
     tools: ShownNames,
     prompts: ShownNames,
-    segments: [[OnceLock<Arc<Segment>>; Revision::COUNT]; 4],
+    segments: [[OnceLock<Arc<OfferSegment>>; Revision::COUNT]; 4],
 }
 
 /// The items of one list of one server.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct OfferSegment {
     /// All items, joined by commas.
     pub(super) text: Bytes,
     /// Where each item ends.
@@ -32,14 +32,14 @@ pub(super) struct Segment {
     pub(super) mark: Option<Digest>,
 }
 
-impl Rendered {
+impl RenderedOffer {
     pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
         Self { offer, tools, prompts, segments: Default::default() }
     }
 
     /// The same offer, some of whose items are called otherwise.
-    pub(super) fn renamed(&self, tools: &[Renamed], prompts: &[Renamed]) -> Self {
-        let names = |kind: ListKind, names: &ShownNames, renamed: &[Renamed]| {
+    pub(super) fn renamed(&self, tools: &[RenamedItem], prompts: &[RenamedItem]) -> Self {
+        let names = |kind: ListKind, names: &ShownNames, renamed: &[RenamedItem]| {
             let mut names = names.to_vec();
             for (_, local, name) in renamed.iter().filter(|(server, ..)| *server == self.offer.server) {
                 if let Some(place) = self.offer.list(kind).place(local) {
@@ -66,12 +66,12 @@ impl Rendered {
         }
     }
 
-    pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<Segment> {
+    pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<OfferSegment> {
         self.segments[kind as usize][revision as usize]
             .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris: &self.offer.uris })))
     }
 
-    fn render(&self, view: ItemView<'_>) -> Segment {
+    fn render(&self, view: ItemView<'_>) -> OfferSegment {
         let mut text = BytesMut::new();
         let list = self.offer.list(view.kind);
         let most = if self.offer.shows(view.kind) { list.items.len() } else { 0 };
@@ -97,11 +97,11 @@ impl Rendered {
         digests.sort_unstable_by_key(|(place, _)| *place);
         let digests = || std::iter::once(&owner).chain(digests.iter().map(|(_, digest)| digest));
         let mark = (!ends.is_empty()).then(|| Digest::of_all(digests()));
-        Segment { text: text.freeze(), ends, items, mark }
+        OfferSegment { text: text.freeze(), ends, items, mark }
     }
 
     /// What clients call an item; `None` when it is hidden.
-    fn public_key(&self, kind: ListKind, place: usize, item: &Item) -> Option<String> {
+    fn public_key(&self, kind: ListKind, place: usize, item: &OfferItem) -> Option<String> {
         match self.names(kind) {
             Some(names) => names.get(place)?.as_deref().map(str::to_owned),
             None => Some(self.offer.uris.outward(&item.key)),
@@ -109,7 +109,7 @@ impl Rendered {
     }
 }
 
-impl Segment {
+impl OfferSegment {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

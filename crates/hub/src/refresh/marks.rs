@@ -6,7 +6,7 @@ use tidings_proto::ListKind;
 
 /// Why a list is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum RefreshReason {
     /// The server said that it changed.
     Signal,
     /// The server does not say when it changes.
@@ -22,7 +22,7 @@ pub enum Reason {
     Call,
 }
 
-impl Reason {
+impl RefreshReason {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Signal, Self::Poll, Self::Retry, Self::Reconnect, Self::Rejection, Self::Call];
 
@@ -41,29 +41,29 @@ impl Reason {
 
 /// Why one list is to be asked for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ListMark {
     /// Why.
-    pub reason: Reason,
+    pub reason: RefreshReason,
     /// How many signals this listing stands for.
     pub signals: u64,
     /// When the first of them came.
     pub first: Option<Instant>,
 }
 
-impl Mark {
+impl ListMark {
     /// A mark without a signal.
-    pub fn new(reason: Reason) -> Self {
+    pub fn new(reason: RefreshReason) -> Self {
         Self { reason, signals: 0, first: None }
     }
 }
 
 /// One mark per list; a list without one is left alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks([Option<Mark>; 4]);
+pub struct ListMarks([Option<ListMark>; 4]);
 
-impl Marks {
+impl ListMarks {
     /// The mark of a list.
-    pub fn get(&self, kind: ListKind) -> Option<Mark> {
+    pub fn get(&self, kind: ListKind) -> Option<ListMark> {
         self.0[kind as usize]
     }
 
@@ -73,22 +73,22 @@ impl Marks {
     }
 
     /// The lists that are to be asked for.
-    pub fn iter(&self) -> impl Iterator<Item = (ListKind, Mark)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (ListKind, ListMark)> + '_ {
         ListKind::ALL.into_iter().filter_map(|kind| Some((kind, self.get(kind)?)))
     }
 
     /// Marks a list, unless it is marked.
-    pub fn mark(&mut self, kind: ListKind, reason: Reason) {
-        self.0[kind as usize].get_or_insert(Mark::new(reason));
+    pub fn mark(&mut self, kind: ListKind, reason: RefreshReason) {
+        self.0[kind as usize].get_or_insert(ListMark::new(reason));
     }
 
     /// A signal names these lists. Tells whether it is the first for them.
     pub(super) fn signal(&mut self, kinds: &[ListKind], now: Instant) -> bool {
         let mut first = false;
         for kind in kinds {
-            let mark = self.0[*kind as usize].get_or_insert(Mark::new(Reason::Signal));
+            let mark = self.0[*kind as usize].get_or_insert(ListMark::new(RefreshReason::Signal));
             // Whatever else there is: the signal alone is reason enough.
-            mark.reason = Reason::Signal;
+            mark.reason = RefreshReason::Signal;
             mark.signals += 1;
             first |= mark.signals == 1;
             mark.first.get_or_insert(now);
@@ -106,28 +106,31 @@ mod tests {
     // S3.2
     #[test]
     fn signals_are_counted_from_the_first() {
-        let mut marks = Marks::default();
+        let mut marks = ListMarks::default();
         let now = Instant::now();
         assert!(marks.signal(&[ListKind::Tools], now));
         for later in 1..5 {
             assert!(!marks.signal(&[ListKind::Tools], now + Duration::from_secs(later)));
         }
         assert!(marks.signal(&[ListKind::Prompts], now));
-        assert_eq!(marks.get(ListKind::Tools), Some(Mark { reason: Reason::Signal, signals: 5, first: Some(now) }));
+        assert_eq!(
+            marks.get(ListKind::Tools),
+            Some(ListMark { reason: RefreshReason::Signal, signals: 5, first: Some(now) })
+        );
         assert_eq!(marks.iter().map(|(kind, _)| kind).collect::<Vec<_>>(), [ListKind::Tools, ListKind::Prompts]);
     }
 
     #[test]
     fn a_signal_is_reason_enough_whatever_else_there_is() {
-        let mut marks = Marks::default();
-        marks.mark(ListKind::Tools, Reason::Poll);
-        marks.mark(ListKind::Prompts, Reason::Poll);
-        marks.mark(ListKind::Prompts, Reason::Retry);
+        let mut marks = ListMarks::default();
+        marks.mark(ListKind::Tools, RefreshReason::Poll);
+        marks.mark(ListKind::Prompts, RefreshReason::Poll);
+        marks.mark(ListKind::Prompts, RefreshReason::Retry);
         assert!(marks.signal(&[ListKind::Tools], Instant::now()));
-        marks.mark(ListKind::Tools, Reason::Reconnect);
+        marks.mark(ListKind::Tools, RefreshReason::Reconnect);
         let reason = |kind| marks.get(kind).map(|mark| mark.reason);
-        assert_eq!(reason(ListKind::Tools), Some(Reason::Signal));
-        assert_eq!(reason(ListKind::Prompts), Some(Reason::Poll), "the first that came");
+        assert_eq!(reason(ListKind::Tools), Some(RefreshReason::Signal));
+        assert_eq!(reason(ListKind::Prompts), Some(RefreshReason::Poll), "the first that came");
         assert_eq!(reason(ListKind::Resources), None);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidings_proto::ListKind;
 
-use super::Mark;
+use super::ListMark;
 use crate::catalogue::OfferList;
 
 /// However short a list is fresh, it is not polled more often than this.
@@ -19,19 +19,19 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// The schedule of one link.
 #[derive(Debug)]
-pub struct Schedule {
+pub struct RefreshSchedule {
     poll: Duration,
     due: [Instant; 4],
     /// Until when each list is fresh, by the server's own word.
     fresh_until: [Option<Instant>; 4],
-    failed: Vec<Failure>,
+    failed: Vec<ListFailure>,
     retry: Instant,
     pause: Duration,
 }
 
 /// A list that could not be had.
 #[derive(Debug)]
-struct Failure {
+struct ListFailure {
     kind: ListKind,
     error: String,
     /// When a signal said that it changed.
@@ -51,14 +51,14 @@ pub struct FailedList {
 
 /// What there is to do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum DueRefresh {
     /// Nobody announces these.
     Poll(Vec<ListKind>),
     /// These could not be had.
     Retry(Vec<ListKind>),
 }
 
-impl Schedule {
+impl RefreshSchedule {
     /// `poll` zero: never polled.
     pub fn new(poll: Duration, now: Instant) -> Self {
         Self { poll, due: [now; 4], fresh_until: [None; 4], failed: Vec::new(), retry: now, pause: FIRST_RETRY }
@@ -77,15 +77,15 @@ impl Schedule {
     }
 
     /// A list could not be had.
-    pub fn failed(&mut self, kind: ListKind, error: String, mark: Mark, now: Instant, jitter: Jitter) {
+    pub fn failed(&mut self, kind: ListKind, error: String, mark: ListMark, now: Instant, jitter: Jitter) {
         let signalled = self.signalled(kind, mark);
         self.failed.retain(|failed| failed.kind != kind);
-        self.failed.push(Failure { kind, error, signalled });
+        self.failed.push(ListFailure { kind, error, signalled });
         self.due[kind as usize] = now + jitter.around(self.poll);
     }
 
     /// When the first signal came that this listing answers: one before a failure is not answered yet.
-    pub fn signalled(&self, kind: ListKind, mark: Mark) -> Option<Instant> {
+    pub fn signalled(&self, kind: ListKind, mark: ListMark) -> Option<Instant> {
         self.failed.iter().find(|failed| failed.kind == kind).and_then(|failed| failed.signalled).or(mark.first)
     }
 
@@ -102,14 +102,14 @@ impl Schedule {
     }
 
     /// The next thing to do, and when; nothing if there is none. `unheard`: the lists that nobody announces.
-    pub fn next(&self, unheard: &[ListKind]) -> Option<(Instant, Due)> {
+    pub fn next(&self, unheard: &[ListKind]) -> Option<(Instant, DueRefresh)> {
         let polled = if self.poll.is_zero() { &[] } else { unheard };
         let poll = polled.iter().map(|kind| self.due[*kind as usize]).min();
         let retry = (!self.failed.is_empty()).then_some(self.retry);
         let when = poll.into_iter().chain(retry).min()?;
         let due = match retry == Some(when) {
-            true => Due::Retry(self.failed.iter().map(|failed| failed.kind).collect()),
-            false => Due::Poll(polled.iter().copied().filter(|kind| self.due[*kind as usize] <= when).collect()),
+            true => DueRefresh::Retry(self.failed.iter().map(|failed| failed.kind).collect()),
+            false => DueRefresh::Poll(polled.iter().copied().filter(|kind| self.due[*kind as usize] <= when).collect()),
         };
         Some((when, due))
     }
@@ -122,7 +122,7 @@ impl Schedule {
     /// The lists that could not be had, for those who look.
     pub fn failures(&self) -> Vec<FailedList> {
         let one =
-            |failed: &Failure| FailedList { kind: failed.kind, error: failed.error.clone(), retry_at: self.retry };
+            |failed: &ListFailure| FailedList { kind: failed.kind, error: failed.error.clone(), retry_at: self.retry };
         self.failed.iter().map(one).collect()
     }
 }
@@ -150,7 +150,7 @@ impl Jitter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Reason;
+    use super::super::RefreshReason;
     use super::*;
 
     const MINUTES: Duration = Duration::from_secs(300);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// How long after a moment something is to be done, and what.
-    fn next(schedule: &Schedule, unheard: &[ListKind], now: Instant) -> (Duration, Due) {
+    fn next(schedule: &RefreshSchedule, unheard: &[ListKind], now: Instant) -> (Duration, DueRefresh) {
         let (when, due) = schedule.next(unheard).expect("there is something to do");
         (when.saturating_duration_since(now), due)
     }
@@ -171,13 +171,13 @@ mod tests {
     fn without_a_ttl_the_interval_decides_spread_around_it() {
         let now = Instant::now();
         for (fraction, seconds) in [(0.0, 270), (0.5, 300), (1.0, 330)] {
-            let mut schedule = Schedule::new(MINUTES, now);
+            let mut schedule = RefreshSchedule::new(MINUTES, now);
             for kind in ALL {
                 schedule.listed(kind, &list(0), now, Jitter(fraction));
             }
             let (waited, due) = next(&schedule, &[ListKind::Tools, ListKind::Prompts], now);
             assert_eq!(waited.as_secs_f64().round(), f64::from(seconds));
-            assert_eq!(due, Due::Poll(vec![ListKind::Tools, ListKind::Prompts]));
+            assert_eq!(due, DueRefresh::Poll(vec![ListKind::Tools, ListKind::Prompts]));
         }
     }
 
@@ -194,13 +194,13 @@ mod tests {
             (3_600_000, 0.5, 300_000),
             (u64::MAX, 0.5, 300_000),
         ] {
-            let mut schedule = Schedule::new(MINUTES, now);
+            let mut schedule = RefreshSchedule::new(MINUTES, now);
             schedule.listed(ListKind::Tools, &list(ttl_ms), now, Jitter(fraction));
             let (waited, due) = next(&schedule, &[ListKind::Tools], now);
             assert!(waited.abs_diff(Duration::from_millis(millis)) < Duration::from_millis(5), "{ttl_ms}: {waited:?}");
-            assert_eq!(due, Due::Poll(vec![ListKind::Tools]));
+            assert_eq!(due, DueRefresh::Poll(vec![ListKind::Tools]));
         }
-        let mut quick = Schedule::new(Duration::from_millis(50), now);
+        let mut quick = RefreshSchedule::new(Duration::from_millis(50), now);
         quick.listed(ListKind::Tools, &list(10), now, Jitter(0.5));
         assert!(next(&quick, &[ListKind::Tools], now).0 <= Duration::from_millis(60), "an interval that was asked for");
     }
@@ -209,12 +209,12 @@ mod tests {
     #[test]
     fn each_list_has_a_time_of_its_own_and_one_that_is_announced_has_none() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(MINUTES, now);
+        let mut schedule = RefreshSchedule::new(MINUTES, now);
         for (kind, ttl_ms) in [(ListKind::Tools, 5_000), (ListKind::Prompts, 0), (ListKind::Resources, 2_000)] {
             schedule.listed(kind, &list(ttl_ms), now, Jitter(0.0));
         }
         let unheard = [ListKind::Tools, ListKind::Prompts];
-        assert_eq!(next(&schedule, &unheard, now).1, Due::Poll(vec![ListKind::Tools]));
+        assert_eq!(next(&schedule, &unheard, now).1, DueRefresh::Poll(vec![ListKind::Tools]));
         assert_eq!(schedule.next(&[]), None);
     }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn an_interval_of_zero_turns_polling_off_also_with_a_ttl() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(Duration::ZERO, now);
+        let mut schedule = RefreshSchedule::new(Duration::ZERO, now);
         schedule.listed(ListKind::Tools, &list(5_000), now, Jitter(0.0));
         assert_eq!(schedule.next(&ALL), None);
         assert!(schedule.fresh_until()[ListKind::Tools as usize].is_some(), "its word counts towards clients");
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn what_failed_is_retried_with_growing_patience_and_forgotten_when_it_succeeds() {
         let mut now = Instant::now();
-        let mut schedule = Schedule::new(Duration::ZERO, now);
-        schedule.failed(ListKind::Tools, "no".into(), Mark::new(Reason::Poll), now, Jitter(0.5));
+        let mut schedule = RefreshSchedule::new(Duration::ZERO, now);
+        schedule.failed(ListKind::Tools, "no".into(), ListMark::new(RefreshReason::Poll), now, Jitter(0.5));
         schedule.settle(false, true, now);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             let shown = schedule.failures();
@@ -241,16 +241,16 @@ mod tests {
             let left = shown[0].retry_at.saturating_duration_since(now);
             assert_eq!(left.as_secs(), seconds);
             let (waited, due) = next(&schedule, &[], now);
-            assert_eq!((waited.as_secs(), due), (seconds, Due::Retry(vec![ListKind::Tools])));
+            assert_eq!((waited.as_secs(), due), (seconds, DueRefresh::Retry(vec![ListKind::Tools])));
             now += waited;
-            schedule.failed(ListKind::Tools, "no".into(), Mark::new(Reason::Poll), now, Jitter(0.5));
+            schedule.failed(ListKind::Tools, "no".into(), ListMark::new(RefreshReason::Poll), now, Jitter(0.5));
             schedule.settle(true, true, now);
         }
         schedule.listed(ListKind::Tools, &list(0), now, Jitter(0.5));
         schedule.settle(true, false, now);
         assert!(schedule.failures().is_empty());
         assert_eq!(schedule.next(&[]), None);
-        schedule.failed(ListKind::Prompts, "no".into(), Mark::new(Reason::Poll), now, Jitter(0.5));
+        schedule.failed(ListKind::Prompts, "no".into(), ListMark::new(RefreshReason::Poll), now, Jitter(0.5));
         schedule.settle(false, true, now);
         assert_eq!(next(&schedule, &[], now).0.as_secs(), 1, "and patience begins anew");
     }
@@ -259,11 +259,11 @@ mod tests {
     #[test]
     fn a_signal_is_remembered_until_a_listing_succeeds() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(Duration::ZERO, now);
+        let mut schedule = RefreshSchedule::new(Duration::ZERO, now);
         let first = now;
-        let signal = |first| Mark { reason: Reason::Signal, signals: 1, first: Some(first) };
+        let signal = |first| ListMark { reason: RefreshReason::Signal, signals: 1, first: Some(first) };
         schedule.failed(ListKind::Tools, "no".into(), signal(first), now, Jitter(0.5));
-        assert_eq!(schedule.signalled(ListKind::Tools, Mark::new(Reason::Retry)), Some(first));
+        assert_eq!(schedule.signalled(ListKind::Tools, ListMark::new(RefreshReason::Retry)), Some(first));
         let later = signal(first + Duration::from_secs(1));
         schedule.failed(ListKind::Tools, "no".into(), later, now, Jitter(0.5));
         assert_eq!(schedule.signalled(ListKind::Tools, later), Some(first), "the client waits since the first");
@@ -276,8 +276,8 @@ mod tests {
     #[test]
     fn listings_of_other_lists_do_not_put_a_retry_off() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(Duration::ZERO, now);
-        schedule.failed(ListKind::Tools, "no".into(), Mark::new(Reason::Poll), now, Jitter(0.5));
+        let mut schedule = RefreshSchedule::new(Duration::ZERO, now);
+        schedule.failed(ListKind::Tools, "no".into(), ListMark::new(RefreshReason::Poll), now, Jitter(0.5));
         schedule.settle(false, true, now);
         for tenths in 1..10 {
             let later = now + Duration::from_millis(100 * tenths);

@@ -4,18 +4,18 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
-use super::Subscriptions;
+use super::SubscriptionTable;
 use super::ancestors::ancestors;
-use super::command::{Address, Commands, Uri};
-use super::resource::{Changed, Dirty, Gate, Pending, ResourceId, State};
+use super::command::{ResourceAddress, SubscriptionCommands, Uri};
+use super::resource::{ChangedUris, FollowerGate, GatheredChanges, ResourceId, ResourceState, UntoldChanges};
 use super::settings::SubResources;
-use super::timers::Timer;
+use super::timers::SubscriptionTimer;
 use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// One `resources/updated` for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct UpdateNotice {
     /// Whose resource changed.
     pub server: ServerId,
     /// The URI to tell: the subscribed one, or a child of it.
@@ -24,9 +24,9 @@ pub struct Notice {
     pub since: Instant,
 }
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// A server says that a resource changed. It is matched with the resource itself, else with those it lies under.
-    pub fn changed(&mut self, server: ServerId, uri: &Uri, now: Instant) -> Commands {
+    pub fn changed(&mut self, server: ServerId, uri: &Uri, now: Instant) -> SubscriptionCommands {
         if let Some(entry) = self.servers.get(&server) {
             let exact = entry.by_uri.get(uri).copied();
             let above: Vec<ResourceId> = ancestors(uri).filter_map(|above| entry.by_uri.get(above)).copied().collect();
@@ -37,7 +37,7 @@ impl Subscriptions {
                     resource.learning = None;
                     self.note(id, None, now);
                 }
-                None => _ = self.contents.take(&Address { server, uri: Uri::clone(uri) }),
+                None => _ = self.contents.take(&ResourceAddress { server, uri: Uri::clone(uri) }),
             }
             for id in above {
                 let Some(resource) = self.resources.get_mut(&id) else { continue };
@@ -53,7 +53,7 @@ impl Subscriptions {
     }
 
     /// A content passed: a client read it, or a poll. For a resource that is polled, another content is a change.
-    pub fn seen(&mut self, address: &Address, content: Digest, now: Instant) -> Commands {
+    pub fn seen(&mut self, address: &ResourceAddress, content: Digest, now: Instant) -> SubscriptionCommands {
         let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
         match found.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
             None => self.contents.remember(address.clone(), content),
@@ -67,7 +67,7 @@ impl Subscriptions {
                     // Somebody has read something else meanwhile: the content before says nothing about that client.
                     gap.before = None;
                 }
-                if differs && resource.state == State::Polled {
+                if differs && resource.state == ResourceState::Polled {
                     self.note(id, None, now);
                 }
             }
@@ -77,7 +77,7 @@ impl Subscriptions {
 
     /// Takes what a follower is to be told, because its transport takes the bytes now: of at most so many resources.
     /// A follower is woken only when it had nothing to take, so this is repeated until it gives nothing.
-    pub fn take_dirty(&mut self, follower: FollowerId, most: usize) -> Vec<Notice> {
+    pub fn take_dirty(&mut self, follower: FollowerId, most: usize) -> Vec<UpdateNotice> {
         let Some(entry) = self.followers.get_mut(&follower) else { return Vec::new() };
         let later = entry.ready.range(entry.cursor..);
         let ids: Vec<ResourceId> = later.chain(entry.ready.range(..entry.cursor)).take(most).copied().collect();
@@ -90,7 +90,7 @@ impl Subscriptions {
             let server = resource.address.server;
             let whole = dirty.changed.whole.then(|| resource.address.uri.clone());
             let uris = whole.into_iter().chain(dirty.changed.children);
-            notices.extend(uris.map(|uri| Notice { server, uri, since: dirty.since }));
+            notices.extend(uris.map(|uri| UpdateNotice { server, uri, since: dirty.since }));
         }
         notices
     }
@@ -98,10 +98,11 @@ impl Subscriptions {
     /// A resource changed: it is announced when it went quiet, or when the first change has waited long enough.
     pub(super) fn note(&mut self, id: ResourceId, child: Option<&Uri>, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| !resource.seats.is_empty()) else { return };
-        let pending = resource.pending.get_or_insert_with(|| Pending { first: now, changed: Changed::default() });
+        let pending =
+            resource.pending.get_or_insert_with(|| GatheredChanges { first: now, changed: ChangedUris::default() });
         pending.changed.add(child.filter(|_| self.settings.sub_resources == SubResources::Verbatim));
         let due = (now + resource.pace.quiet).min(pending.first + resource.pace.max_wait);
-        self.timers.arm(Timer::Announce(id), due);
+        self.timers.arm(SubscriptionTimer::Announce(id), due);
     }
 
     /// Marks the changes of a resource with all of its followers.
@@ -113,15 +114,15 @@ impl Subscriptions {
             match &mut seat.dirty {
                 Some(dirty) => dirty.changed.merge(&pending.changed),
                 None => {
-                    seat.dirty = Some(Dirty { since: pending.first, changed: pending.changed.clone() });
-                    if seat.gate == Gate::Open {
+                    seat.dirty = Some(UntoldChanges { since: pending.first, changed: pending.changed.clone() });
+                    if seat.gate == FollowerGate::Open {
                         open.push(*follower);
                     }
                 }
             }
         }
         if resource.known.is_none() && self.settings.baseline_reads > 0 {
-            self.timers.arm(Timer::Learn(id), now + self.settings.learn_after);
+            self.timers.arm(SubscriptionTimer::Learn(id), now + self.settings.learn_after);
         }
         for follower in open {
             self.ready(follower, id);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidings_wire::Digest;
 
-use super::settings::Pace;
+use super::settings::NoticePace;
 use crate::ServerId;
 use crate::ledger::FollowerId;
 
@@ -14,7 +14,7 @@ pub type Uri = Arc<str>;
 
 /// A resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
+pub struct ResourceAddress {
     /// Whose.
     pub server: ServerId,
     /// Which.
@@ -23,11 +23,11 @@ pub struct Address {
 
 /// A resource that somebody wants to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct FollowTarget {
     /// Where it is.
-    pub address: Address,
+    pub address: ResourceAddress,
     /// Its pace, if it has one of its own. The newest subscriber's counts.
-    pub pace: Option<Pace>,
+    pub pace: Option<NoticePace>,
 }
 
 /// One `resources/subscribe` or `subscriptions/listen` of a client. Chosen by the caller, never twice.
@@ -37,11 +37,11 @@ pub struct RequestId(pub u64);
 /// Something that was asked of a server. Tickets rise, and an answer under an old one changes nothing; for a listen
 /// this is its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct ServerTicket(pub u64);
 
 /// How a server is subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upstream {
+pub enum SubscribeMethod {
     /// By `resources/subscribe` for each URI.
     PerUri,
     /// By one `subscriptions/listen` for all of them.
@@ -52,7 +52,7 @@ pub enum Upstream {
 
 /// Why a resource is not followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum FollowRefusal {
     /// The server says no: its error object.
     #[error("the server refuses the subscription")]
     ByServer(Bytes),
@@ -84,47 +84,47 @@ pub enum Refusal {
 
 /// How something asked of a server ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum TicketAnswer {
     /// It agreed.
     Done,
     /// It did not, or can not be asked.
-    Failed(Refusal),
-    /// What it has to read, hashed the same way as what [`super::Subscriptions::seen`] is told.
+    Failed(FollowRefusal),
+    /// What it has to read, hashed the same way as what [`super::SubscriptionTable::seen`] is told.
     Content(Digest),
 }
 
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Send `resources/subscribe`; its end is told to [`super::Subscriptions::answered`].
+pub enum SubscriptionCommand {
+    /// Send `resources/subscribe`; its end is told to [`super::SubscriptionTable::answered`].
     Subscribe {
         /// For the answer.
-        ticket: Ticket,
+        ticket: ServerTicket,
         /// What.
-        address: Address,
+        address: ResourceAddress,
     },
-    /// Send `resources/unsubscribe`; its end is told to [`super::Subscriptions::answered`].
+    /// Send `resources/unsubscribe`; its end is told to [`super::SubscriptionTable::answered`].
     Unsubscribe {
         /// For the answer.
-        ticket: Ticket,
+        ticket: ServerTicket,
         /// What.
-        address: Address,
+        address: ResourceAddress,
     },
-    /// Read and hash a resource; the end is told to [`super::Subscriptions::answered`].
+    /// Read and hash a resource; the end is told to [`super::SubscriptionTable::answered`].
     Read {
         /// For the answer.
-        ticket: Ticket,
+        ticket: ServerTicket,
         /// What.
-        address: Address,
+        address: ResourceAddress,
         /// Nobody waits for it: it only saves a needless notice later. A resource that is known to be large is not read for
         /// that, and fails.
         is_baseline: bool,
     },
-    /// Open a listen for exactly these; its acknowledgement is told to [`super::Subscriptions::listening`], its end to
-    /// [`super::Subscriptions::listen_ended`]. A listen that is open stays open.
+    /// Open a listen for exactly these; its acknowledgement is told to [`super::SubscriptionTable::listening`], its end to
+    /// [`super::SubscriptionTable::listen_ended`]. A listen that is open stays open.
     Listen {
         /// Its generation.
-        ticket: Ticket,
+        ticket: ServerTicket,
         /// To whom.
         server: ServerId,
         /// The whole union.
@@ -133,35 +133,35 @@ pub enum Command {
     /// End a listen, whether it was acknowledged or not. Its end is not told.
     Close {
         /// Its generation.
-        ticket: Ticket,
+        ticket: ServerTicket,
         /// To whom.
         server: ServerId,
     },
-    /// Begin to read a resource from time to time, and tell [`super::Subscriptions::seen`].
-    Poll(Address),
+    /// Begin to read a resource from time to time, and tell [`super::SubscriptionTable::seen`].
+    Poll(ResourceAddress),
     /// Stop that.
-    StopPolling(Address),
-    /// Answer a `resources/subscribe`, then say [`super::Subscriptions::acked`].
+    StopPolling(ResourceAddress),
+    /// Answer a `resources/subscribe`, then say [`super::SubscriptionTable::acked`].
     Reply(RequestId),
     /// Answer a `resources/subscribe` with an error.
     Refuse {
         /// Which.
         request: RequestId,
         /// Why.
-        refusal: Refusal,
+        refusal: FollowRefusal,
     },
-    /// Acknowledge a `subscriptions/listen`, then say [`super::Subscriptions::acked`].
+    /// Acknowledge a `subscriptions/listen`, then say [`super::SubscriptionTable::acked`].
     Acknowledge {
         /// Which.
         request: RequestId,
         /// What is honoured.
-        honoured: Vec<Address>,
+        honoured: Vec<ResourceAddress>,
         /// What is not, and why.
-        left_out: Vec<(Address, Refusal)>,
+        left_out: Vec<(ResourceAddress, FollowRefusal)>,
     },
     /// A follower that had nothing to take has something now.
     Wake(FollowerId),
 }
 
 /// What is to be done, in this order.
-pub type Commands = Vec<Command>;
+pub type SubscriptionCommands = Vec<SubscriptionCommand>;

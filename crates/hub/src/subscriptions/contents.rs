@@ -5,23 +5,23 @@ use std::collections::HashMap;
 
 use tidings_wire::Digest;
 
-use super::command::Address;
+use super::command::ResourceAddress;
 
 /// Two generations: when the young one is full it becomes the old one, and what was old is forgotten.
 #[derive(Debug)]
-pub(super) struct Contents {
+pub(super) struct SeenContents {
     half: usize,
-    young: HashMap<Address, Digest>,
-    old: HashMap<Address, Digest>,
+    young: HashMap<ResourceAddress, Digest>,
+    old: HashMap<ResourceAddress, Digest>,
 }
 
-impl Contents {
+impl SeenContents {
     /// Remembers at most so many.
     pub(super) fn new(most: usize) -> Self {
         Self { half: most / 2, young: HashMap::new(), old: HashMap::new() }
     }
 
-    pub(super) fn remember(&mut self, address: Address, digest: Digest) {
+    pub(super) fn remember(&mut self, address: ResourceAddress, digest: Digest) {
         if self.half == 0 {
             return;
         }
@@ -32,7 +32,7 @@ impl Contents {
         self.young.insert(address, digest);
     }
 
-    pub(super) fn take(&mut self, address: &Address) -> Option<Digest> {
+    pub(super) fn take(&mut self, address: &ResourceAddress) -> Option<Digest> {
         self.young.remove(address).or_else(|| self.old.remove(address))
     }
 

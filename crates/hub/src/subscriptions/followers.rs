@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::Subscriptions;
-use super::command::{Command, Commands, Refusal, RequestId, Target};
-use super::requests::Kind;
-use super::resource::{Gate, Resource, ResourceId, Seat, State};
-use super::timers::Timer;
+use super::SubscriptionTable;
+use super::command::{FollowRefusal, FollowTarget, RequestId, SubscriptionCommand, SubscriptionCommands};
+use super::requests::FollowRequestKind;
+use super::resource::{FollowerGate, FollowerSeat, ResourceId, ResourceRecord, ResourceState};
+use super::timers::SubscriptionTimer;
 use crate::ledger::FollowerId;
 
 /// One who follows resources: a legacy session, or one `subscriptions/listen`.
 #[derive(Debug, Default)]
-pub(super) struct Follower {
+pub(super) struct ResourceFollower {
     pub(super) resources: BTreeSet<ResourceId>,
     /// Not answered, or not acknowledged yet.
     pub(super) requests: BTreeSet<RequestId>,
@@ -22,18 +22,30 @@ pub(super) struct Follower {
     pub(super) cursor: ResourceId,
 }
 
-impl Subscriptions {
-    /// A session wants to follow a resource. Its answer is a [`Command::Reply`] or a [`Command::Refuse`].
-    pub fn subscribe(&mut self, session: FollowerId, request: RequestId, target: &Target, now: Instant) -> Commands {
-        self.open_request(request, session, Kind::Subscribe, now);
+impl SubscriptionTable {
+    /// A session wants to follow a resource. Its answer is a [`SubscriptionCommand::Reply`] or a [`SubscriptionCommand::Refuse`].
+    pub fn subscribe(
+        &mut self,
+        session: FollowerId,
+        request: RequestId,
+        target: &FollowTarget,
+        now: Instant,
+    ) -> SubscriptionCommands {
+        self.open_request(request, session, FollowRequestKind::Subscribe, now);
         self.join(session, request, target);
         self.answer(request);
         self.finish(now)
     }
 
-    /// One `subscriptions/listen` wants to follow resources. Its answer is a [`Command::Acknowledge`].
-    pub fn listen(&mut self, listen: FollowerId, request: RequestId, targets: &[Target], now: Instant) -> Commands {
-        self.open_request(request, listen, Kind::Listen, now);
+    /// One `subscriptions/listen` wants to follow resources. Its answer is a [`SubscriptionCommand::Acknowledge`].
+    pub fn listen(
+        &mut self,
+        listen: FollowerId,
+        request: RequestId,
+        targets: &[FollowTarget],
+        now: Instant,
+    ) -> SubscriptionCommands {
+        self.open_request(request, listen, FollowRequestKind::Listen, now);
         for target in targets {
             self.join(listen, request, target);
         }
@@ -42,14 +54,14 @@ impl Subscriptions {
     }
 
     /// The answer was handed to the transport: the gate opens, and what was held follows.
-    pub fn acked(&mut self, request: RequestId, now: Instant) -> Commands {
+    pub fn acked(&mut self, request: RequestId, now: Instant) -> SubscriptionCommands {
         if self.requests.get(&request).is_some_and(|entry| entry.answered)
             && let Some(closed) = self.close_request(request)
         {
             for id in closed.honoured {
                 let seat = self.resources.get_mut(&id).and_then(|resource| resource.seats.get_mut(&closed.follower));
-                let Some(seat) = seat.filter(|seat| seat.gate == Gate::Answered) else { continue };
-                seat.gate = Gate::Open;
+                let Some(seat) = seat.filter(|seat| seat.gate == FollowerGate::Answered) else { continue };
+                seat.gate = FollowerGate::Open;
                 if seat.dirty.is_some() {
                     self.ready(closed.follower, id);
                 }
@@ -60,7 +72,12 @@ impl Subscriptions {
 
     /// A session no longer follows a resource: nothing comes of it any more. Subscriptions to it that were not answered
     /// yet are refused.
-    pub fn unsubscribe(&mut self, session: FollowerId, address: &super::Address, now: Instant) -> Commands {
+    pub fn unsubscribe(
+        &mut self,
+        session: FollowerId,
+        address: &super::ResourceAddress,
+        now: Instant,
+    ) -> SubscriptionCommands {
         let place = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
         let followed =
             place.filter(|id| self.resources.get(id).is_some_and(|place| place.seats.contains_key(&session)));
@@ -70,8 +87,8 @@ impl Subscriptions {
                 let Some(entry) = self.requests.get_mut(&request) else { continue };
                 // The acknowledgement of an earlier subscription must not open the gate of a later one.
                 entry.honoured.remove(&id);
-                if entry.undecided.contains(&id) && entry.kind == Kind::Subscribe {
-                    self.withdraw(request, &Refusal::Withdrawn, now);
+                if entry.undecided.contains(&id) && entry.kind == FollowRequestKind::Subscribe {
+                    self.withdraw(request, &FollowRefusal::Withdrawn, now);
                     self.answer(request);
                 }
             }
@@ -82,19 +99,19 @@ impl Subscriptions {
     }
 
     /// A request that is not answered yet was cancelled, and is not answered any more.
-    pub fn cancel(&mut self, request: RequestId, now: Instant) -> Commands {
+    pub fn cancel(&mut self, request: RequestId, now: Instant) -> SubscriptionCommands {
         if self.requests.get(&request).is_some_and(|entry| !entry.answered) {
-            self.withdraw(request, &Refusal::Withdrawn, now);
+            self.withdraw(request, &FollowRefusal::Withdrawn, now);
             self.close_request(request);
         }
         self.finish(now)
     }
 
     /// A client is gone, and everything it has goes with it.
-    pub fn gone(&mut self, follower: FollowerId, now: Instant) -> Commands {
+    pub fn gone(&mut self, follower: FollowerId, now: Instant) -> SubscriptionCommands {
         if let Some(gone) = self.followers.remove(&follower) {
             for request in gone.requests {
-                self.timers.disarm(Timer::Decide(request));
+                self.timers.disarm(SubscriptionTimer::Decide(request));
                 self.requests.remove(&request);
             }
             for id in gone.resources {
@@ -110,7 +127,7 @@ impl Subscriptions {
         self.finish(now)
     }
 
-    fn join(&mut self, follower: FollowerId, request: RequestId, target: &Target) {
+    fn join(&mut self, follower: FollowerId, request: RequestId, target: &FollowTarget) {
         let id = match self.find_or_add(follower, target) {
             Ok(id) => id,
             Err(refusal) => {
@@ -126,11 +143,11 @@ impl Subscriptions {
             return;
         };
         resource.pace = target.pace.unwrap_or(self.settings.pace);
-        let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != Gate::Waiting);
-        let gate = if agreed { Gate::Answered } else { Gate::Waiting };
+        let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != FollowerGate::Waiting);
+        let gate = if agreed { FollowerGate::Answered } else { FollowerGate::Waiting };
         resource.seats.entry(follower).or_insert_with(|| {
             self.seats += 1;
-            Seat { gate, dirty: None }
+            FollowerSeat { gate, dirty: None }
         });
         self.followers.entry(follower).or_default().resources.insert(id);
         if agreed || followed {
@@ -145,33 +162,33 @@ impl Subscriptions {
     fn revive(&mut self, id: ResourceId) -> bool {
         let Some(resource) = self.resources.get_mut(&id) else { return false };
         match resource.state {
-            State::Active | State::Polled => return true,
-            State::Lingering => {
-                self.timers.disarm(Timer::Release(id));
-                resource.state = State::Active;
+            ResourceState::Active | ResourceState::Polled => return true,
+            ResourceState::Lingering => {
+                self.timers.disarm(SubscriptionTimer::Release(id));
+                resource.state = ResourceState::Active;
                 return true;
             }
             // The server was not told yet.
-            State::Unsubscribing(None) => {
+            ResourceState::Unsubscribing(None) => {
                 if let Some(server) = self.servers.get_mut(&resource.address.server) {
                     server.releases.remove(&id);
                 }
                 if resource.is_agreed {
-                    resource.state = State::Active;
+                    resource.state = ResourceState::Active;
                     return true;
                 }
                 self.want(id);
             }
-            State::Unheard => {
-                self.timers.disarm(Timer::Retry(id));
+            ResourceState::Unheard => {
+                self.timers.disarm(SubscriptionTimer::Retry(id));
                 self.want(id);
             }
-            State::Subscribing(_) | State::Unsubscribing(Some(_)) | State::Baseline => {}
+            ResourceState::Subscribing(_) | ResourceState::Unsubscribing(Some(_)) | ResourceState::Baseline => {}
         }
         false
     }
 
-    fn find_or_add(&mut self, follower: FollowerId, target: &Target) -> Result<ResourceId, Refusal> {
+    fn find_or_add(&mut self, follower: FollowerId, target: &FollowTarget) -> Result<ResourceId, FollowRefusal> {
         let found = self.servers.get(&target.address.server).and_then(|server| server.by_uri.get(&target.address.uri));
         let followed = self.followers.get(&follower).map(|follower| &follower.resources);
         if let Some(id) = found.filter(|id| followed.is_some_and(|resources| resources.contains(id))) {
@@ -180,7 +197,7 @@ impl Subscriptions {
         let limits =
             [(followed.map_or(0, BTreeSet::len), self.settings.per_follower), (self.seats, self.settings.total)];
         if let Some((_, limit)) = limits.into_iter().find(|(count, limit)| count >= limit) {
-            return Err(Refusal::TooMany { limit });
+            return Err(FollowRefusal::TooMany { limit });
         }
         if let Some(id) = found {
             return Ok(*id);
@@ -188,11 +205,11 @@ impl Subscriptions {
         let id = ResourceId(self.mint());
         let known = self.contents.take(&target.address);
         let pace = target.pace.unwrap_or(self.settings.pace);
-        let mut resource = Resource::new(target.address.clone(), pace, known);
+        let mut resource = ResourceRecord::new(target.address.clone(), pace, known);
         let server = self.servers.entry(target.address.server).or_default();
         server.by_uri.insert(target.address.uri.clone(), id);
         if server.is_covered(&target.address.uri) {
-            resource.state = State::Active;
+            resource.state = ResourceState::Active;
             resource.is_agreed = true;
         } else {
             server.wanting.insert(id);
@@ -218,7 +235,7 @@ impl Subscriptions {
 
     /// Forgets a follower who follows nothing and waits for nothing.
     pub(super) fn dismiss(&mut self, follower: FollowerId) {
-        let idle = |entry: &Follower| entry.resources.is_empty() && entry.requests.is_empty();
+        let idle = |entry: &ResourceFollower| entry.resources.is_empty() && entry.requests.is_empty();
         if self.followers.get(&follower).is_some_and(idle) {
             self.followers.remove(&follower);
         }
@@ -230,19 +247,22 @@ impl Subscriptions {
         resource.pending = None;
         resource.gap = None;
         resource.reading = None;
-        self.timers.disarm(Timer::Announce(id));
-        self.timers.disarm(Timer::Reread(id));
+        self.timers.disarm(SubscriptionTimer::Announce(id));
+        self.timers.disarm(SubscriptionTimer::Reread(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
         }
         match resource.state {
-            State::Active => {
-                resource.state = State::Lingering;
-                self.timers.arm(Timer::Release(id), now + self.settings.linger);
+            ResourceState::Active => {
+                resource.state = ResourceState::Lingering;
+                self.timers.arm(SubscriptionTimer::Release(id), now + self.settings.linger);
             }
-            State::Subscribing(None) | State::Baseline | State::Polled | State::Unheard => self.abandon(id),
+            ResourceState::Subscribing(None)
+            | ResourceState::Baseline
+            | ResourceState::Polled
+            | ResourceState::Unheard => self.abandon(id),
             // It ends when the server has answered, or the time is over.
-            State::Subscribing(Some(_)) | State::Unsubscribing(_) | State::Lingering => {}
+            ResourceState::Subscribing(Some(_)) | ResourceState::Unsubscribing(_) | ResourceState::Lingering => {}
         }
     }
 
@@ -250,7 +270,7 @@ impl Subscriptions {
     pub(super) fn ready(&mut self, follower: FollowerId, id: ResourceId) {
         let Some(entry) = self.followers.get_mut(&follower) else { return };
         if entry.ready.is_empty() {
-            self.out.push(Command::Wake(follower));
+            self.out.push(SubscriptionCommand::Wake(follower));
         }
         entry.ready.insert(id);
     }

@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
-use super::command::Address;
-use super::resource::{Gate, State};
-use super::{ResourceId, Subscriptions};
+use super::command::ResourceAddress;
+use super::resource::{FollowerGate, ResourceState};
+use super::{ResourceId, SubscriptionTable};
 use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// How a resource stands with its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ResourcePhase {
     /// The server is asked, or is away.
     Subscribing,
     /// The server tells.
@@ -27,7 +27,7 @@ pub enum Phase {
     Unheard,
 }
 
-impl Phase {
+impl ResourcePhase {
     /// The word for it in output.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,11 +43,11 @@ impl Phase {
 
 /// A resource in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed<'a> {
+pub struct FollowedResource<'a> {
     /// Which.
-    pub address: &'a Address,
+    pub address: &'a ResourceAddress,
     /// How it stands.
-    pub phase: Phase,
+    pub phase: ResourcePhase,
     /// How many follow it, answered or not.
     pub followers: usize,
     /// How many requests wait for the server's answer.
@@ -56,18 +56,18 @@ pub struct Followed<'a> {
     pub unheard_since: Option<Instant>,
 }
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// Every resource in the table.
-    pub fn followed(&self) -> impl Iterator<Item = Followed<'_>> {
-        self.resources.values().map(|resource| Followed {
+    pub fn followed(&self) -> impl Iterator<Item = FollowedResource<'_>> {
+        self.resources.values().map(|resource| FollowedResource {
             address: &resource.address,
             phase: match resource.state {
-                State::Subscribing(_) | State::Baseline => Phase::Subscribing,
-                State::Active => Phase::Active,
-                State::Lingering => Phase::Lingering,
-                State::Unsubscribing(_) => Phase::Unsubscribing,
-                State::Polled => Phase::Polled,
-                State::Unheard => Phase::Unheard,
+                ResourceState::Subscribing(_) | ResourceState::Baseline => ResourcePhase::Subscribing,
+                ResourceState::Active => ResourcePhase::Active,
+                ResourceState::Lingering => ResourcePhase::Lingering,
+                ResourceState::Unsubscribing(_) => ResourcePhase::Unsubscribing,
+                ResourceState::Polled => ResourcePhase::Polled,
+                ResourceState::Unheard => ResourcePhase::Unheard,
             },
             followers: resource.seats.len(),
             waiting: resource.waiting.len(),
@@ -76,28 +76,28 @@ impl Subscriptions {
     }
 
     /// What a client follows, as far as it was answered.
-    pub fn followed_by(&self, follower: FollowerId) -> impl Iterator<Item = &Address> {
+    pub fn followed_by(&self, follower: FollowerId) -> impl Iterator<Item = &ResourceAddress> {
         let ids = self.followers.get(&follower).map(|entry| &entry.resources);
         ids.into_iter().flatten().filter_map(move |id: &ResourceId| {
             let resource = self.resources.get(id)?;
-            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting);
+            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != FollowerGate::Waiting);
             seat.map(|_| &resource.address)
         })
     }
 
     /// What a client follows or has asked to.
-    pub fn asked_by(&self, follower: FollowerId) -> impl Iterator<Item = &Address> {
+    pub fn asked_by(&self, follower: FollowerId) -> impl Iterator<Item = &ResourceAddress> {
         let ids = self.followers.get(&follower).map(|entry| &entry.resources);
         ids.into_iter().flatten().filter_map(|id| self.resources.get(id)).map(|resource| &resource.address)
     }
 
     /// What a client follows, as far as it was answered, with the content that it needs no notice of; `None` where that is not
     /// known, or a notice is on its way.
-    pub fn known_to(&self, follower: FollowerId) -> impl Iterator<Item = (&Address, Option<Digest>)> {
+    pub fn known_to(&self, follower: FollowerId) -> impl Iterator<Item = (&ResourceAddress, Option<Digest>)> {
         let ids = self.followers.get(&follower).map(|entry| &entry.resources);
         ids.into_iter().flatten().filter_map(move |id: &ResourceId| {
             let resource = self.resources.get(id)?;
-            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != Gate::Waiting)?;
+            let seat = resource.seats.get(&follower).filter(|seat| seat.gate != FollowerGate::Waiting)?;
             let is_told = seat.dirty.is_none() && resource.pending.is_none() && !resource.has_children;
             let content = resource.gap.map_or(resource.known, |gap| gap.before);
             Some((&resource.address, content.filter(|_| is_told)))
@@ -105,7 +105,7 @@ impl Subscriptions {
     }
 
     /// Whether a client follows a resource, or has asked to.
-    pub fn is_followed_by(&self, address: &Address, follower: FollowerId) -> bool {
+    pub fn is_followed_by(&self, address: &ResourceAddress, follower: FollowerId) -> bool {
         let id = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri));
         id.and_then(|id| self.resources.get(id)).is_some_and(|resource| resource.seats.contains_key(&follower))
     }

@@ -6,13 +6,13 @@
 
 use std::time::Instant;
 
-use super::Subscriptions;
-use super::command::{Answer, Command, Refusal, Ticket};
-use super::resource::{Errand, ResourceId, State};
-use super::timers::Timer;
+use super::SubscriptionTable;
+use super::command::{FollowRefusal, ServerTicket, SubscriptionCommand, TicketAnswer};
+use super::resource::{ResourceId, ResourceState, TicketErrand};
+use super::timers::SubscriptionTimer;
 use crate::ServerId;
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// What a resource says is learnt, unless it is known or of no use.
     pub(super) fn learn(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id).filter(|_| self.settings.baseline_reads > 0) else { return };
@@ -21,7 +21,7 @@ impl Subscriptions {
         let is_useful = resource.is_learnable && !resource.has_children && resource.gap.is_none();
         if is_unknown
             && is_useful
-            && resource.state == State::Active
+            && resource.state == ResourceState::Active
             && let Some(server) = self.servers.get_mut(&resource.address.server)
         {
             server.learns.insert(id);
@@ -36,37 +36,37 @@ impl Subscriptions {
             && let Some(id) = self.next_errand(server, |entry| &mut entry.learns)
         {
             // Somebody may have read it since, or left.
-            let is_wanted = |resource: &&mut super::Resource| {
+            let is_wanted = |resource: &&mut super::ResourceRecord| {
                 resource.known.is_none() && resource.learning.is_none() && !resource.seats.is_empty()
             };
             let Some(resource) = self.resources.get_mut(&id).filter(is_wanted) else { continue };
             let address = resource.address.clone();
-            let ticket = self.depart(server, Errand::Learn(id), now);
+            let ticket = self.depart(server, TicketErrand::Learn(id), now);
             if let Some(entry) = self.servers.get_mut(&server) {
                 entry.learning += 1;
             }
             if let Some(resource) = self.resources.get_mut(&id) {
                 resource.learning = Some(ticket);
             }
-            self.out.push(Command::Read { ticket, address, is_baseline: true });
+            self.out.push(SubscriptionCommand::Read { ticket, address, is_baseline: true });
         }
     }
 
     /// A read that learns has ended. If anything happened to the resource meanwhile, it says nothing.
-    pub(super) fn learnt(&mut self, id: ResourceId, ticket: Ticket, answer: &Answer, now: Instant) {
+    pub(super) fn learnt(&mut self, id: ResourceId, ticket: ServerTicket, answer: &TicketAnswer, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.learning == Some(ticket)) else {
             return;
         };
         resource.learning = None;
         match answer {
-            Answer::Content(content) if resource.gap.is_none() && resource.known.is_none() => {
+            TicketAnswer::Content(content) if resource.gap.is_none() && resource.known.is_none() => {
                 resource.known = Some(*content);
             }
-            Answer::Failed(Refusal::Unreachable) => {
-                self.timers.arm(Timer::Learn(id), now + self.settings.learn_after);
+            TicketAnswer::Failed(FollowRefusal::Unreachable) => {
+                self.timers.arm(SubscriptionTimer::Learn(id), now + self.settings.learn_after);
             }
-            Answer::Failed(_) => resource.is_learnable = false,
-            Answer::Content(_) | Answer::Done => {}
+            TicketAnswer::Failed(_) => resource.is_learnable = false,
+            TicketAnswer::Content(_) | TicketAnswer::Done => {}
         }
     }
 }

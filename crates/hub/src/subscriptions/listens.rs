@@ -4,15 +4,20 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::Subscriptions;
-use super::command::{Command, Commands, Refusal, Ticket, Uri};
-use super::resource::{Errand, Open, Opening, ResourceId, Server, State};
-use super::timers::Timer;
+use super::SubscriptionTable;
+use super::command::{FollowRefusal, ServerTicket, SubscriptionCommand, SubscriptionCommands, Uri};
+use super::resource::{OpenListen, OpeningListen, ResourceId, ResourceState, ServerRecord, TicketErrand};
+use super::timers::SubscriptionTimer;
 use crate::ServerId;
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// A server acknowledged a listen with these URIs: it takes the place of the one before.
-    pub fn listening(&mut self, ticket: Ticket, honoured: impl IntoIterator<Item = Uri>, now: Instant) -> Commands {
+    pub fn listening(
+        &mut self,
+        ticket: ServerTicket,
+        honoured: impl IntoIterator<Item = Uri>,
+        now: Instant,
+    ) -> SubscriptionCommands {
         if let Some(server) = self.opening(ticket) {
             self.opened(ticket, server, &honoured.into_iter().collect(), now);
         }
@@ -20,11 +25,16 @@ impl Subscriptions {
     }
 
     /// A listen ended, or could not be opened: then why.
-    pub fn listen_ended(&mut self, ticket: Ticket, refusal: &Refusal, now: Instant) -> Commands {
+    pub fn listen_ended(
+        &mut self,
+        ticket: ServerTicket,
+        refusal: &FollowRefusal,
+        now: Instant,
+    ) -> SubscriptionCommands {
         if let Some(server) = self.opening(ticket) {
             self.listen_failed(ticket, server, refusal, now);
         } else {
-            let is_open = |entry: &Server| entry.open.as_ref().is_some_and(|open| open.ticket == ticket);
+            let is_open = |entry: &ServerRecord| entry.open.as_ref().is_some_and(|open| open.ticket == ticket);
             let found = self.servers.iter().find(|(_, entry)| is_open(entry)).map(|(id, _)| *id);
             if let Some(server) = found {
                 self.listen_lost(server, now);
@@ -33,41 +43,41 @@ impl Subscriptions {
         self.finish(now)
     }
 
-    fn opening(&self, ticket: Ticket) -> Option<ServerId> {
+    fn opening(&self, ticket: ServerTicket) -> Option<ServerId> {
         let flight = self.flights.get(&ticket)?;
-        matches!(flight.errand, Errand::Listen).then_some(flight.server)
+        matches!(flight.errand, TicketErrand::Listen).then_some(flight.server)
     }
 
-    fn opened(&mut self, ticket: Ticket, server: ServerId, honoured: &BTreeSet<Uri>, now: Instant) {
+    fn opened(&mut self, ticket: ServerTicket, server: ServerId, honoured: &BTreeSet<Uri>, now: Instant) {
         self.flights.remove(&ticket);
-        self.timers.disarm(Timer::Overdue(ticket));
+        self.timers.disarm(SubscriptionTimer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         // What was not asked for is not believed.
         let asked = entry.opening.take().map(|opening| opening.asked).unwrap_or_default();
         let honoured = asked.intersection(honoured).cloned().collect();
-        let before = entry.open.replace(Open { ticket, honoured, since: now });
+        let before = entry.open.replace(OpenListen { ticket, honoured, since: now });
         let covered = |(uri, id): (&Uri, &ResourceId)| (*id, entry.is_covered(uri));
         let ids: Vec<(ResourceId, bool)> = entry.by_uri.iter().map(covered).collect();
         if let Some(before) = before {
-            self.out.push(Command::Close { ticket: before.ticket, server });
+            self.out.push(SubscriptionCommand::Close { ticket: before.ticket, server });
         }
         self.busy.insert(server);
         // First what the listen before had: nobody is answered meanwhile that it is honoured.
         for (id, is_covered) in &ids {
-            if !is_covered && self.state(*id) == Some(State::Active) {
+            if !is_covered && self.state(*id) == Some(ResourceState::Active) {
                 self.reconsider(*id);
             }
         }
         for (id, is_covered) in ids {
             match (self.state(id), is_covered) {
-                (Some(State::Subscribing(Some(asked))), true) if asked == ticket => self.agreed(id, now),
-                (Some(State::Subscribing(Some(asked))), false) if asked == ticket => {
-                    self.refused(id, &Refusal::NotHonoured, now);
+                (Some(ResourceState::Subscribing(Some(asked))), true) if asked == ticket => self.agreed(id, now),
+                (Some(ResourceState::Subscribing(Some(asked))), false) if asked == ticket => {
+                    self.refused(id, &FollowRefusal::NotHonoured, now);
                 }
-                (Some(State::Active), false) => self.dropped_out(id, now),
-                (Some(State::Lingering), false) => self.forget(id),
+                (Some(ResourceState::Active), false) => self.dropped_out(id, now),
+                (Some(ResourceState::Lingering), false) => self.forget(id),
                 // It came while the listen was being opened, and is in it by chance.
-                (Some(State::Subscribing(None)), true) => {
+                (Some(ResourceState::Subscribing(None)), true) => {
                     if let Some(entry) = self.servers.get_mut(&server) {
                         entry.wanting.remove(&id);
                     }
@@ -79,7 +89,7 @@ impl Subscriptions {
         self.check_surplus(server, now);
     }
 
-    fn state(&self, id: ResourceId) -> Option<State> {
+    fn state(&self, id: ResourceId) -> Option<ResourceState> {
         self.resources.get(&id).map(|resource| resource.state)
     }
 
@@ -87,19 +97,25 @@ impl Subscriptions {
         if let Some(resource) = self.resources.get_mut(&id) {
             resource.begin_gap();
         }
-        self.refused(id, &Refusal::NotHonoured, now);
+        self.refused(id, &FollowRefusal::NotHonoured, now);
     }
 
     /// A listen was not acknowledged. The one before stays open.
-    pub(super) fn listen_failed(&mut self, ticket: Ticket, server: ServerId, refusal: &Refusal, now: Instant) {
+    pub(super) fn listen_failed(
+        &mut self,
+        ticket: ServerTicket,
+        server: ServerId,
+        refusal: &FollowRefusal,
+        now: Instant,
+    ) {
         self.flights.remove(&ticket);
-        self.timers.disarm(Timer::Overdue(ticket));
+        self.timers.disarm(SubscriptionTimer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         entry.opening = None;
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         self.busy.insert(server);
         for id in ids {
-            if self.state(id) == Some(State::Subscribing(Some(ticket))) {
+            if self.state(id) == Some(ResourceState::Subscribing(Some(ticket))) {
                 self.refused(id, refusal, now);
             }
         }
@@ -114,15 +130,15 @@ impl Subscriptions {
         let lasted = now.saturating_duration_since(open.since);
         entry.tries = if lasted >= self.settings.steady { 0 } else { entry.tries + 1 };
         if entry.tries > 0 {
-            self.timers.arm(Timer::Reopen(server), now + self.settings.reopen.pause(entry.tries - 1));
+            self.timers.arm(SubscriptionTimer::Reopen(server), now + self.settings.reopen.pause(entry.tries - 1));
         }
-        self.timers.disarm(Timer::Shrink(server));
+        self.timers.disarm(SubscriptionTimer::Shrink(server));
         self.busy.insert(server);
         let ids: Vec<ResourceId> = entry.by_uri.values().copied().collect();
         for id in ids {
             match self.state(id) {
-                Some(State::Active) => self.start_again(id, now),
-                Some(State::Lingering) => self.forget(id),
+                Some(ResourceState::Active) => self.start_again(id, now),
+                Some(ResourceState::Lingering) => self.forget(id),
                 _ => {}
             }
         }
@@ -131,29 +147,32 @@ impl Subscriptions {
     /// Opens a listen if the one that is open lacks something.
     pub(super) fn extend_listen(&mut self, server: ServerId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
-        if !entry.wanting.is_empty() && entry.opening.is_none() && !self.timers.is_armed(Timer::Reopen(server)) {
+        if !entry.wanting.is_empty()
+            && entry.opening.is_none()
+            && !self.timers.is_armed(SubscriptionTimer::Reopen(server))
+        {
             self.open_listen(server, now);
         }
     }
 
     fn open_listen(&mut self, server: ServerId, now: Instant) {
-        let ticket = self.issue(server, Errand::Listen, now);
-        self.timers.disarm(Timer::Shrink(server));
+        let ticket = self.issue(server, TicketErrand::Listen, now);
+        self.timers.disarm(SubscriptionTimer::Shrink(server));
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let mut asked = BTreeSet::new();
         for id in entry.by_uri.values() {
             let Some(resource) = self.resources.get_mut(id) else { continue };
             match resource.state {
-                State::Subscribing(None) => resource.state = State::Subscribing(Some(ticket)),
-                State::Active | State::Lingering => {}
+                ResourceState::Subscribing(None) => resource.state = ResourceState::Subscribing(Some(ticket)),
+                ResourceState::Active | ResourceState::Lingering => {}
                 _ => continue,
             }
             asked.insert(resource.address.uri.clone());
         }
         entry.wanting.clear();
         let uris = asked.iter().cloned().collect();
-        entry.opening = Some(Opening { asked });
-        self.out.push(Command::Listen { ticket, server, uris });
+        entry.opening = Some(OpeningListen { asked });
+        self.out.push(SubscriptionCommand::Listen { ticket, server, uris });
     }
 
     /// The listen of a server holds what nobody wants: it is closed at once if that is everything, else replaced later.
@@ -161,8 +180,8 @@ impl Subscriptions {
         let Some(entry) = self.servers.get(&server) else { return };
         if entry.by_uri.is_empty() {
             self.shrink(server, now);
-        } else if !self.timers.is_armed(Timer::Shrink(server)) {
-            self.timers.arm(Timer::Shrink(server), now + self.settings.shrink_after);
+        } else if !self.timers.is_armed(SubscriptionTimer::Shrink(server)) {
+            self.timers.arm(SubscriptionTimer::Shrink(server), now + self.settings.shrink_after);
         }
     }
 
@@ -182,14 +201,14 @@ impl Subscriptions {
         if let Some(entry) = self.servers.get_mut(&server) {
             entry.open = None;
         }
-        self.out.push(Command::Close { ticket, server });
+        self.out.push(SubscriptionCommand::Close { ticket, server });
     }
 
     /// How much of a listen is wanted.
-    fn wanted(&self, entry: &Server, open: &Open) -> usize {
+    fn wanted(&self, entry: &ServerRecord, open: &OpenListen) -> usize {
         let is_wanted = |uri: &&Uri| {
             let state = entry.by_uri.get(*uri).and_then(|id| self.resources.get(id)).map(|resource| resource.state);
-            matches!(state, Some(State::Active | State::Lingering))
+            matches!(state, Some(ResourceState::Active | ResourceState::Lingering))
         };
         open.honoured.iter().filter(is_wanted).count()
     }

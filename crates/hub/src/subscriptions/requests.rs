@@ -3,40 +3,40 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::Subscriptions;
-use super::command::{Address, Command, Refusal, RequestId};
-use super::resource::{Gate, ResourceId};
-use super::timers::Timer;
+use super::SubscriptionTable;
+use super::command::{FollowRefusal, RequestId, ResourceAddress, SubscriptionCommand};
+use super::resource::{FollowerGate, ResourceId};
+use super::timers::SubscriptionTimer;
 use crate::ledger::FollowerId;
 
 /// Whether a request is for one resource or for many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FollowRequestKind {
     Subscribe,
     Listen,
 }
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct FollowRequest {
     pub(super) follower: FollowerId,
-    pub(super) kind: Kind,
+    pub(super) kind: FollowRequestKind,
     pub(super) undecided: BTreeSet<ResourceId>,
     pub(super) honoured: BTreeSet<ResourceId>,
-    pub(super) left_out: Vec<(Address, Refusal)>,
+    pub(super) left_out: Vec<(ResourceAddress, FollowRefusal)>,
     /// The answer is on its way.
     pub(super) answered: bool,
 }
 
-impl Subscriptions {
-    pub(super) fn open_request(&mut self, id: RequestId, follower: FollowerId, kind: Kind, now: Instant) {
+impl SubscriptionTable {
+    pub(super) fn open_request(&mut self, id: RequestId, follower: FollowerId, kind: FollowRequestKind, now: Instant) {
         let patience = match kind {
-            Kind::Subscribe => self.settings.reply_within,
-            Kind::Listen => self.settings.acknowledge_within,
+            FollowRequestKind::Subscribe => self.settings.reply_within,
+            FollowRequestKind::Listen => self.settings.acknowledge_within,
         };
-        self.timers.arm(Timer::Decide(id), now + patience);
+        self.timers.arm(SubscriptionTimer::Decide(id), now + patience);
         self.followers.entry(follower).or_default().requests.insert(id);
         let (undecided, honoured) = (BTreeSet::new(), BTreeSet::new());
-        let request = Request { follower, kind, undecided, honoured, left_out: Vec::new(), answered: false };
+        let request = FollowRequest { follower, kind, undecided, honoured, left_out: Vec::new(), answered: false };
         self.requests.insert(id, request);
     }
 
@@ -46,9 +46,9 @@ impl Subscriptions {
         let waiting = std::mem::take(&mut resource.waiting);
         for (follower, _) in &waiting {
             if let Some(seat) = resource.seats.get_mut(follower)
-                && seat.gate == Gate::Waiting
+                && seat.gate == FollowerGate::Waiting
             {
-                seat.gate = Gate::Answered;
+                seat.gate = FollowerGate::Answered;
             }
         }
         for (_, request) in waiting {
@@ -64,12 +64,14 @@ impl Subscriptions {
     pub(super) fn reconsider(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         for (follower, seat) in &mut resource.seats {
-            let Some(entry) = self.followers.get(follower).filter(|_| seat.gate == Gate::Answered) else { continue };
-            let honours = |request: &Request| request.answered && request.honoured.contains(&id);
+            let Some(entry) = self.followers.get(follower).filter(|_| seat.gate == FollowerGate::Answered) else {
+                continue;
+            };
+            let honours = |request: &FollowRequest| request.answered && request.honoured.contains(&id);
             if entry.requests.iter().filter_map(|number| self.requests.get(number)).any(honours) {
                 continue;
             }
-            seat.gate = Gate::Waiting;
+            seat.gate = FollowerGate::Waiting;
             for number in &entry.requests {
                 if let Some(request) = self.requests.get_mut(number)
                     && request.honoured.remove(&id)
@@ -82,7 +84,7 @@ impl Subscriptions {
     }
 
     /// The server does not agree: everybody who waits for it is told, and leaves.
-    pub(super) fn reject(&mut self, id: ResourceId, refusal: &Refusal) {
+    pub(super) fn reject(&mut self, id: ResourceId, refusal: &FollowRefusal) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let address = resource.address.clone();
         for (follower, request) in std::mem::take(&mut resource.waiting) {
@@ -101,28 +103,28 @@ impl Subscriptions {
         if !request.undecided.is_empty() || std::mem::replace(&mut request.answered, true) {
             return;
         }
-        self.timers.disarm(Timer::Decide(id));
+        self.timers.disarm(SubscriptionTimer::Decide(id));
         let left_out = std::mem::take(&mut request.left_out);
         match request.kind {
-            Kind::Listen => {
+            FollowRequestKind::Listen => {
                 let honoured = request.honoured.iter().filter_map(|id| Some(self.resources.get(id)?.address.clone()));
                 let honoured = honoured.collect();
-                self.out.push(Command::Acknowledge { request: id, honoured, left_out });
+                self.out.push(SubscriptionCommand::Acknowledge { request: id, honoured, left_out });
             }
-            Kind::Subscribe => match left_out.into_iter().next() {
-                None => self.out.push(Command::Reply(id)),
+            FollowRequestKind::Subscribe => match left_out.into_iter().next() {
+                None => self.out.push(SubscriptionCommand::Reply(id)),
                 Some((_, refusal)) => {
                     self.close_request(id);
-                    self.out.push(Command::Refuse { request: id, refusal });
+                    self.out.push(SubscriptionCommand::Refuse { request: id, refusal });
                 }
             },
         }
     }
 
     /// Forgets a request.
-    pub(super) fn close_request(&mut self, id: RequestId) -> Option<Request> {
+    pub(super) fn close_request(&mut self, id: RequestId) -> Option<FollowRequest> {
         let request = self.requests.remove(&id)?;
-        self.timers.disarm(Timer::Decide(id));
+        self.timers.disarm(SubscriptionTimer::Decide(id));
         if let Some(follower) = self.followers.get_mut(&request.follower) {
             follower.requests.remove(&id);
             self.dismiss(request.follower);
@@ -132,12 +134,12 @@ impl Subscriptions {
 
     /// A client has waited long enough: what is not decided is left out, and what comes later is not for this request.
     pub(super) fn decide(&mut self, id: RequestId, now: Instant) {
-        self.withdraw(id, &Refusal::TimedOut, now);
+        self.withdraw(id, &FollowRefusal::TimedOut, now);
         self.answer(id);
     }
 
     /// Takes a request out of everything it waits for.
-    pub(super) fn withdraw(&mut self, id: RequestId, refusal: &Refusal, now: Instant) {
+    pub(super) fn withdraw(&mut self, id: RequestId, refusal: &FollowRefusal, now: Instant) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let follower = request.follower;
         for place in std::mem::take(&mut request.undecided) {

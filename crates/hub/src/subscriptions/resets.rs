@@ -4,20 +4,28 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
-use super::Subscriptions;
-use super::command::{Address, Command, Commands, Refusal, Ticket, Upstream};
-use super::resource::{Gap, ResourceId, State};
-use super::timers::Timer;
+use super::SubscriptionTable;
+use super::command::{
+    FollowRefusal, ResourceAddress, ServerTicket, SubscribeMethod, SubscriptionCommand, SubscriptionCommands,
+};
+use super::resource::{ObservationGap, ResourceId, ResourceState};
+use super::timers::SubscriptionTimer;
 use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// So often a content is read again after a gap when its server is not reached. Then its followers are told: nobody knows.
 const MOST_REREADS: u32 = 5;
 
-impl Subscriptions {
+impl SubscriptionTable {
     /// A server is connected: everything that is followed is subscribed. `poll` says whether what it refuses is read from
     /// time to time instead.
-    pub fn connected(&mut self, server: ServerId, upstream: Upstream, poll: bool, now: Instant) -> Commands {
+    pub fn connected(
+        &mut self,
+        server: ServerId,
+        upstream: SubscribeMethod,
+        poll: bool,
+        now: Instant,
+    ) -> SubscriptionCommands {
         self.reset(server, now);
         let entry = self.servers.entry(server).or_default();
         entry.link = Some(upstream);
@@ -27,16 +35,17 @@ impl Subscriptions {
     }
 
     /// The link of a server is lost. Nobody is told yet: after the gap its content decides.
-    pub fn lost(&mut self, server: ServerId, now: Instant) -> Commands {
+    pub fn lost(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
         self.reset(server, now);
         self.finish(now)
     }
 
     /// What a server said for a while could not be heard, though its link held: its subscriptions stand, and the contents
     /// decide whether something is owed.
-    pub fn missed(&mut self, server: ServerId, now: Instant) -> Commands {
+    pub fn missed(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
         for id in self.resources_of(server) {
-            let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == State::Active) else {
+            let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == ResourceState::Active)
+            else {
                 continue;
             };
             resource.begin_gap();
@@ -50,10 +59,10 @@ impl Subscriptions {
     pub fn resumed(
         &mut self,
         follower: FollowerId,
-        address: &Address,
+        address: &ResourceAddress,
         before: Option<Digest>,
         now: Instant,
-    ) -> Commands {
+    ) -> SubscriptionCommands {
         let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
         if let Some((id, resource)) = found.and_then(|id| Some((id, self.resources.get_mut(&id)?)))
             && resource.seats.contains_key(&follower)
@@ -63,9 +72,9 @@ impl Subscriptions {
                 // Others compare with another content: one notice too many is better than none.
                 Some(gap) if gap.before != before => gap.before = None,
                 Some(_) => {}
-                None => resource.gap = Some(Gap { before }),
+                None => resource.gap = Some(ObservationGap { before }),
             }
-            if matches!(resource.state, State::Active | State::Polled) {
+            if matches!(resource.state, ResourceState::Active | ResourceState::Polled) {
                 self.after_gap(id, now);
             }
         }
@@ -74,10 +83,10 @@ impl Subscriptions {
 
     /// A server is no longer configured. Nobody can be unsubscribed by us, so its followers are told once that something
     /// changed, and find out by reading.
-    pub fn removed(&mut self, server: ServerId, now: Instant) -> Commands {
+    pub fn removed(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
         self.reset(server, now);
         for id in self.resources_of(server) {
-            self.reject(id, &Refusal::Removed);
+            self.reject(id, &FollowRefusal::Removed);
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
                 self.forget(id);
             }
@@ -102,13 +111,13 @@ impl Subscriptions {
         entry.learns.clear();
         entry.learning = 0;
         self.busy.insert(server);
-        self.timers.disarm(Timer::Reopen(server));
-        self.timers.disarm(Timer::Shrink(server));
+        self.timers.disarm(SubscriptionTimer::Reopen(server));
+        self.timers.disarm(SubscriptionTimer::Shrink(server));
         let timers = &mut self.timers;
         self.flights.retain(|ticket, flight| {
             let is_other = flight.server != server;
             if !is_other {
-                timers.disarm(Timer::Overdue(*ticket));
+                timers.disarm(SubscriptionTimer::Overdue(*ticket));
             }
             is_other
         });
@@ -127,16 +136,16 @@ impl Subscriptions {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.begin_gap();
         resource.begin_silence(now);
-        if resource.state == State::Polled {
-            self.out.push(Command::StopPolling(resource.address.clone()));
+        if resource.state == ResourceState::Polled {
+            self.out.push(SubscriptionCommand::StopPolling(resource.address.clone()));
         }
         resource.reading = None;
         resource.learning = None;
         resource.is_learnable = true;
         resource.tries = 0;
         resource.is_unsure = false;
-        self.timers.disarm(Timer::Retry(id));
-        self.timers.disarm(Timer::Reread(id));
+        self.timers.disarm(SubscriptionTimer::Retry(id));
+        self.timers.disarm(SubscriptionTimer::Reread(id));
         if let Some(server) = self.servers.get_mut(&resource.address.server) {
             server.reads.remove(&id);
             server.learns.remove(&id);
@@ -162,22 +171,22 @@ impl Subscriptions {
 
     /// The content after a gap could not be read because the server was not reached: that says nothing about the content. It is
     /// read again, a few times; a link that is really lost ends this, and its successor begins anew.
-    pub(super) fn not_read(&mut self, id: ResourceId, ticket: Ticket, now: Instant) {
+    pub(super) fn not_read(&mut self, id: ResourceId, ticket: ServerTicket, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.reading == Some(ticket)) else {
             return;
         };
-        if resource.state == State::Baseline || resource.unread >= MOST_REREADS {
+        if resource.state == ResourceState::Baseline || resource.unread >= MOST_REREADS {
             return self.compare(id, ticket, None, now);
         }
         resource.reading = None;
         let pause = self.settings.reach.pause(resource.unread);
         resource.unread += 1;
-        self.timers.arm(Timer::Reread(id), now + pause);
+        self.timers.arm(SubscriptionTimer::Reread(id), now + pause);
     }
 
     pub(super) fn reread(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id).filter(|resource| resource.gap.is_some()) else { return };
-        if resource.state == State::Active
+        if resource.state == ResourceState::Active
             && let Some(server) = self.servers.get_mut(&resource.address.server)
         {
             server.reads.insert(id);
@@ -186,7 +195,7 @@ impl Subscriptions {
     }
 
     /// What a resource has to read after a gap, or to begin with.
-    pub(super) fn compare(&mut self, id: ResourceId, ticket: Ticket, content: Option<Digest>, now: Instant) {
+    pub(super) fn compare(&mut self, id: ResourceId, ticket: ServerTicket, content: Option<Digest>, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         if resource.reading != Some(ticket) {
             return;
@@ -194,16 +203,16 @@ impl Subscriptions {
         resource.reading = None;
         let gap = resource.gap.take();
         let owed = gap.is_some_and(|gap| gap.before.is_none() || gap.before != content);
-        let is_baseline = resource.state == State::Baseline;
+        let is_baseline = resource.state == ResourceState::Baseline;
         if is_baseline || content.is_some() {
             resource.known = content;
         }
         if is_baseline {
-            resource.state = State::Polled;
+            resource.state = ResourceState::Polled;
             resource.unheard_since = None;
             let address = resource.address.clone();
             self.admit(id);
-            self.out.push(Command::Poll(address));
+            self.out.push(SubscriptionCommand::Poll(address));
         }
         if owed {
             self.note(id, None, now);

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
-use super::command::{Address, RequestId, Ticket, Uri};
-use super::settings::Pace;
+use super::command::{RequestId, ResourceAddress, ServerTicket, Uri};
+use super::settings::NoticePace;
 use crate::ledger::FollowerId;
 use crate::{IdMap, ServerId};
 
@@ -16,15 +16,15 @@ pub(super) struct ResourceId(pub(super) u64);
 
 /// How a resource stands with its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ResourceState {
     /// The server is to be asked, or was: then under which ticket.
-    Subscribing(Option<Ticket>),
+    Subscribing(Option<ServerTicket>),
     /// The server agreed.
     Active,
     /// The server agreed, and nobody follows.
     Lingering,
     /// It is released, or the server is to be told: it was, if there is a ticket.
-    Unsubscribing(Option<Ticket>),
+    Unsubscribing(Option<ServerTicket>),
     /// The server refused; what there is to begin with is being read.
     Baseline,
     /// The server refused, and the resource is read from time to time.
@@ -35,7 +35,7 @@ pub(super) enum State {
 
 /// Whether a follower may be told already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum FollowerGate {
     /// The server has not agreed yet.
     Waiting,
     /// The answer is on its way to the transport.
@@ -46,7 +46,7 @@ pub(super) enum Gate {
 
 /// Which URIs changed: the subscribed one, or children of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct ChangedUris {
     pub(super) whole: bool,
     pub(super) children: BTreeSet<Uri>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Changed {
 /// Children that are told one by one. With more of them the subscribed URI stands for all.
 const MOST_CHILDREN: usize = 64;
 
-impl Changed {
+impl ChangedUris {
     pub(super) fn add(&mut self, child: Option<&Uri>) {
         let Some(child) = child else {
             self.whole = true;
@@ -77,47 +77,47 @@ impl Changed {
 
 /// What a follower is to be told.
 #[derive(Clone, Debug)]
-pub(super) struct Dirty {
+pub(super) struct UntoldChanges {
     /// The first change it stands for.
     pub(super) since: Instant,
-    pub(super) changed: Changed,
+    pub(super) changed: ChangedUris,
 }
 
 /// One follower of a resource.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) gate: Gate,
-    pub(super) dirty: Option<Dirty>,
+pub(super) struct FollowerSeat {
+    pub(super) gate: FollowerGate,
+    pub(super) dirty: Option<UntoldChanges>,
 }
 
 /// Changes that are not announced yet.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct GatheredChanges {
     pub(super) first: Instant,
-    pub(super) changed: Changed,
+    pub(super) changed: ChangedUris,
 }
 
 /// Time in which changes may have been missed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gap {
+pub(super) struct ObservationGap {
     /// The content before, if it is known.
     pub(super) before: Option<Digest>,
 }
 
 #[derive(Debug)]
-pub(super) struct Resource {
-    pub(super) address: Address,
-    pub(super) pace: Pace,
-    pub(super) state: State,
-    pub(super) seats: IdMap<FollowerId, Seat>,
+pub(super) struct ResourceRecord {
+    pub(super) address: ResourceAddress,
+    pub(super) pace: NoticePace,
+    pub(super) state: ResourceState,
+    pub(super) seats: IdMap<FollowerId, FollowerSeat>,
     /// The requests to be answered when the server has.
     pub(super) waiting: BTreeSet<(FollowerId, RequestId)>,
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<GatheredChanges>,
     /// The newest content that passed.
     pub(super) known: Option<Digest>,
-    pub(super) gap: Option<Gap>,
+    pub(super) gap: Option<ObservationGap>,
     /// The read whose content is compared.
-    pub(super) reading: Option<Ticket>,
+    pub(super) reading: Option<ServerTicket>,
     /// Its children are announced too, so that its own content does not tell whether one of them changed.
     pub(super) has_children: bool,
     /// The server agreed when it was last asked.
@@ -129,18 +129,18 @@ pub(super) struct Resource {
     /// Reads after the gap that did not reach the server.
     pub(super) unread: u32,
     /// The read that learns the content, and whether one is worth it: a server that refused one is not asked again.
-    pub(super) learning: Option<Ticket>,
+    pub(super) learning: Option<ServerTicket>,
     pub(super) is_learnable: bool,
     /// Since when its server can not tell, though its followers were promised.
     pub(super) unheard_since: Option<Instant>,
 }
 
-impl Resource {
-    pub(super) fn new(address: Address, pace: Pace, known: Option<Digest>) -> Self {
+impl ResourceRecord {
+    pub(super) fn new(address: ResourceAddress, pace: NoticePace, known: Option<Digest>) -> Self {
         Self {
             address,
             pace,
-            state: State::Subscribing(None),
+            state: ResourceState::Subscribing(None),
             seats: IdMap::default(),
             waiting: BTreeSet::new(),
             pending: None,
@@ -160,14 +160,14 @@ impl Resource {
 
     /// Whether somebody was promised to be told.
     pub(super) fn is_promised(&self) -> bool {
-        self.seats.values().any(|seat| seat.gate != Gate::Waiting)
+        self.seats.values().any(|seat| seat.gate != FollowerGate::Waiting)
     }
 
     /// From now on changes may be missed. A gap within a gap is the same one.
     pub(super) fn begin_gap(&mut self) {
         if self.gap.is_none() && self.is_promised() {
             let before = if self.has_children { None } else { self.known };
-            self.gap = Some(Gap { before });
+            self.gap = Some(ObservationGap { before });
             self.unread = 0;
         }
     }
@@ -188,23 +188,23 @@ impl Resource {
 
 /// A listen that a server acknowledged.
 #[derive(Debug)]
-pub(super) struct Open {
-    pub(super) ticket: Ticket,
+pub(super) struct OpenListen {
+    pub(super) ticket: ServerTicket,
     pub(super) honoured: BTreeSet<Uri>,
     pub(super) since: Instant,
 }
 
 /// A listen that is not acknowledged yet.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct OpeningListen {
     pub(super) asked: BTreeSet<Uri>,
 }
 
 /// A server whose resources are followed, or that is connected.
 #[derive(Debug, Default)]
-pub(super) struct Server {
+pub(super) struct ServerRecord {
     /// How it is subscribed to, while it is connected.
-    pub(super) link: Option<super::command::Upstream>,
+    pub(super) link: Option<super::command::SubscribeMethod>,
     /// Whether what it refuses is read from time to time.
     pub(super) poll: bool,
     pub(super) by_uri: HashMap<Uri, ResourceId>,
@@ -219,13 +219,13 @@ pub(super) struct Server {
     pub(super) learning: usize,
     /// Requests without an answer.
     pub(super) in_flight: usize,
-    pub(super) open: Option<Open>,
-    pub(super) opening: Option<Opening>,
+    pub(super) open: Option<OpenListen>,
+    pub(super) opening: Option<OpeningListen>,
     /// Listens that ended early, in a row.
     pub(super) tries: u32,
 }
 
-impl Server {
+impl ServerRecord {
     /// Whether the listen that is open has a URI, and keeps it.
     pub(super) fn is_covered(&self, uri: &Uri) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.honoured.contains(uri));
@@ -235,13 +235,13 @@ impl Server {
 
 /// What a ticket stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct TicketRecord {
     pub(super) server: ServerId,
-    pub(super) errand: Errand,
+    pub(super) errand: TicketErrand,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Errand {
+pub(super) enum TicketErrand {
     Subscribe(ResourceId),
     Unsubscribe(ResourceId),
     Read(ResourceId),

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// How changes of one resource are gathered into one notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct NoticePace {
     /// The notice comes when nothing changed for so long.
     pub quiet: Duration,
     /// A resource that never goes quiet is announced this long after the first change at the latest.
     pub max_wait: Duration,
 }
 
-impl Default for Pace {
+impl Default for NoticePace {
     fn default() -> Self {
         Self { quiet: Duration::from_millis(500), max_wait: Duration::from_secs(2) }
     }
@@ -29,14 +29,14 @@ pub enum SubResources {
 
 /// How long to wait before something that failed is tried again: twice as long each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub struct RetryBackoff {
     /// After the first failure.
     pub first: Duration,
     /// At most.
     pub most: Duration,
 }
 
-impl Backoff {
+impl RetryBackoff {
     /// The pause after so many failures before this one.
     pub(super) fn pause(self, tries: u32) -> Duration {
         self.first.saturating_mul(1 << tries.min(16)).min(self.most)
@@ -45,9 +45,9 @@ impl Backoff {
 
 /// The bounds of the table, and every time it waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct SubscriptionSettings {
     /// Where a resource has no pace of its own.
-    pub pace: Pace,
+    pub pace: NoticePace,
     /// What is told of sub-resources.
     pub sub_resources: SubResources,
     /// How long a resource that nobody follows any more stays subscribed upstream.
@@ -61,11 +61,11 @@ pub struct Settings {
     /// How long a listen upstream may hold URIs that nobody wants any more.
     pub shrink_after: Duration,
     /// When to try again what was acknowledged, and then refused after a reset.
-    pub retry: Backoff,
+    pub retry: RetryBackoff,
     /// When to try again what failed because the server could not be reached, though its link stands.
-    pub reach: Backoff,
-    /// When to open a listen again that was acknowledged and ended before [`Settings::steady`].
-    pub reopen: Backoff,
+    pub reach: RetryBackoff,
+    /// When to open a listen again that was acknowledged and ended before [`SubscriptionSettings::steady`].
+    pub reopen: RetryBackoff,
     /// A listen that was open for so long was a good one: when it ends, it is opened again at once. Proxies cut streams.
     pub steady: Duration,
     /// Reads in flight to one server that only learn what a resource says, so that an unchanged resource is no news after a
@@ -83,19 +83,19 @@ pub struct Settings {
     pub remembered: usize,
 }
 
-impl Default for Settings {
+impl Default for SubscriptionSettings {
     fn default() -> Self {
         Self {
-            pace: Pace::default(),
+            pace: NoticePace::default(),
             sub_resources: SubResources::default(),
             linger: Duration::from_secs(2),
             acknowledge_within: Duration::from_secs(5),
             reply_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(30),
             shrink_after: Duration::from_secs(10),
-            retry: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
-            reach: Backoff { first: Duration::from_millis(250), most: Duration::from_secs(5) },
-            reopen: Backoff { first: Duration::from_millis(250), most: Duration::from_secs(2) },
+            retry: RetryBackoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
+            reach: RetryBackoff { first: Duration::from_millis(250), most: Duration::from_secs(5) },
+            reopen: RetryBackoff { first: Duration::from_millis(250), most: Duration::from_secs(2) },
             steady: Duration::from_secs(1),
             baseline_reads: 4,
             learn_after: Duration::from_secs(5),

@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use super::command::{RequestId, Ticket};
+use super::command::{RequestId, ServerTicket};
 use super::resource::ResourceId;
 use crate::ServerId;
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Timer {
+pub(super) enum SubscriptionTimer {
     /// The changes of a resource are announced.
     Announce(ResourceId),
     /// A resource that nobody follows is released.
@@ -21,7 +21,7 @@ pub(super) enum Timer {
     /// The content of a resource that changed is learnt.
     Learn(ResourceId),
     /// A server did not answer.
-    Overdue(Ticket),
+    Overdue(ServerTicket),
     /// A client has waited long enough.
     Decide(RequestId),
     /// A listen that ended is opened again.
@@ -32,26 +32,26 @@ pub(super) enum Timer {
 
 /// At most one time for each timer.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
-    times: HashMap<Timer, Instant>,
-    order: BTreeSet<(Instant, Timer)>,
+pub(super) struct TimerQueue {
+    times: HashMap<SubscriptionTimer, Instant>,
+    order: BTreeSet<(Instant, SubscriptionTimer)>,
 }
 
-impl Timers {
+impl TimerQueue {
     /// Sets an timer, or moves it.
-    pub(super) fn arm(&mut self, timer: Timer, at: Instant) {
+    pub(super) fn arm(&mut self, timer: SubscriptionTimer, at: Instant) {
         self.disarm(timer);
         self.times.insert(timer, at);
         self.order.insert((at, timer));
     }
 
-    pub(super) fn disarm(&mut self, timer: Timer) {
+    pub(super) fn disarm(&mut self, timer: SubscriptionTimer) {
         if let Some(at) = self.times.remove(&timer) {
             self.order.remove(&(at, timer));
         }
     }
 
-    pub(super) fn is_armed(&self, timer: Timer) -> bool {
+    pub(super) fn is_armed(&self, timer: SubscriptionTimer) -> bool {
         self.times.contains_key(&timer)
     }
 
@@ -60,7 +60,7 @@ impl Timers {
     }
 
     /// Takes out one that is due.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<SubscriptionTimer> {
         let (at, timer) = *self.order.first()?;
         if at > now {
             return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::{offer, offers};
@@ -22,11 +22,11 @@ fn unlisted(offer: &Arc<ServerOffer>) -> Arc<ServerOffer> {
     Arc::new(ServerOffer { listed: false, ..(**offer).clone() })
 }
 
-fn snapshot(offers: &[Arc<ServerOffer>]) -> Snapshot {
-    Snapshot::new(offers.to_vec(), FieldView::Strict)
+fn snapshot(offers: &[Arc<ServerOffer>]) -> CatalogueSnapshot {
+    CatalogueSnapshot::new(offers.to_vec(), FieldView::Strict)
 }
 
-fn listed(snapshot: &Snapshot, kind: ListKind) -> Vec<String> {
+fn listed(snapshot: &CatalogueSnapshot, kind: ListKind) -> Vec<String> {
     let page = snapshot.listing(kind, Revision::MODERN).page(None, usize::MAX - 1);
     let text = [b"[", &page.items[..], b"]"].concat();
     let items: Vec<Value> = serde_json::from_slice(&text).unwrap();
@@ -76,7 +76,7 @@ proptest! {
         let after = snapshot(&with);
         for offer in &offers {
             for item in &offer.list(ListKind::Tools).items {
-                let name = |snapshot: &Snapshot| snapshot.public_name(ListKind::Tools, offer.server, &item.key).map(str::to_owned);
+                let name = |snapshot: &CatalogueSnapshot| snapshot.public_name(ListKind::Tools, offer.server, &item.key).map(str::to_owned);
                 prop_assert_eq!(name(&before), name(&after));
             }
         }

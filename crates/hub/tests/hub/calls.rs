@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidings_hub::calls::{BeginError, Call, CallId, Callers, Calls, Limits, NewCall};
+use tidings_hub::calls::{BeginError, CallId, CallLimits, CallTable, LinkCallers, NewCall, TrackedCall};
 use tidings_hub::{ClientKey, LinkKey};
 use tidings_wire::RawId;
 
 /// Texts that differ only in type or spelling: all of them are different requests.
 const IDS: [&str; 6] = ["0", "1", "\"1\"", "\"0\"", "1.0", "-1"];
-const LIMITS: Limits = Limits { per_client: 4, total: 9, ghosts_per_link: 3 };
+const LIMITS: CallLimits = CallLimits { per_client: 4, total: 9, ghosts_per_link: 3 };
 const FIRST: u64 = 100;
 
 fn raw(text: &str) -> RawId {
@@ -100,7 +100,7 @@ struct ExpectedLink {
 }
 
 struct Run {
-    table: Calls,
+    table: CallTable,
     model: BTreeMap<CallId, Expected>,
     links: [ExpectedLink; 3],
     /// How often each call has ended.
@@ -111,7 +111,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         Self {
-            table: Calls::new(LIMITS, FIRST),
+            table: CallTable::new(LIMITS, FIRST),
             model: BTreeMap::new(),
             links: Default::default(),
             ends: BTreeMap::new(),
@@ -143,7 +143,7 @@ impl Run {
     }
 
     /// A call that was taken out and whose server may still work on it.
-    fn leave_ghost(&mut self, id: CallId, call: &Call, expected: &Expected) {
+    fn leave_ghost(&mut self, id: CallId, call: &TrackedCall, expected: &Expected) {
         let got = self.table.leave_ghost(id, call);
         let link = &mut self.links[expected.link as usize];
         if !link.open || !expected.heard_beside {
@@ -305,9 +305,9 @@ impl Run {
             assert_eq!(self.table.ghosts_on(LinkKey(link)), known.ghosts.len());
             assert!(known.ghosts.keys().all(|key| self.table.has_ghost(LinkKey(link), *key)));
             let callers = match known.callers.len() {
-                0 => Callers::Nobody,
-                1 => Callers::One(principal(2 * *known.callers.first().unwrap())),
-                _ => Callers::Several,
+                0 => LinkCallers::Nobody,
+                1 => LinkCallers::One(principal(2 * *known.callers.first().unwrap())),
+                _ => LinkCallers::Several,
             };
             assert_eq!(self.table.callers_on(LinkKey(link)), callers);
         }
@@ -320,7 +320,7 @@ fn principal(client: u64) -> Arc<str> {
 }
 
 /// The indexes are not visible otherwise, and a leak in them is one.
-fn assert_holds_nothing(table: &Calls) {
+fn assert_holds_nothing(table: &CallTable) {
     let text = format!("{table:?}");
     let (_, maps) = text.split_once(" calls: ").unwrap();
     assert!(!maps.replace("{}", "").contains('{'), "{text}");
@@ -361,7 +361,7 @@ fn call(client: u64, id: &str, timeout: u64, max: u64) -> NewCall {
 // bridging B4
 #[test]
 fn silence_progress_and_the_hard_maximum_set_the_deadline() {
-    let mut table = Calls::new(Limits::default(), 1);
+    let mut table = CallTable::new(CallLimits::default(), 1);
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let id = table.begin(call(1, "1", 10, 25), start).unwrap();
@@ -379,7 +379,7 @@ fn silence_progress_and_the_hard_maximum_set_the_deadline() {
 // S2.1
 #[test]
 fn ids_that_look_alike_are_different_requests() {
-    let mut table = Calls::new(Limits::default(), 1);
+    let mut table = CallTable::new(CallLimits::default(), 1);
     let now = Instant::now();
     let mut begun = Vec::new();
     for client in [1, 2] {
@@ -397,8 +397,8 @@ fn ids_that_look_alike_are_different_requests() {
 // S2.5
 #[test]
 fn a_hundred_thousand_abandoned_requests_stay_bounded_and_go() {
-    let limits = Limits::default();
-    let mut table = Calls::new(limits, 1);
+    let limits = CallLimits::default();
+    let mut table = CallTable::new(limits, 1);
     let start = Instant::now();
     let (mut accepted, mut refused) = (Vec::new(), 0);
     for number in 0..100_000u64 {
@@ -431,7 +431,7 @@ fn a_hundred_thousand_abandoned_requests_stay_bounded_and_go() {
 // edges B1
 #[test]
 fn an_abandoned_call_keeps_others_from_being_taken_for_the_owner_until_it_is_answered() {
-    let mut table = Calls::new(Limits::default(), 1);
+    let mut table = CallTable::new(CallLimits::default(), 1);
     let now = Instant::now();
     let link = LinkKey(1);
     table.link_opened(link);
@@ -452,8 +452,8 @@ fn an_abandoned_call_keeps_others_from_being_taken_for_the_owner_until_it_is_ans
 // edges B1; S2.5
 #[test]
 fn a_hundred_thousand_abandoned_calls_of_one_link_are_bounded_and_leave_it_without_an_owner() {
-    let limits = Limits::default();
-    let mut table = Calls::new(limits, 1);
+    let limits = CallLimits::default();
+    let mut table = CallTable::new(limits, 1);
     let now = Instant::now();
     let link = LinkKey(1);
     table.link_opened(link);

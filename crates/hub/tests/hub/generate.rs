@@ -6,16 +6,16 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, ServerOffer};
+use tidings_hub::catalogue::{OfferItem, ServerOffer};
 use tidings_proto::{ListKind, UriMap};
 
 /// Prefixes that run into each other with the names below, and a long one.
 pub(crate) const PREFIXES: [&str; 4] = ["a", "a__b", "b", "a_rather_long_prefix_of_a_server_with_much_to_say"];
 
 /// An item that says where it comes from.
-pub(crate) fn item(kind: ListKind, server: &str, key: &str) -> Item {
+pub(crate) fn item(kind: ListKind, server: &str, key: &str) -> OfferItem {
     let raw = json!({ kind.key(): key, "description": format!("{server}/{key}") });
-    Item::read(kind, Bytes::from(raw.to_string()), false).unwrap()
+    OfferItem::read(kind, Bytes::from(raw.to_string()), false).unwrap()
 }
 
 /// The offer of the `id`th server.

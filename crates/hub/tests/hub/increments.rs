@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{OfferList, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
 use tidings_proto::{FieldView, ListKind, Revision, UriMap};
 
 use crate::generate::{PREFIXES, item, offer};
@@ -43,7 +43,7 @@ fn made(server: u32, bare: bool, tools: &[String], resources: &[String]) -> Serv
     offer
 }
 
-fn assert_same(grown: &Snapshot, fresh: &Snapshot) {
+fn assert_same(grown: &CatalogueSnapshot, fresh: &CatalogueSnapshot) {
     for kind in ListKind::ALL {
         for revision in [Revision::V2024_11_05, Revision::MODERN] {
             let (a, b) = (grown.listing(kind, revision), fresh.listing(kind, revision));
@@ -72,7 +72,7 @@ proptest! {
     // S3.6
     #[test]
     fn a_grown_catalogue_equals_a_fresh_one(steps in proptest::collection::vec(step(), 1..12), bare in any::<bool>()) {
-        let mut grown = Snapshot::new(Vec::new(), FieldView::Strict);
+        let mut grown = CatalogueSnapshot::new(Vec::new(), FieldView::Strict);
         // Somebody follows from the start, so that the digests are kept along the way.
         grown.digests(Revision::MODERN);
         for step in steps {
@@ -80,14 +80,14 @@ proptest! {
                 Step::Lists { server, tools, resources } => grown.with(made(server, bare, &tools, &resources)),
                 Step::Leaves { server } => grown.without(ServerId(server)),
             };
-            assert_same(&grown, &Snapshot::new(grown.offers().to_vec(), FieldView::Strict));
+            assert_same(&grown, &CatalogueSnapshot::new(grown.offers().to_vec(), FieldView::Strict));
         }
     }
 
     #[test]
     fn a_digest_changes_if_and_only_if_what_is_seen_does(steps in proptest::collection::vec(step(), 1..8)) {
         let mut seen: Vec<(Vec<String>, tidings_wire::Digest)> = Vec::new();
-        let mut grown = Snapshot::new(Vec::new(), FieldView::Strict);
+        let mut grown = CatalogueSnapshot::new(Vec::new(), FieldView::Strict);
         for step in steps {
             grown = match step {
                 Step::Lists { server, tools, resources } => grown.with(made(server, false, &tools, &resources)),
@@ -110,8 +110,10 @@ proptest! {
 #[test]
 fn a_commit_shares_what_other_servers_show() {
     let names = |n: usize| -> Vec<String> { (0..n).map(|i| format!("tool{i}")).collect() };
-    let before =
-        Snapshot::new(vec![offer(0, "a", false, &names(3)), offer(1, "b", false, &names(3))], FieldView::Strict);
+    let before = CatalogueSnapshot::new(
+        vec![offer(0, "a", false, &names(3)), offer(1, "b", false, &names(3))],
+        FieldView::Strict,
+    );
     let after = before.with(Arc::unwrap_or_clone(offer(1, "b", false, &names(2))));
     assert!(Arc::ptr_eq(&before.offers()[0], &after.offers()[0]));
     assert_eq!(before.listing(ListKind::Tools, Revision::MODERN).len(), 6);

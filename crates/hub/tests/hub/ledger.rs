@@ -10,8 +10,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{ChangedItem, Difference, Item, OfferList, ServerOffer, Snapshot};
-use tidings_hub::ledger::{Baseline, Committed, FollowerId, Ledger, Occasion, Since, Topic, Topics, ViewDigests};
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemDifference, ListDifference, OfferItem, OfferList, ServerOffer};
+use tidings_hub::ledger::{
+    CommitOccasion, FollowerBaseline, FollowerId, Ledger, LedgerCommit, OwedSince, Topic, Topics, ViewDigests,
+};
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
@@ -66,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// When each topic of a commit was signalled, and when it was committed.
-type Since3 = [Since; 3];
+type Since3 = [OwedSince; 3];
 
 /// A follower as it should be: all states that were committed since it was last told, oldest first.
 struct Expected {
@@ -86,7 +88,7 @@ impl Expected {
     }
 
     /// The first change since it was last told, unless it is owed a notice anyway.
-    fn since(&self, topic: usize) -> Option<Since> {
+    fn since(&self, topic: usize) -> Option<OwedSince> {
         let first = self.seen.windows(2).position(|pair| pair[0][topic] != pair[1][topic])?;
         (self.follows[topic] && !self.fresh).then(|| self.commits[first][topic])
     }
@@ -121,7 +123,7 @@ proptest! {
                     if model.contains_key(&id) || silent.contains(&id) {
                         continue;
                     }
-                    let baseline = if fresh { Baseline::Nothing } else { Baseline::Current };
+                    let baseline = if fresh { FollowerBaseline::Nothing } else { FollowerBaseline::Current };
                     ledger.follow(FollowerId(id), VIEWS[view], set(follows), baseline, digests(&committed, &VIEWS[view]));
                     let seen = vec![committed[view]];
                     model.insert(id, Expected { view, follows, fresh, seen, commits: Vec::new(), told: [None; 3] });
@@ -141,7 +143,7 @@ proptest! {
                 Step::Commit { signalled } => {
                     let touched = |topic: usize| (0..3).any(|v| written[v][topic] != committed[v][topic]);
                     let signalled = signalled.map(|yes| yes.then(|| now - Duration::from_secs(1)));
-                    let occasion = Occasion { at: now, touched: set((0..3).map(touched)), signalled, held_by: None };
+                    let occasion = CommitOccasion { at: now, touched: set((0..3).map(touched)), signalled, held_by: None };
                     let asked = RefCell::new(BTreeSet::new());
                     let look = |view: &Revision| {
                         asked.borrow_mut().insert(*view);
@@ -154,7 +156,7 @@ proptest! {
                     let count = |fits: &dyn Fn(&Expected, usize) -> bool| -> [u64; 3] {
                         std::array::from_fn(|t| model.values().filter(|f| fits(f, t)).count() as u64)
                     };
-                    let mut expected = Committed {
+                    let mut expected = LedgerCommit {
                         coalesced: count(&|f, t| news(f, t) && f.is_owed(t)),
                         unchanged: count(&|f, t| touched(t) && f.follows[t] && !news(f, t)),
                         silent: std::array::from_fn(|t| if touched(t) { silent.len() as u64 } else { 0 }),
@@ -168,7 +170,7 @@ proptest! {
                     committed = written;
                     for follower in model.values_mut() {
                         follower.seen.push(committed[follower.view]);
-                        follower.commits.push(signalled.map(|signal| Since { signal, commit: now }));
+                        follower.commits.push(signalled.map(|signal| OwedSince { signal, commit: now }));
                     }
                 }
                 Step::Deliver(id) => {
@@ -205,7 +207,7 @@ proptest! {
     // S3.6
     #[test]
     fn a_difference_is_that_of_the_two_sets(before in contents(), after in contents()) {
-        let difference = Difference::between(&list(&before), &list(&after));
+        let difference = ListDifference::between(&list(&before), &list(&after));
         let keys = |all: &BTreeMap<String, Content>| all.keys().cloned().collect::<BTreeSet<_>>();
         let boxed = |keys: BTreeSet<String>| keys.into_iter().map(String::into_boxed_str).collect::<Vec<_>>();
         let (old, new) = (keys(&before), keys(&after));
@@ -215,7 +217,7 @@ proptest! {
         for key in &old & &new {
             let fields = differing(&before[&key], &after[&key]);
             if !fields.is_empty() {
-                changed.push(ChangedItem { key: key.into(), fields });
+                changed.push(ItemDifference { key: key.into(), fields });
             }
         }
         prop_assert_eq!(&difference.changed, &changed);
@@ -250,14 +252,14 @@ fn list(items: &BTreeMap<String, Content>) -> OfferList {
     OfferList::new(items.iter().rev().map(read).collect(), 0, false)
 }
 
-fn read_item(raw: &str) -> Item {
-    Item::read(ListKind::Tools, Bytes::from(raw.to_owned()), false).unwrap()
+fn read_item(raw: &str) -> OfferItem {
+    OfferItem::read(ListKind::Tools, Bytes::from(raw.to_owned()), false).unwrap()
 }
 
 fn shown(tools: &[&str], revision: Revision) -> ViewDigests {
     let items = tools.iter().map(|raw| read_item(raw)).collect();
     let offer = ServerOffer { bare: true, ..ServerOffer::new(ServerId(0), "a").offering(ListKind::Tools, items) };
-    Snapshot::new(vec![Arc::new(offer)], FieldView::default()).digests(revision)
+    CatalogueSnapshot::new(vec![Arc::new(offer)], FieldView::default()).digests(revision)
 }
 
 // S0.2; bridging 3
@@ -296,13 +298,17 @@ fn a_follower_of_an_earlier_process_is_owed_what_it_was_not_told_of() {
     let mut ledger: Ledger = Ledger::default();
     let (id, next) = (FollowerId(1), FollowerId(2));
     let state = |content: u8| [digest_of(content), digest_of(0), digest_of(0)];
-    ledger.follow(id, Revision::MODERN, Topics::ALL, Baseline::Nothing, state(0));
+    ledger.follow(id, Revision::MODERN, Topics::ALL, FollowerBaseline::Nothing, state(0));
     assert_eq!(ledger.told(id), [None; 3], "it is owed all");
     ledger.deliver(id);
     let told = ledger.told(id);
     assert_eq!(told, state(0).map(Some));
-    let occasion =
-        |held_by| Occasion { at: Instant::now(), touched: set([true, false, false]), signalled: [None; 3], held_by };
+    let occasion = |held_by| CommitOccasion {
+        at: Instant::now(),
+        touched: set([true, false, false]),
+        signalled: [None; 3],
+        held_by,
+    };
     for held_by in [Some(ServerId(1)), None] {
         ledger.commit(&occasion(held_by), |_| state(1));
         assert_eq!(ledger.told(id), [None, Some(digest_of(0)), Some(digest_of(0))], "{held_by:?}");
@@ -313,9 +319,9 @@ fn a_follower_of_an_earlier_process_is_owed_what_it_was_not_told_of() {
         ledger.deliver(id);
     }
     // The next process: the first list is another one now.
-    ledger.follow(next, Revision::MODERN, Topics::ALL, Baseline::Told(told), state(2));
+    ledger.follow(next, Revision::MODERN, Topics::ALL, FollowerBaseline::Told(told), state(2));
     assert_eq!(ledger.deliver(next).topics, set([true, false, false]));
-    ledger.follow(next, Revision::MODERN, Topics::ALL, Baseline::Told(told), state(0));
+    ledger.follow(next, Revision::MODERN, Topics::ALL, FollowerBaseline::Told(told), state(0));
     assert_eq!(ledger.deliver(next).topics, Topics::default());
     assert_eq!(ledger.told(FollowerId(9)), [None; 3], "nobody");
 }
@@ -328,10 +334,14 @@ fn what_is_held_is_owed_when_its_server_is_quiet_unless_the_follower_was_told_me
     let mut ledger: Ledger = Ledger::default();
     let state = |content: u8| [digest_of(content), digest_of(0), digest_of(0)];
     for follower in [id, other] {
-        ledger.follow(follower, Revision::MODERN, Topics::ALL, Baseline::Current, state(0));
+        ledger.follow(follower, Revision::MODERN, Topics::ALL, FollowerBaseline::Current, state(0));
     }
-    let occasion =
-        |held_by| Occasion { at: Instant::now(), touched: set([true, false, false]), signalled: [None; 3], held_by };
+    let occasion = |held_by| CommitOccasion {
+        at: Instant::now(),
+        touched: set([true, false, false]),
+        signalled: [None; 3],
+        held_by,
+    };
     let done = ledger.commit(&occasion(Some(one)), |_| state(1));
     assert_eq!((done.owed, done.coalesced), (vec![], [0; 3]), "it can be read, and nobody is told yet");
     assert!(ledger.owed(id).is_empty() && ledger.holds(id));

@@ -119,10 +119,10 @@ fn a_failed_call_is_checked_and_costs_the_link_nothing() {
     let mut bench = Bench::connected(ReconnectPace::REMOTE);
     for _ in 0..50 {
         assert_eq!(bench.wait(ms(2_000)).on(BROKEN), [LinkCommand::Check]);
-        assert_eq!(bench.machine.verdict(), Verdict::Checking);
+        assert_eq!(bench.machine.verdict(), FailureVerdict::Checking);
         assert_eq!(bench.on(BROKEN), [], "one check is for all that fail meanwhile");
         assert_eq!(bench.on(LinkEvent::CheckAnswered), [LinkCommand::Look]);
-        assert_eq!((bench.machine.verdict(), bench.shown), (Verdict::Trusted, LinkState::Ready));
+        assert_eq!((bench.machine.verdict(), bench.shown), (FailureVerdict::Trusted, LinkState::Ready));
     }
 }
 
@@ -136,7 +136,7 @@ fn a_refusal_that_a_check_meets_too_ends_the_link_once_and_the_next_one_is_made_
         let commands = bench.on(LinkEvent::CheckFailed(trouble));
         assert!(commands.ends_with(&[LinkCommand::End(EndReason::Refused)]), "{commands:?}");
         assert_eq!(commands.contains(&LinkCommand::ForgetEra), forgets);
-        assert_eq!(bench.machine.verdict(), Verdict::Over(Some(EndReason::Refused)));
+        assert_eq!(bench.machine.verdict(), FailureVerdict::Over(Some(EndReason::Refused)));
         assert_eq!(bench.on(BROKEN), [], "what fails on a link that ends is no news");
         bench.on(LinkEvent::Ended);
         assert_eq!(bench.machine.next_deadline(), Some(bench.now), "at once");
@@ -291,7 +291,7 @@ proptest! {
                 }
                 _ => {}
             }
-            if bench.link == Link::Up && bench.machine.verdict() != Verdict::Trusted {
+            if bench.link == Link::Up && bench.machine.verdict() != FailureVerdict::Trusted {
                 prop_assert!(bench.checking || bench.machine.next_deadline().is_some(), "a doubt is always resolved");
             }
         }

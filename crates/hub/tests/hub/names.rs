@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{NameTable, Route, ServerOffer, ShownNames};
+use tidings_hub::catalogue::{ItemRoute, NameTable, ServerOffer, ShownNames};
 use tidings_proto::ListKind;
 use tidings_proto::names::{MAX_PUBLIC_NAME, public_name};
 
@@ -16,8 +16,8 @@ fn items(offers: &[Arc<ServerOffer>]) -> Vec<(&ServerOffer, &str)> {
     offers.iter().flat_map(|o| (0..keys(o)).map(move |i| (&**o, &*o.list(ListKind::Tools).items[i].key))).collect()
 }
 
-fn route(offer: &ServerOffer, local: &str) -> Route {
-    Route { server: offer.server, local: local.into() }
+fn route(offer: &ServerOffer, local: &str) -> ItemRoute {
+    ItemRoute { server: offer.server, local: local.into() }
 }
 
 /// A table with the names that it shows.
@@ -29,7 +29,7 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
-    fn route(&self, name: &str) -> Option<Route> {
+    fn route(&self, name: &str) -> Option<ItemRoute> {
         self.table.route(name).cloned()
     }
 
@@ -70,7 +70,7 @@ proptest! {
     #[test]
     fn the_first_configured_wins_a_collision(offers in offers()) {
         let table = table(&offers);
-        let mut first: HashMap<String, Route> = HashMap::new();
+        let mut first: HashMap<String, ItemRoute> = HashMap::new();
         for (offer, local) in items(&offers) {
             let wanted = if offer.bare { local.to_owned() } else { public_name(&offer.prefix, local) };
             first.entry(wanted).or_insert_with(|| route(offer, local));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topic, Topics, ViewDigests};
+use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
 use tidings_proto::Revision;
 use tidings_wire::{ByteSpan, Digest, digest};
 
@@ -16,13 +16,13 @@ fn view(contents: [u8; 3]) -> ViewDigests {
 fn ledger() -> Ledger {
     let mut ledger = Ledger::default();
     for id in [ONE, OTHER] {
-        ledger.follow(id, Revision::V2025_11_25, Topics::ALL, Baseline::Current, view([0, 0, 0]));
+        ledger.follow(id, Revision::V2025_11_25, Topics::ALL, FollowerBaseline::Current, view([0, 0, 0]));
     }
     ledger
 }
 
-fn occasion() -> Occasion {
-    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
+fn occasion() -> CommitOccasion {
+    CommitOccasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
 }
 
 fn owed(ledger: &Ledger, id: FollowerId) -> Vec<Topic> {

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{Item, OfferList, Page, PageKey, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, ListPage, OfferItem, OfferList, PageKey, ServerOffer};
 use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::offers;
 
 /// Who the items of a page are, by the description that says where they come from.
-fn read(page: &Page) -> Vec<String> {
+fn read(page: &ListPage) -> Vec<String> {
     let text = [b"[", &page.items[..], b"]"].concat();
     let items: Vec<Value> = serde_json::from_slice(&text).unwrap();
     items.iter().map(|item| item["description"].as_str().unwrap().to_owned()).collect()
 }
 
-fn snapshot(offers: &[Arc<ServerOffer>]) -> Snapshot {
-    Snapshot::new(offers.to_vec(), FieldView::Strict)
+fn snapshot(offers: &[Arc<ServerOffer>]) -> CatalogueSnapshot {
+    CatalogueSnapshot::new(offers.to_vec(), FieldView::Strict)
 }
 
-fn page(snapshot: &Snapshot, after: Option<&PageKey>, size: usize) -> Page {
+fn page(snapshot: &CatalogueSnapshot, after: Option<&PageKey>, size: usize) -> ListPage {
     snapshot.listing(ListKind::Tools, Revision::LATEST_LEGACY).page(after, size)
 }
 
@@ -90,9 +90,9 @@ fn an_empty_catalogue_has_one_empty_page() {
     assert_eq!(none.offer(ServerId(0)).map(|offer| offer.server), None);
 }
 
-fn tool(key: &str) -> Item {
+fn tool(key: &str) -> OfferItem {
     let raw = serde_json::json!({"name": key, "description": format!("one/{key}")}).to_string();
-    Item::read(ListKind::Tools, raw.into(), false).unwrap()
+    OfferItem::read(ListKind::Tools, raw.into(), false).unwrap()
 }
 
 fn one(keys: &[&str]) -> ServerOffer {
@@ -103,14 +103,14 @@ fn one(keys: &[&str]) -> ServerOffer {
 #[test]
 fn a_list_has_the_order_of_its_server_and_pages_go_on_where_they_were_whatever_left() {
     let whole = ["d", "a", "c", "b", "f", "e"];
-    let all = Snapshot::new(vec![Arc::new(one(&whole))], FieldView::Strict);
+    let all = CatalogueSnapshot::new(vec![Arc::new(one(&whole))], FieldView::Strict);
     assert_eq!(read(&page(&all, None, 10)), ["one/d", "one/a", "one/c", "one/b", "one/f", "one/e"]);
     let first = page(&all, None, 3);
     assert_eq!(read(&first), ["one/d", "one/a", "one/c"]);
     // The last item of the page has gone, and one before it.
-    let fewer = Snapshot::new(vec![Arc::new(one(&["a", "b", "f", "e"]))], FieldView::Strict);
+    let fewer = CatalogueSnapshot::new(vec![Arc::new(one(&["a", "b", "f", "e"]))], FieldView::Strict);
     assert_eq!(read(&page(&fewer, first.next.as_ref(), 10)), ["one/b", "one/f", "one/e"]);
-    let other = Snapshot::new(vec![Arc::new(one(&["x", "y", "z", "e"]))], FieldView::Strict);
+    let other = CatalogueSnapshot::new(vec![Arc::new(one(&["x", "y", "z", "e"]))], FieldView::Strict);
     assert_eq!(read(&page(&other, first.next.as_ref(), 10)), ["one/e"], "by its place when nothing is left");
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidings_hub::refresh::{ListWait, Look, Next, Reason, Refresh, RefreshPace};
+use tidings_hub::refresh::{BegunLook, ListRefresh, ListWait, RefreshPace, RefreshReason, RefreshStep};
 use tidings_proto::ListKind;
 
 const PACE: RefreshPace = RefreshPace { quiet: Duration::from_millis(250), max_wait: Duration::from_secs(1) };
@@ -14,8 +14,8 @@ fn ms(millis: u64) -> Duration {
 }
 
 /// Looks once, in no time.
-fn look(refresh: &mut Refresh, now: Instant) -> Look {
-    assert_eq!(refresh.next(now), Next::Look);
+fn look(refresh: &mut ListRefresh, now: Instant) -> BegunLook {
+    assert_eq!(refresh.next(now), RefreshStep::Look);
     let look = refresh.begin(0, now);
     refresh.looked();
     look
@@ -24,24 +24,24 @@ fn look(refresh: &mut Refresh, now: Instant) -> Look {
 // edges C6; S3.2
 #[test]
 fn whoever_asks_inside_the_window_makes_the_look_happen_now_and_its_notices_wait_for_the_end() {
-    let (mut refresh, now) = (Refresh::new(PACE), Instant::now());
+    let (mut refresh, now) = (ListRefresh::new(PACE), Instant::now());
     assert!(refresh.signal(TOOLS, now));
-    assert_eq!(refresh.next(now), Next::Sleep(Some(now + PACE.quiet)), "nobody asks: signals are gathered");
+    assert_eq!(refresh.next(now), RefreshStep::Sleep(Some(now + PACE.quiet)), "nobody asks: signals are gathered");
     assert_eq!(refresh.ask(ListKind::Prompts, None, now), None, "of this list nothing was said");
     let wait = refresh.ask(ListKind::Tools, None, now + ms(10));
     assert_eq!(wait, Some(ListWait { look: 1, until: now + ms(1_010) }));
     assert!(look(&mut refresh, now + ms(10)).held);
     assert_eq!(refresh.ask(ListKind::Tools, None, now + ms(20)), None, "it is current");
-    assert_eq!(refresh.next(now + ms(20)), Next::Sleep(Some(now + PACE.quiet)));
-    assert_eq!(refresh.next(now + PACE.quiet), Next::Release);
+    assert_eq!(refresh.next(now + ms(20)), RefreshStep::Sleep(Some(now + PACE.quiet)));
+    assert_eq!(refresh.next(now + PACE.quiet), RefreshStep::Release);
     refresh.released();
-    assert_eq!(refresh.next(now + PACE.quiet), Next::Sleep(None));
+    assert_eq!(refresh.next(now + PACE.quiet), RefreshStep::Sleep(None));
 }
 
 // edges C6; S3.2
 #[test]
 fn signals_without_end_are_announced_once_per_longest_wait_however_often_somebody_asks() {
-    let (mut refresh, begun) = (Refresh::new(PACE), Instant::now());
+    let (mut refresh, begun) = (ListRefresh::new(PACE), Instant::now());
     let (mut notices, mut looks) = (0, 0);
     for step in 0..1_000 {
         let now = begun + ms(10 * step);
@@ -49,7 +49,7 @@ fn signals_without_end_are_announced_once_per_longest_wait_however_often_somebod
         assert!(refresh.ask(ListKind::Tools, None, now).is_some());
         looks += 1;
         notices += u64::from(!look(&mut refresh, now).held);
-        if refresh.next(now) == Next::Release {
+        if refresh.next(now) == RefreshStep::Release {
             refresh.released();
             notices += 1;
         }
@@ -61,9 +61,9 @@ fn signals_without_end_are_announced_once_per_longest_wait_however_often_somebod
 // edges C6
 #[test]
 fn a_look_that_is_under_way_is_waited_for_and_a_signal_during_it_needs_another() {
-    let (mut refresh, now) = (Refresh::new(PACE), Instant::now());
+    let (mut refresh, now) = (ListRefresh::new(PACE), Instant::now());
     refresh.signal(TOOLS, now);
-    assert_eq!(refresh.next(now + PACE.quiet), Next::Look);
+    assert_eq!(refresh.next(now + PACE.quiet), RefreshStep::Look);
     assert!(!refresh.begin(0, now + PACE.quiet).held);
     assert_eq!(refresh.ask(ListKind::Tools, None, now + ms(300)).map(|wait| wait.look), Some(1));
     refresh.signal(TOOLS, now + ms(310));
@@ -75,12 +75,15 @@ fn a_look_that_is_under_way_is_waited_for_and_a_signal_during_it_needs_another()
 // edges C6
 #[test]
 fn an_answered_call_makes_a_list_uncertain_once_and_a_server_that_hangs_is_waited_for_once() {
-    let (mut refresh, now) = (Refresh::new(PACE), Instant::now());
+    let (mut refresh, now) = (ListRefresh::new(PACE), Instant::now());
     assert_eq!(refresh.ask(ListKind::Tools, Some(0), now), None);
     assert_eq!(refresh.ask(ListKind::Tools, Some(1), now).map(|wait| wait.look), Some(1));
-    assert_eq!(refresh.next(now), Next::Look);
+    assert_eq!(refresh.next(now), RefreshStep::Look);
     let look = refresh.begin(1, now);
-    assert_eq!((look.held, look.marks.get(ListKind::Tools).map(|mark| mark.reason)), (false, Some(Reason::Call)));
+    assert_eq!(
+        (look.held, look.marks.get(ListKind::Tools).map(|mark| mark.reason)),
+        (false, Some(RefreshReason::Call))
+    );
     let during = refresh.ask(ListKind::Tools, Some(1), now + ms(1)).map(|wait| wait.look);
     assert_eq!(during, Some(1), "the same look");
     let later = refresh.ask(ListKind::Tools, Some(7), now + ms(5_000));
@@ -126,11 +129,11 @@ proptest! {
     fn a_list_is_never_older_than_a_signal_that_came_before_it_was_asked_for(
         steps in proptest::collection::vec(step(), 1..80)
     ) {
-        let (mut refresh, mut now) = (Refresh::new(PACE), Instant::now());
+        let (mut refresh, mut now) = (ListRefresh::new(PACE), Instant::now());
         // What the server has, and what can be read.
         let (mut world, mut known, mut answered) = ([0_u64; 4], [0_u64; 4], 0_u64);
         // The look under way, with what it will find: the server answers as it is when it is asked.
-        let mut under_way: Option<(Look, [u64; 4])> = None;
+        let mut under_way: Option<(BegunLook, [u64; 4])> = None;
         // Who waits: for which list, for which look, and what must be readable then.
         let mut waiting: Vec<(usize, u64, u64)> = Vec::new();
         let mut last_done = 0;
@@ -151,14 +154,14 @@ proptest! {
                         prop_assert!(wait.look > last_done && wait.until <= now + PACE.max_wait);
                         waiting.push((kind, wait.look, world[kind]));
                         if under_way.is_none() {
-                            prop_assert_eq!(refresh.next(now), Next::Look, "now, not after the window");
+                            prop_assert_eq!(refresh.next(now), RefreshStep::Look, "now, not after the window");
                         }
                     }
                 },
                 Step::Drive if under_way.is_none() => match refresh.next(now) {
-                    Next::Look => under_way = Some((refresh.begin(answered, now), world)),
-                    Next::Release => refresh.released(),
-                    Next::Sleep(until) => prop_assert!(until.is_none_or(|until| until > now)),
+                    RefreshStep::Look => under_way = Some((refresh.begin(answered, now), world)),
+                    RefreshStep::Release => refresh.released(),
+                    RefreshStep::Sleep(until) => prop_assert!(until.is_none_or(|until| until > now)),
                 },
                 Step::Drive => {}
                 Step::Finish => if let Some((look, found)) = under_way.take() {

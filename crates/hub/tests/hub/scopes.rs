@@ -5,37 +5,37 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{ServerOffer, Snapshot};
-use tidings_hub::ledger::{Baseline, FollowerId, Ledger, Occasion, Topics};
-use tidings_hub::scope::{Audience, Scope};
+use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
+use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topics};
+use tidings_hub::scope::{AccessScope, ServerAudience};
 use tidings_proto::{FieldView, ListKind, Revision, UriMap};
 
 use crate::generate::{item, offer, offers};
 
-type Sight = (Revision, Scope);
+type Sight = (Revision, AccessScope);
 
 fn matches(pattern: &str, name: &str) -> bool {
     pattern == "*" || pattern == name
 }
 
-fn scope(servers: &[&str], admin: bool) -> Scope {
-    Scope::new(servers.iter().map(|name| (*name).to_owned()).collect(), admin, matches)
+fn scope(servers: &[&str], admin: bool) -> AccessScope {
+    AccessScope::new(servers.iter().map(|name| (*name).to_owned()).collect(), admin, matches)
 }
 
-fn whole(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
-    Arc::new(Snapshot::new(offers.to_vec(), FieldView::Strict))
+fn whole(offers: &[Arc<ServerOffer>]) -> Arc<CatalogueSnapshot> {
+    Arc::new(CatalogueSnapshot::new(offers.to_vec(), FieldView::Strict))
 }
 
 fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn listed(snapshot: &Snapshot, kind: ListKind) -> String {
+fn listed(snapshot: &CatalogueSnapshot, kind: ListKind) -> String {
     String::from_utf8(snapshot.listing(kind, Revision::MODERN).page(None, 10_000).items.to_vec()).unwrap()
 }
 
-fn occasion() -> Occasion {
-    Occasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
+fn occasion() -> CommitOccasion {
+    CommitOccasion { at: Instant::now(), touched: Topics::ALL, signalled: [None; 3], held_by: None }
 }
 
 proptest! {
@@ -88,14 +88,14 @@ proptest! {
         let before = whole(&offers);
         let mine: Vec<&str> = offers.iter().filter(|o| chosen[o.server.0 as usize]).map(|o| &*o.name).collect();
         let sights: [Sight; 3] = [
-            (Revision::MODERN, Scope::everything()),
+            (Revision::MODERN, AccessScope::everything()),
             (Revision::MODERN, scope(&mine, false)),
             (Revision::LATEST_LEGACY, scope(&mine, false)),
         ];
-        let digests = |of: &Arc<Snapshot>, (revision, scope): &Sight| of.seen_by(scope).digests(*revision);
+        let digests = |of: &Arc<CatalogueSnapshot>, (revision, scope): &Sight| of.seen_by(scope).digests(*revision);
         let mut ledger: Ledger<Sight> = Ledger::default();
         for (id, sight) in (0..).zip(&sights) {
-            ledger.follow(FollowerId(id), sight.clone(), Topics::ALL, Baseline::Current, digests(&before, sight));
+            ledger.follow(FollowerId(id), sight.clone(), Topics::ALL, FollowerBaseline::Current, digests(&before, sight));
         }
         let target = &offers[changed.index(offers.len())];
         let new = item(ListKind::Tools, "new", "a tool that nobody had");
@@ -110,7 +110,7 @@ proptest! {
         let mut owed = ledger.commit(&occasion(), |sight| digests(&after, sight)).owed;
         owed.sort();
         let expected: Vec<FollowerId> = (0..).zip(&sights).filter(|(_, (revision, scope))| {
-            let list = |of: &Arc<Snapshot>, kind| {
+            let list = |of: &Arc<CatalogueSnapshot>, kind| {
                 of.seen_by(scope).listing(kind, *revision).page(None, 10_000).items
             };
             [ListKind::Tools, ListKind::Prompts].into_iter().any(|kind| list(&before, kind) != list(&after, kind))
@@ -164,7 +164,7 @@ fn a_uri_of_another_server_leads_nowhere() {
         with(2, "c", UriMap::Prefix("c".into())),
     ];
     let whole = whole(&offers);
-    let owner = |of: &Snapshot, uri: &str| of.resource(uri).map(|(server, _)| server.0);
+    let owner = |of: &CatalogueSnapshot, uri: &str| of.resource(uri).map(|(server, _)| server.0);
     for (uri, everybody, limited) in [
         ("file:///both", Some(0), Some(1)),
         ("file:///a", Some(0), None),
@@ -188,7 +188,7 @@ fn an_audience_is_by_name_everybody_or_admins() {
             ..(*offer(id, "abc"[id as usize..].split_at(1).0, false, &names(&["x"]))).clone()
         })
     };
-    let offers = [of(0, Audience::ByName), of(1, Audience::Everybody), of(2, Audience::Admins)];
+    let offers = [of(0, ServerAudience::ByName), of(1, ServerAudience::Everybody), of(2, ServerAudience::Admins)];
     let whole = whole(&offers);
     let seen = |servers: &[&str], admin| -> Vec<u32> {
         whole.seen_by(&scope(servers, admin)).offers().iter().map(|offer| offer.server.0).collect()
@@ -238,7 +238,7 @@ fn views_are_shared_while_somebody_has_them() {
     for (id, name) in [(1, "a"), (2, "b"), (3, "a")] {
         let sight = limited(name);
         let now = whole.seen_by(&sight.1).digests(sight.0);
-        ledger.follow(FollowerId(id), sight, Topics::ALL, Baseline::Current, now);
+        ledger.follow(FollowerId(id), sight, Topics::ALL, FollowerBaseline::Current, now);
     }
     assert_eq!(asked(&mut ledger), 2);
     ledger.unfollow(FollowerId(1));
@@ -247,7 +247,13 @@ fn views_are_shared_while_somebody_has_them() {
     ledger.unfollow(FollowerId(3));
     assert_eq!(asked(&mut ledger), 1);
     let now = whole.digests(Revision::MODERN);
-    ledger.follow(FollowerId(4), (Revision::MODERN, Scope::everything()), Topics::ALL, Baseline::Nothing, now);
+    ledger.follow(
+        FollowerId(4),
+        (Revision::MODERN, AccessScope::everything()),
+        Topics::ALL,
+        FollowerBaseline::Nothing,
+        now,
+    );
     assert_eq!(asked(&mut ledger), 2);
     assert_eq!(ledger.owed(FollowerId(4)), Topics::ALL);
     assert!(ledger.owed(FollowerId(2)).is_empty());

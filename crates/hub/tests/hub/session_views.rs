@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{OfferList, ServerOffer, Snapshot};
-use tidings_hub::scope::{Audience, Scope};
-use tidings_hub::session_view::{Look, Looked, SessionView};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
+use tidings_hub::scope::{AccessScope, ServerAudience};
+use tidings_hub::session_view::{OwnLinkLook, OwnLinkLooked, SessionView};
 use tidings_proto::{Era, FieldView, UriMap};
 
 const QUIET: Duration = Duration::from_millis(250);
@@ -24,13 +24,13 @@ fn offer(server: u32) -> Arc<ServerOffer> {
         current: true,
         listed: true,
         yields: false,
-        audience: Audience::ByName,
+        audience: ServerAudience::ByName,
         lists: [(); 4].map(|()| OfferList::default()),
     })
 }
 
-fn shared(offers: &[Arc<ServerOffer>]) -> Arc<Snapshot> {
-    Arc::new(Snapshot::new(offers.to_vec(), FieldView::Strict))
+fn shared(offers: &[Arc<ServerOffer>]) -> Arc<CatalogueSnapshot> {
+    Arc::new(CatalogueSnapshot::new(offers.to_vec(), FieldView::Strict))
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ struct Model {
 }
 
 impl Model {
-    fn begun(&mut self, look: Look) {
+    fn begun(&mut self, look: OwnLinkLook) {
         let server = look.server.0;
         assert!(self.under_way.insert(server, false).is_none(), "two looks at one server at a time");
         self.due.remove(&server);
@@ -132,9 +132,9 @@ impl Model {
                 let Some(again) = self.under_way.remove(&server) else { return };
                 let found = offer(server);
                 let looked = match outcome {
-                    0 => Looked::Offer(Arc::clone(&found), true),
-                    1 => Looked::Offer(Arc::clone(&found), false),
-                    _ => Looked::Failed { retry_at: now + Duration::from_secs(5) },
+                    0 => OwnLinkLooked::Offer(Arc::clone(&found), true),
+                    1 => OwnLinkLooked::Offer(Arc::clone(&found), false),
+                    _ => OwnLinkLooked::Failed { retry_at: now + Duration::from_secs(5) },
                 };
                 if outcome < 2 {
                     self.offers.insert(server, found);
@@ -156,7 +156,7 @@ impl Model {
         assert!(self.due.is_empty(), "nobody looks at {:?}, where something was said", self.due);
         // What it sees: its own offers, and for the rest what everybody sees.
         let everybody = shared(&self.shared);
-        let seen = self.view.snapshot(&everybody, &Scope::everything());
+        let seen = self.view.snapshot(&everybody, &AccessScope::everything());
         for server in 0..3u32 {
             let expected = self.offers.get(&server).unwrap_or(&self.shared[server as usize]);
             let got = seen.offer(ServerId(server)).unwrap();
@@ -187,7 +187,7 @@ fn what_sleeps_is_looked_at_again_only_when_somebody_asks_or_its_server_changes(
     let mut offers: Vec<Arc<ServerOffer>> = (0..2).map(offer).collect();
     let both: BTreeSet<ServerId> = [ServerId(0), ServerId(1)].into();
     for look in view.attend(&shared(&offers), &both, true, QUIET, now) {
-        assert_eq!(view.looked(look.server, Looked::Offer(offer(look.server.0), true), QUIET, now), None);
+        assert_eq!(view.looked(look.server, OwnLinkLooked::Offer(offer(look.server.0), true), QUIET, now), None);
     }
     view.slept(ServerId(0));
     offers[1] = offer(1);

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use tidings_hub::ServerId;
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::subscriptions::{
-    Address, Answer, Command, Commands, Phase, Refusal, RequestId, Settings, Subscriptions, Target, Ticket, Upstream,
-    Uri,
+    FollowRefusal, FollowTarget, RequestId, ResourceAddress, ResourcePhase, ServerTicket, SubscribeMethod,
+    SubscriptionCommand, SubscriptionCommands, SubscriptionSettings, SubscriptionTable, TicketAnswer, Uri,
 };
 use tidings_wire::Digest;
 
@@ -28,12 +28,12 @@ const SERVER: ServerId = ServerId(7);
 const X: &str = "file:///x";
 const Y: &str = "file:///y";
 
-fn at(uri: &str) -> Address {
-    Address { server: SERVER, uri: uri.into() }
+fn at(uri: &str) -> ResourceAddress {
+    ResourceAddress { server: SERVER, uri: uri.into() }
 }
 
-fn target(uri: &str) -> Target {
-    Target { address: at(uri), pace: None }
+fn target(uri: &str) -> FollowTarget {
+    FollowTarget { address: at(uri), pace: None }
 }
 
 fn content(text: &str) -> Digest {
@@ -45,36 +45,36 @@ fn ms(count: u64) -> Duration {
 }
 
 /// Nothing is read in the background.
-fn plain() -> Settings {
-    Settings { baseline_reads: 0, ..Settings::default() }
+fn plain() -> SubscriptionSettings {
+    SubscriptionSettings { baseline_reads: 0, ..SubscriptionSettings::default() }
 }
 
 /// The table with a clock, and everything it said and nobody has looked at yet.
 struct Rig {
-    table: Subscriptions,
+    table: SubscriptionTable,
     now: Instant,
-    said: Commands,
+    said: SubscriptionCommands,
     requests: u64,
 }
 
 impl Rig {
-    fn with(settings: Settings) -> Self {
-        Self { table: Subscriptions::new(settings), now: Instant::now(), said: Vec::new(), requests: 0 }
+    fn with(settings: SubscriptionSettings) -> Self {
+        Self { table: SubscriptionTable::new(settings), now: Instant::now(), said: Vec::new(), requests: 0 }
     }
 
     /// A rig whose server is connected.
-    fn connected(upstream: Upstream) -> Self {
+    fn connected(upstream: SubscribeMethod) -> Self {
         let mut rig = Self::with(plain());
         rig.connect(upstream, false);
         rig
     }
 
-    fn tell(&mut self, fact: impl FnOnce(&mut Subscriptions, Instant) -> Commands) {
+    fn tell(&mut self, fact: impl FnOnce(&mut SubscriptionTable, Instant) -> SubscriptionCommands) {
         let said = fact(&mut self.table, self.now);
         self.said.extend(said);
     }
 
-    fn connect(&mut self, upstream: Upstream, poll: bool) {
+    fn connect(&mut self, upstream: SubscribeMethod, poll: bool) {
         self.tell(|table, now| table.connected(SERVER, upstream, poll, now));
     }
 
@@ -95,7 +95,7 @@ impl Rig {
 
     fn listen(&mut self, follower: FollowerId, uris: &[&str]) -> RequestId {
         let request = self.request();
-        let targets: Vec<Target> = uris.iter().map(|uri| target(uri)).collect();
+        let targets: Vec<FollowTarget> = uris.iter().map(|uri| target(uri)).collect();
         self.tell(|table, now| table.listen(follower, request, &targets, now));
         request
     }
@@ -120,7 +120,7 @@ impl Rig {
         self.tell(|table, now| table.seen(&at(uri), content(text), now));
     }
 
-    fn answer(&mut self, ticket: Ticket, answer: &Answer) {
+    fn answer(&mut self, ticket: ServerTicket, answer: &TicketAnswer) {
         self.tell(|table, now| table.answered(ticket, answer, now));
     }
 
@@ -129,47 +129,47 @@ impl Rig {
         let end = self.now + time;
         while let Some(due) = self.table.next_deadline().filter(|due| *due <= end) {
             self.now = self.now.max(due);
-            self.tell(Subscriptions::on_time);
+            self.tell(SubscriptionTable::on_time);
         }
         self.now = end;
     }
 
     /// Everything that was said since the last look.
-    fn said(&mut self) -> Commands {
+    fn said(&mut self) -> SubscriptionCommands {
         std::mem::take(&mut self.said)
     }
 
     /// The one thing that was said.
-    fn only(&mut self) -> Command {
+    fn only(&mut self) -> SubscriptionCommand {
         let said = self.said();
         assert_eq!(said.len(), 1, "{said:?}");
         said.into_iter().next().unwrap()
     }
 
-    fn expect_subscribe(&mut self, uri: &str) -> Ticket {
+    fn expect_subscribe(&mut self, uri: &str) -> ServerTicket {
         match self.only() {
-            Command::Subscribe { ticket, address } if address == at(uri) => ticket,
+            SubscriptionCommand::Subscribe { ticket, address } if address == at(uri) => ticket,
             other => panic!("{other:?}"),
         }
     }
 
-    fn expect_unsubscribe(&mut self, uri: &str) -> Ticket {
+    fn expect_unsubscribe(&mut self, uri: &str) -> ServerTicket {
         match self.only() {
-            Command::Unsubscribe { ticket, address } if address == at(uri) => ticket,
+            SubscriptionCommand::Unsubscribe { ticket, address } if address == at(uri) => ticket,
             other => panic!("{other:?}"),
         }
     }
 
-    fn expect_read(&mut self, uri: &str) -> Ticket {
+    fn expect_read(&mut self, uri: &str) -> ServerTicket {
         match self.only() {
-            Command::Read { ticket, address, .. } if address == at(uri) => ticket,
+            SubscriptionCommand::Read { ticket, address, .. } if address == at(uri) => ticket,
             other => panic!("{other:?}"),
         }
     }
 
-    fn expect_listen(&mut self, wanted: &[&str]) -> Ticket {
+    fn expect_listen(&mut self, wanted: &[&str]) -> ServerTicket {
         match self.only() {
-            Command::Listen { ticket, server: SERVER, uris } if uris == texts(wanted) => ticket,
+            SubscriptionCommand::Listen { ticket, server: SERVER, uris } if uris == texts(wanted) => ticket,
             other => panic!("{other:?}"),
         }
     }
@@ -177,16 +177,16 @@ impl Rig {
     /// The server agrees to what it was just asked.
     fn agree(&mut self, uri: &str) {
         let ticket = self.expect_subscribe(uri);
-        self.answer(ticket, &Answer::Done);
+        self.answer(ticket, &TicketAnswer::Done);
     }
 
     /// A follower whose subscription went all the way.
     fn follow(&mut self, follower: FollowerId, uri: &str) {
         let request = self.subscribe(follower, uri);
-        if self.phase(uri) == Some(Phase::Subscribing) {
+        if self.phase(uri) == Some(ResourcePhase::Subscribing) {
             self.agree(uri);
         }
-        assert_eq!(self.only(), Command::Reply(request));
+        assert_eq!(self.only(), SubscriptionCommand::Reply(request));
         self.acked(request);
     }
 
@@ -196,7 +196,7 @@ impl Rig {
         notices.into_iter().map(|notice| notice.uri.to_string()).collect()
     }
 
-    fn phase(&self, uri: &str) -> Option<Phase> {
+    fn phase(&self, uri: &str) -> Option<ResourcePhase> {
         self.table.followed().find(|followed| *followed.address == at(uri)).map(|followed| followed.phase)
     }
 }
@@ -205,6 +205,6 @@ fn texts(uris: &[&str]) -> Vec<Uri> {
     uris.iter().map(|uri| Uri::from(*uri)).collect()
 }
 
-fn no() -> Refusal {
-    Refusal::ByServer(r#"{"code":-32002,"message":"no"}"#.into())
+fn no() -> FollowRefusal {
+    FollowRefusal::ByServer(r#"{"code":-32002,"message":"no"}"#.into())
 }

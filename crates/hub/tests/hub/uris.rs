@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{OfferList, ServerOffer, Snapshot};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
 use tidings_proto::{FieldView, ListKind, UriMap};
 
 use crate::generate::{item, offer};
@@ -22,14 +22,14 @@ fn prefix(name: &str) -> UriMap {
     UriMap::Prefix(name.into())
 }
 
-fn owner(snapshot: &Snapshot, uri: &str) -> Option<(u32, String)> {
+fn owner(snapshot: &CatalogueSnapshot, uri: &str) -> Option<(u32, String)> {
     snapshot.resource(uri).map(|(ServerId(id), local)| (id, local))
 }
 
 #[test]
 fn a_prefix_tells_the_server_and_is_taken_off() {
     let both = [server(0, prefix("a"), &["file:///x"], &[]), server(1, prefix("b"), &["file:///x"], &[])];
-    let snapshot = Snapshot::new(both.to_vec(), FieldView::Strict);
+    let snapshot = CatalogueSnapshot::new(both.to_vec(), FieldView::Strict);
     assert_eq!(owner(&snapshot, "b+file:///x"), Some((1, "file:///x".into())));
     assert_eq!(owner(&snapshot, "A+file:///x"), Some((0, "file:///x".into())), "schemes have no case");
     assert_eq!(owner(&snapshot, "a+file:///not-listed"), Some((0, "file:///not-listed".into())));
@@ -44,7 +44,7 @@ fn transparent_servers_are_found_by_their_lists_then_by_their_templates() {
         server(1, UriMap::Transparent, &["db://one", "db://two"], &["log://{day}"]),
         server(2, prefix("p"), &["db://three"], &["x://{y}"]),
     ];
-    let snapshot = Snapshot::new(all.to_vec(), FieldView::Strict);
+    let snapshot = CatalogueSnapshot::new(all.to_vec(), FieldView::Strict);
     assert_eq!(owner(&snapshot, "db://one"), Some((0, "db://one".into())), "the first configured wins");
     assert_eq!(owner(&snapshot, "db://two"), Some((1, "db://two".into())));
     assert_eq!(owner(&snapshot, "db://orders/rows"), Some((0, "db://orders/rows".into())));
@@ -56,7 +56,7 @@ fn transparent_servers_are_found_by_their_lists_then_by_their_templates() {
 
 #[test]
 fn a_server_alone_answers_for_everything() {
-    let snapshot = Snapshot::new(vec![server(0, UriMap::Transparent, &[], &[])], FieldView::Strict);
+    let snapshot = CatalogueSnapshot::new(vec![server(0, UriMap::Transparent, &[], &[])], FieldView::Strict);
     assert_eq!(owner(&snapshot, "any://thing"), Some((0, "any://thing".into())));
 }
 
@@ -80,7 +80,8 @@ fn a_template_covers_what_it_can_expand_to() {
         ("search://{?q,limit}", "search://?q=1", true),
     ] {
         let decoy = server(1, prefix("p"), &[], &[]);
-        let snapshot = Snapshot::new(vec![server(0, UriMap::Transparent, &[], &[template]), decoy], FieldView::Strict);
+        let snapshot =
+            CatalogueSnapshot::new(vec![server(0, UriMap::Transparent, &[], &[template]), decoy], FieldView::Strict);
         assert_eq!(owner(&snapshot, uri).is_some(), covered, "{template} and {uri}");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, Transport};
 use tidings_downstream::http::{self, Options};
 use tidings_engine::{
-    Change as Recorded, Gateway, Isolation, Journal, Names, Origin, Pace, ServerPlan, Settings, Source,
+    Change as Recorded, Gateway, Isolation, Journal, Names, NoticePace, Origin, ServerPlan, Settings, Source,
 };
 use tidings_inventory::{Change, Loader, Planner, Registry, Setup, Watches};
 use tidings_proto::FieldView;
@@ -227,7 +227,7 @@ fn settings(rules: &Rules) -> Settings {
         names: rules.names,
         list_quiet: Duration::from_millis(20),
         list_max_wait: Duration::from_millis(200),
-        resource_pace: Pace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
+        resource_pace: NoticePace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         poll_interval: Duration::ZERO,
         announce_initially: true,
         silent: Vec::new(),

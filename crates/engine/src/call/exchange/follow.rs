@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use tidings_hub::subscriptions::{Address, Refusal as HubRefusal};
+use tidings_hub::subscriptions::{FollowRefusal as HubRefusal, ResourceAddress};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Revision, meta};
@@ -44,7 +44,7 @@ impl Exchange {
             listening.follows = true;
             let mut asked = self.gateway.listen_to(listening.follower, name.as_deref(), &named);
             if let Decision::Honoured(agreed) = asked.decision().await {
-                let agreed: HashSet<Address> = agreed.into_iter().collect();
+                let agreed: HashSet<ResourceAddress> = agreed.into_iter().collect();
                 honoured = named.into_iter().filter(|n| agreed.contains(&n.address)).map(|n| n.uri).collect();
             }
             listening.receipt = Some(asked.receipt());
@@ -58,7 +58,7 @@ impl Exchange {
     pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
         let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
         let place = self.gateway.place_for(session, &routed.server).await?;
-        let address = Address { server: place, uri: routed.target.local.as_str().into() };
+        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
         let named = Named { address, uri: routed.exposed.clone() };
         let Some(mut asked) = self.gateway.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
@@ -122,7 +122,7 @@ async fn named(gateway: &Arc<Inner>, principal: &Principal, uris: Vec<String>) -
     let mut known = HashSet::new();
     for uri in uris {
         let Ok(routed) = gateway.find_resource(principal, &uri).await else { continue };
-        let address = Address { server: routed.server.id, uri: routed.target.local.into() };
+        let address = ResourceAddress { server: routed.server.id, uri: routed.target.local.into() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {
             named.push(Named { address, uri });

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_hub::link_health::{EndReason, Verdict};
+use tidings_hub::link_health::{EndReason, FailureVerdict};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 
@@ -40,11 +40,11 @@ impl Exchange {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         let Some(trouble) = &calling.trouble else { return Ok(None) };
         let refused = trouble.refused;
-        let is_final = |verdict: &Verdict| match verdict {
-            Verdict::Checking => false,
+        let is_final = |verdict: &FailureVerdict| match verdict {
+            FailureVerdict::Checking => false,
             // The next check may be refused for good: then the call was not run.
-            Verdict::Doubted => !refused,
-            Verdict::Trusted | Verdict::Over(_) => true,
+            FailureVerdict::Doubted => !refused,
+            FailureVerdict::Trusted | FailureVerdict::Over(_) => true,
         };
         let verdict = tokio::select! {
             biased;
@@ -58,9 +58,9 @@ impl Exchange {
         let Some(trouble) = calling.trouble.take() else { return Ok(None) };
         let replaced = !self.gateway.has_link(calling.live.key);
         let not_run = match verdict {
-            Verdict::Over(Some(EndReason::Refused)) => trouble.refused,
+            FailureVerdict::Over(Some(EndReason::Refused)) => trouble.refused,
             _ if replaced => trouble.refused,
-            Verdict::Trusted => matches!(trouble.error, LinkError::Unreachable(_)),
+            FailureVerdict::Trusted => matches!(trouble.error, LinkError::Unreachable(_)),
             _ => false,
         };
         match (not_run && calling.repetition == Repetition::Possible, trouble.answer) {
@@ -93,7 +93,7 @@ impl Exchange {
         let Stage::Again(routed) = &self.stage else { return Ok(None) };
         let server = Arc::clone(&routed.server);
         if server.plan.isolation != Isolation::Session {
-            let there = |verdict: &Verdict| *verdict == Verdict::Trusted;
+            let there = |verdict: &FailureVerdict| *verdict == FailureVerdict::Trusted;
             tokio::select! {
                 biased;
                 () = self.waiter.rung() => return Ok(Some(Reply::Cancelled)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::ServerOffer;
-use tidings_hub::ledger::{Occasion, Topics};
+use tidings_hub::ledger::{CommitOccasion, Topics};
 use tidings_proto::{ListKind, UriMap};
 use tidings_upstream::LinkError;
 use tokio::sync::oneshot;
@@ -202,7 +202,7 @@ impl<'g> Transaction<'g> {
             all
         });
         let at = std::time::Instant::now();
-        let occasion = Occasion { at, touched, signalled: Default::default(), held_by: None };
+        let occasion = CommitOccasion { at, touched, signalled: Default::default(), held_by: None };
         gateway.commit(&occasion, |catalogue| self.show(catalogue));
         gateway.set_servers(before.with(&put, &without));
         if let Some(journal) = &gateway.journal {

@@ -9,10 +9,10 @@ const FOLLOWERS: u64 = 5;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Subscribe(u64, Address),
-    Listen(Vec<Address>),
+    Subscribe(u64, ResourceAddress),
+    Listen(Vec<ResourceAddress>),
     /// A session, or one that did not ask for it.
-    Unsubscribe(Result<usize, (u64, Address)>),
+    Unsubscribe(Result<usize, (u64, ResourceAddress)>),
     Ack(usize),
     Cancel(usize),
     Gone(u64),
@@ -21,15 +21,15 @@ enum Step {
         agree: bool,
     },
     EndListen(ServerId),
-    Write(Address, u32),
-    Update(Address),
-    UpdateChild(Address),
-    Read(Result<usize, Address>),
+    Write(ResourceAddress, u32),
+    Update(ResourceAddress),
+    UpdateChild(ResourceAddress),
+    Read(Result<usize, ResourceAddress>),
     Poll,
     Take(u64),
     Connect {
         server: ServerId,
-        upstream: Upstream,
+        upstream: SubscribeMethod,
         poll: bool,
     },
     Lose(ServerId),
@@ -41,13 +41,14 @@ fn server() -> impl Strategy<Value = ServerId> {
     (0..SERVERS.len()).prop_map(|at| SERVERS[at])
 }
 
-fn address() -> impl Strategy<Value = Address> {
-    (server(), 0..URIS.len()).prop_map(|(server, at)| Address { server, uri: URIS[at].into() })
+fn address() -> impl Strategy<Value = ResourceAddress> {
+    (server(), 0..URIS.len()).prop_map(|(server, at)| ResourceAddress { server, uri: URIS[at].into() })
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let who = 0..FOLLOWERS;
-    let upstream = prop_oneof![Just(Upstream::PerUri), Just(Upstream::Union), Just(Upstream::Unable)];
+    let upstream =
+        prop_oneof![Just(SubscribeMethod::PerUri), Just(SubscribeMethod::Union), Just(SubscribeMethod::Unable)];
     prop_oneof![
         8 => (who.clone(), address()).prop_map(|(who, at)| Step::Subscribe(who, at)),
         4 => proptest::collection::btree_set(address(), 0..5).prop_map(|all| Step::Listen(all.into_iter().collect())),
@@ -152,7 +153,7 @@ proptest! {
         let mut cast = Cast::new();
         for (server, link) in SERVERS.into_iter().zip(first) {
             if let Some((modern, poll)) = link {
-                let upstream = if modern { Upstream::Union } else { Upstream::PerUri };
+                let upstream = if modern { SubscribeMethod::Union } else { SubscribeMethod::PerUri };
                 world.connect(server, upstream, poll);
             }
         }
@@ -169,7 +170,7 @@ proptest! {
         // Servers that can not be followed are replaced by some that can, so that everything can come to rest.
         for server in SERVERS {
             if !world.is_able(server) {
-                world.connect(server, if server.0 == 0 { Upstream::Union } else { Upstream::PerUri }, false);
+                world.connect(server, if server.0 == 0 { SubscribeMethod::Union } else { SubscribeMethod::PerUri }, false);
             }
         }
         world.settle();

@@ -1,13 +1,13 @@
 //! How many notices come of how many changes, and for which URI.
 
-use tidings_hub::subscriptions::{Pace, SubResources};
+use tidings_hub::subscriptions::{NoticePace, SubResources};
 
 use super::*;
 
 // S1.4
 #[test]
 fn a_burst_is_one_notice_one_quiet_window_after_its_last_change() {
-    let mut rig = Rig::connected(Upstream::PerUri);
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
     rig.follow(A, X);
     for _ in 0..100 {
         rig.pass(ms(10));
@@ -16,7 +16,7 @@ fn a_burst_is_one_notice_one_quiet_window_after_its_last_change() {
     rig.pass(ms(499));
     assert_eq!(rig.said(), []);
     rig.pass(ms(1));
-    assert_eq!(rig.only(), Command::Wake(A));
+    assert_eq!(rig.only(), SubscriptionCommand::Wake(A));
     assert_eq!(rig.told(A), [X]);
     rig.pass(ms(10_000));
     assert_eq!(rig.said(), []);
@@ -25,7 +25,7 @@ fn a_burst_is_one_notice_one_quiet_window_after_its_last_change() {
 // S1.4; bridging 19
 #[test]
 fn a_source_that_never_goes_quiet_is_announced_once_per_maximum_wait() {
-    let mut rig = Rig::connected(Upstream::PerUri);
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
     rig.follow(A, X);
     let mut notices = Vec::new();
     for step in 0..500 {
@@ -43,10 +43,10 @@ fn a_source_that_never_goes_quiet_is_announced_once_per_maximum_wait() {
 // S1.4
 #[test]
 fn a_source_has_its_own_pace() {
-    let mut rig = Rig::connected(Upstream::PerUri);
-    let pace = Some(Pace { quiet: ms(250), max_wait: ms(400) });
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
+    let pace = Some(NoticePace { quiet: ms(250), max_wait: ms(400) });
     let request = rig.request();
-    let target = Target { address: at(X), pace };
+    let target = FollowTarget { address: at(X), pace };
     rig.tell(|table, now| table.subscribe(A, request, &target, now));
     rig.agree(X);
     rig.acked(request);
@@ -55,20 +55,20 @@ fn a_source_has_its_own_pace() {
     rig.pass(ms(249));
     assert_eq!(rig.said(), []);
     rig.pass(ms(1));
-    assert_eq!((rig.only(), rig.told(A).len()), (Command::Wake(A), 1));
+    assert_eq!((rig.only(), rig.told(A).len()), (SubscriptionCommand::Wake(A), 1));
     rig.changed(X);
     rig.pass(ms(200));
     rig.changed(X);
     rig.pass(ms(199));
     assert_eq!(rig.said(), []);
     rig.pass(ms(1));
-    assert_eq!(rig.only(), Command::Wake(A));
+    assert_eq!(rig.only(), SubscriptionCommand::Wake(A));
 }
 
 // Bridging 27
 #[test]
 fn a_slow_reader_is_owed_each_uri_once() {
-    let mut rig = Rig::connected(Upstream::PerUri);
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
     let uris: Vec<String> = (0..10).map(|n| format!("file:///{n}")).collect();
     for uri in &uris {
         rig.follow(A, uri);
@@ -79,7 +79,7 @@ fn a_slow_reader_is_owed_each_uri_once() {
         rig.pass(ms(60));
     }
     rig.pass(ms(500));
-    assert_eq!(rig.said(), [Command::Wake(A)], "it is woken once, and has not come");
+    assert_eq!(rig.said(), [SubscriptionCommand::Wake(A)], "it is woken once, and has not come");
     let mut told = Vec::new();
     loop {
         let notices = rig.table.take_dirty(A, 3);
@@ -97,7 +97,7 @@ fn a_slow_reader_is_owed_each_uri_once() {
 // Bridging 27
 #[test]
 fn what_changes_all_the_time_does_not_hold_up_the_rest() {
-    let mut rig = Rig::connected(Upstream::PerUri);
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
     let uris: Vec<String> = (0..4).map(|n| format!("file:///{n}")).collect();
     for uri in &uris {
         rig.follow(A, uri);
@@ -114,8 +114,8 @@ fn what_changes_all_the_time_does_not_hold_up_the_rest() {
 }
 
 fn sub_resources(switch: SubResources) -> Rig {
-    let mut rig = Rig::with(Settings { sub_resources: switch, ..plain() });
-    rig.connect(Upstream::PerUri, false);
+    let mut rig = Rig::with(SubscriptionSettings { sub_resources: switch, ..plain() });
+    rig.connect(SubscribeMethod::PerUri, false);
     rig
 }
 

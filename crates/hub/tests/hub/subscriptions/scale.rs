@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn ten_thousand_followers_of_one_uri_cost_one_subscription_and_one_wake_each() {
     const MANY: u64 = 10_000;
-    let mut rig = Rig::connected(Upstream::PerUri);
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
     let requests: Vec<RequestId> = (0..MANY).map(|n| rig.listen(FollowerId(n), &[X])).collect();
     rig.agree(X);
     assert_eq!(rig.said().len(), requests.len());
@@ -26,7 +26,7 @@ fn ten_thousand_followers_of_one_uri_cost_one_subscription_and_one_wake_each() {
     }
     rig.pass(ms(2_000));
     let ticket = rig.expect_unsubscribe(X);
-    rig.answer(ticket, &Answer::Done);
+    rig.answer(ticket, &TicketAnswer::Done);
     assert!(rig.table.is_empty());
 }
 
@@ -34,7 +34,7 @@ fn ten_thousand_followers_of_one_uri_cost_one_subscription_and_one_wake_each() {
 #[test]
 fn what_is_owed_is_bounded_by_subscriptions_not_by_updates() {
     const URIS: usize = 10_000;
-    let mut rig = Rig::connected(Upstream::Union);
+    let mut rig = Rig::connected(SubscribeMethod::Union);
     let uris: Vec<String> = (0..URIS).map(|n| format!("db://h/t/{n}")).collect();
     // One by one, as sessions do: the server is slow, so that most share a listen.
     let mut requests = Vec::new();
@@ -45,9 +45,9 @@ fn what_is_owed_is_bounded_by_subscriptions_not_by_updates() {
     let mut replies = 0;
     while replies < URIS {
         let said = rig.said();
-        replies += said.iter().filter(|command| matches!(command, Command::Reply(_))).count();
+        replies += said.iter().filter(|command| matches!(command, SubscriptionCommand::Reply(_))).count();
         for command in said {
-            if let Command::Listen { ticket, uris, .. } = command {
+            if let SubscriptionCommand::Listen { ticket, uris, .. } = command {
                 listens += 1;
                 rig.tell(|table, now| table.listening(ticket, uris, now));
             }

@@ -10,17 +10,17 @@ use super::*;
 pub(super) const URIS: [&str; 4] = ["t://h/a", "t://h/a/b", "t://h/c", "t://h/d"];
 pub(super) const SERVERS: [ServerId; 2] = [ServerId(0), ServerId(1)];
 
-pub(super) fn settings() -> Settings {
+pub(super) fn settings() -> SubscriptionSettings {
     // Servers may take longer than clients wait.
-    Settings { in_flight: 3, reply_within: ms(20_000), ..Settings::default() }
+    SubscriptionSettings { in_flight: 3, reply_within: ms(20_000), ..SubscriptionSettings::default() }
 }
 
 /// Something a server was asked and has not answered.
 #[derive(Clone, Debug)]
 enum Asked {
-    Subscribe(Address),
-    Unsubscribe(Address),
-    Read(Address),
+    Subscribe(ResourceAddress),
+    Unsubscribe(ResourceAddress),
+    Read(ResourceAddress),
     Listen(ServerId, Vec<Uri>),
 }
 
@@ -33,10 +33,10 @@ struct Flight {
 /// A request of a client.
 struct Request {
     follower: FollowerId,
-    targets: Vec<Address>,
+    targets: Vec<ResourceAddress>,
     is_listen: bool,
     at: Instant,
-    answered: Option<Vec<Address>>,
+    answered: Option<Vec<ResourceAddress>>,
 }
 
 /// How a client stands with a resource it asked for.
@@ -54,30 +54,30 @@ struct Following {
 
 #[derive(Default)]
 struct Server {
-    up: Option<Upstream>,
+    up: Option<SubscribeMethod>,
     /// What a server of the old era believes to be subscribed: from the moment it is asked.
     subscribed: BTreeSet<Uri>,
     /// What it agreed to in time.
     agreed: BTreeSet<Uri>,
-    open: BTreeMap<Ticket, BTreeSet<Uri>>,
+    open: BTreeMap<ServerTicket, BTreeSet<Uri>>,
 }
 
 pub(super) struct World {
-    pub(super) table: Subscriptions,
+    pub(super) table: SubscriptionTable,
     pub(super) now: Instant,
-    contents: BTreeMap<Address, u32>,
+    contents: BTreeMap<ResourceAddress, u32>,
     servers: BTreeMap<ServerId, Server>,
-    flights: BTreeMap<Ticket, Flight>,
-    polled: BTreeSet<Address>,
+    flights: BTreeMap<ServerTicket, Flight>,
+    polled: BTreeSet<ResourceAddress>,
     requests: BTreeMap<RequestId, Request>,
-    following: BTreeMap<(FollowerId, Address), Following>,
+    following: BTreeMap<(FollowerId, ResourceAddress), Following>,
     next: u64,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         Self {
-            table: Subscriptions::new(settings()),
+            table: SubscriptionTable::new(settings()),
             now: Instant::now(),
             contents: BTreeMap::new(),
             servers: SERVERS.iter().map(|id| (*id, Server::default())).collect(),
@@ -89,17 +89,17 @@ impl World {
         }
     }
 
-    fn obey(&mut self, commands: Commands) {
+    fn obey(&mut self, commands: SubscriptionCommands) {
         for command in commands {
             match command {
-                Command::Subscribe { ticket, address } => {
+                SubscriptionCommand::Subscribe { ticket, address } => {
                     let server = self.servers.get_mut(&address.server).unwrap();
-                    assert_eq!(server.up, Some(Upstream::PerUri));
+                    assert_eq!(server.up, Some(SubscribeMethod::PerUri));
                     assert!(!server.agreed.contains(&address.uri), "subscribed twice: {address:?}");
                     server.subscribed.insert(address.uri.clone());
                     self.depart(ticket, Asked::Subscribe(address));
                 }
-                Command::Unsubscribe { ticket, address } => {
+                SubscriptionCommand::Unsubscribe { ticket, address } => {
                     let server = self.servers.get_mut(&address.server).unwrap();
                     server.subscribed.remove(&address.uri);
                     server.agreed.remove(&address.uri);
@@ -107,37 +107,37 @@ impl World {
                     assert!(!promised, "released under a follower: {address:?}");
                     self.depart(ticket, Asked::Unsubscribe(address));
                 }
-                Command::Read { ticket, address, .. } => self.depart(ticket, Asked::Read(address)),
-                Command::Listen { ticket, server, uris } => {
+                SubscriptionCommand::Read { ticket, address, .. } => self.depart(ticket, Asked::Read(address)),
+                SubscriptionCommand::Listen { ticket, server, uris } => {
                     let opening = |flight: &Flight| matches!(flight.asked, Asked::Listen(to, _) if to == server);
                     assert!(!self.flights.values().any(opening), "two listens are being opened");
-                    assert_eq!(self.servers[&server].up, Some(Upstream::Union));
+                    assert_eq!(self.servers[&server].up, Some(SubscribeMethod::Union));
                     self.depart(ticket, Asked::Listen(server, uris));
                 }
-                Command::Close { ticket, server } => {
+                SubscriptionCommand::Close { ticket, server } => {
                     let opening = self.flights.remove(&ticket).is_some();
                     let open = self.servers.get_mut(&server).unwrap().open.remove(&ticket).is_some();
                     assert!(opening != open, "closed what is not there");
                 }
-                Command::Poll(address) => assert!(self.polled.insert(address), "polled twice"),
-                Command::StopPolling(address) => assert!(self.polled.remove(&address), "was not polled"),
-                Command::Reply(request) => {
+                SubscriptionCommand::Poll(address) => assert!(self.polled.insert(address), "polled twice"),
+                SubscriptionCommand::StopPolling(address) => assert!(self.polled.remove(&address), "was not polled"),
+                SubscriptionCommand::Reply(request) => {
                     let honoured = self.requests[&request].targets.clone();
                     self.answered(request, &honoured);
                 }
-                Command::Refuse { request, .. } => {
+                SubscriptionCommand::Refuse { request, .. } => {
                     self.answered(request, &[]);
                     self.requests.remove(&request);
                 }
-                Command::Acknowledge { request, honoured, left_out } => {
-                    let targets: BTreeSet<&Address> = self.requests[&request].targets.iter().collect();
-                    let said: Vec<&Address> =
+                SubscriptionCommand::Acknowledge { request, honoured, left_out } => {
+                    let targets: BTreeSet<&ResourceAddress> = self.requests[&request].targets.iter().collect();
+                    let said: Vec<&ResourceAddress> =
                         honoured.iter().chain(left_out.iter().map(|(address, _)| address)).collect();
                     assert_eq!(said.len(), targets.len(), "each is honoured or left out");
                     assert_eq!(said.into_iter().collect::<BTreeSet<_>>(), targets);
                     self.answered(request, &honoured);
                 }
-                Command::Wake(_) => {}
+                SubscriptionCommand::Wake(_) => {}
             }
         }
         let open = self.requests.values().filter(|request| request.answered.is_none());
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    fn depart(&mut self, ticket: Ticket, asked: Asked) {
+    fn depart(&mut self, ticket: ServerTicket, asked: Asked) {
         let busy = |other: &Asked| match (&asked, other) {
             (Asked::Subscribe(one) | Asked::Unsubscribe(one), Asked::Subscribe(two) | Asked::Unsubscribe(two)) => {
                 one == two
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// A client is answered: only what the server agreed to, or what it follows already, is promised.
-    fn answered(&mut self, id: RequestId, honoured: &[Address]) {
+    fn answered(&mut self, id: RequestId, honoured: &[ResourceAddress]) {
         let request = self.requests.get_mut(&id).unwrap();
         assert!(request.answered.is_none(), "answered twice");
         let follower = request.follower;
@@ -198,23 +198,23 @@ impl World {
         }
     }
 
-    fn waits(&self, follower: FollowerId, address: &Address) -> bool {
+    fn waits(&self, follower: FollowerId, address: &ResourceAddress) -> bool {
         let open = |request: &&Request| request.follower == follower && request.answered.is_none();
         self.requests.values().filter(open).any(|request| request.targets.contains(address))
     }
 
-    fn is_heard(&self, address: &Address) -> bool {
+    fn is_heard(&self, address: &ResourceAddress) -> bool {
         let server = &self.servers[&address.server];
         let listened = server.open.values().any(|uris| uris.contains(&address.uri));
         // A baseline that was read just now is as good: the poll begins with the answer.
         server.agreed.contains(&address.uri) || listened || self.polled.contains(address) || self.may_poll(address)
     }
 
-    fn may_poll(&self, address: &Address) -> bool {
-        self.table.followed().any(|one| one.address == address && one.phase == Phase::Polled)
+    fn may_poll(&self, address: &ResourceAddress) -> bool {
+        self.table.followed().any(|one| one.address == address && one.phase == ResourcePhase::Polled)
     }
 
-    pub(super) fn connect(&mut self, server: ServerId, upstream: Upstream, poll: bool) {
+    pub(super) fn connect(&mut self, server: ServerId, upstream: SubscribeMethod, poll: bool) {
         self.drop_link(server);
         self.servers.get_mut(&server).unwrap().up = Some(upstream);
         let said = self.table.connected(server, upstream, poll, self.now);
@@ -223,7 +223,7 @@ impl World {
 
     /// Whether a server is connected and can be followed.
     pub(super) fn is_able(&self, server: ServerId) -> bool {
-        matches!(self.servers[&server].up, Some(Upstream::PerUri | Upstream::Union))
+        matches!(self.servers[&server].up, Some(SubscribeMethod::PerUri | SubscribeMethod::Union))
     }
 
     pub(super) fn lose(&mut self, server: ServerId) {
@@ -246,14 +246,14 @@ impl World {
         });
     }
 
-    pub(super) fn ask(&mut self, follower: FollowerId, targets: Vec<Address>, is_listen: bool) {
+    pub(super) fn ask(&mut self, follower: FollowerId, targets: Vec<ResourceAddress>, is_listen: bool) {
         self.next += 1;
         let id = RequestId(self.next);
         for address in &targets {
             self.following.entry((follower, address.clone())).or_default();
         }
-        let wanted: Vec<Target> =
-            targets.iter().map(|address| Target { address: address.clone(), pace: None }).collect();
+        let wanted: Vec<FollowTarget> =
+            targets.iter().map(|address| FollowTarget { address: address.clone(), pace: None }).collect();
         self.requests.insert(id, Request { follower, targets, is_listen, at: self.now, answered: None });
         let said = if is_listen {
             self.table.listen(follower, id, &wanted, self.now)
@@ -292,7 +292,7 @@ impl World {
         self.obey(said);
     }
 
-    pub(super) fn unsubscribe(&mut self, follower: FollowerId, address: &Address) {
+    pub(super) fn unsubscribe(&mut self, follower: FollowerId, address: &ResourceAddress) {
         let said = self.table.unsubscribe(follower, address, self.now);
         self.following.remove(&(follower, address.clone()));
         self.obey(said);
@@ -313,11 +313,11 @@ impl World {
 
     /// A server answers the one or the other question. What comes too late is for the table to ignore.
     pub(super) fn answer(&mut self, pick: usize, agree: bool) {
-        let tickets: Vec<Ticket> = self.flights.keys().copied().collect();
+        let tickets: Vec<ServerTicket> = self.flights.keys().copied().collect();
         let Some(ticket) = pick.checked_rem(tickets.len()).map(|at| tickets[at]) else { return };
         let flight = self.flights.remove(&ticket).unwrap();
         let in_time = self.now < flight.at + settings().answer_within;
-        let answer = if agree { Answer::Done } else { Answer::Failed(no()) };
+        let answer = if agree { TicketAnswer::Done } else { TicketAnswer::Failed(no()) };
         let said = match flight.asked {
             Asked::Subscribe(address) => {
                 let server = self.servers.get_mut(&address.server).unwrap();
@@ -331,7 +331,7 @@ impl World {
             Asked::Unsubscribe(_) => self.table.answered(ticket, &answer, self.now),
             Asked::Read(address) => {
                 let content = self.content(&address);
-                let answer = if agree { Answer::Content(content) } else { answer };
+                let answer = if agree { TicketAnswer::Content(content) } else { answer };
                 self.table.answered(ticket, &answer, self.now)
             }
             Asked::Listen(server, uris) if agree => {
@@ -351,27 +351,27 @@ impl World {
         self.obey(said);
     }
 
-    fn content(&self, address: &Address) -> Digest {
+    fn content(&self, address: &ResourceAddress) -> Digest {
         content(&self.contents.get(address).copied().unwrap_or_default().to_string())
     }
 
     /// A content changes; its server says so if anybody asked it to, be it agreed or not.
-    pub(super) fn write(&mut self, address: &Address, text: u32) {
+    pub(super) fn write(&mut self, address: &ResourceAddress, text: u32) {
         if self.contents.insert(address.clone(), text).unwrap_or_default() != text {
             self.update(address);
         }
     }
 
-    pub(super) fn update(&mut self, address: &Address) {
+    pub(super) fn update(&mut self, address: &ResourceAddress) {
         self.announce(address, &address.uri);
     }
 
     /// A child of a resource changes, for which nobody asked.
-    pub(super) fn update_child(&mut self, address: &Address) {
+    pub(super) fn update_child(&mut self, address: &ResourceAddress) {
         self.announce(address, &Uri::from(format!("{}/child", address.uri)));
     }
 
-    fn announce(&mut self, address: &Address, uri: &Uri) {
+    fn announce(&mut self, address: &ResourceAddress, uri: &Uri) {
         let server = &self.servers[&address.server];
         let asked = server.subscribed.contains(&address.uri);
         if !asked && !server.open.values().any(|uris| uris.contains(&address.uri)) {
@@ -387,13 +387,13 @@ impl World {
     }
 
     /// A session that asked for something, and what.
-    pub(super) fn pick(&self, pick: usize, sessions: u64) -> Option<(FollowerId, Address)> {
+    pub(super) fn pick(&self, pick: usize, sessions: u64) -> Option<(FollowerId, ResourceAddress)> {
         let all = || self.following.keys().filter(|(follower, _)| follower.0 < sessions);
         all().nth(pick.checked_rem(all().count())?).cloned()
     }
 
     /// A client reads through the gateway.
-    pub(super) fn read(&mut self, follower: FollowerId, address: &Address) {
+    pub(super) fn read(&mut self, follower: FollowerId, address: &ResourceAddress) {
         if self.servers[&address.server].up.is_none() {
             return;
         }
@@ -418,7 +418,7 @@ impl World {
     pub(super) fn take(&mut self, follower: FollowerId) {
         let mut told = BTreeSet::new();
         for notice in self.table.take_dirty(follower, usize::MAX) {
-            let address = Address { server: notice.server, uri: notice.uri };
+            let address = ResourceAddress { server: notice.server, uri: notice.uri };
             let following = self.following.get_mut(&(follower, address.clone()));
             let following = following.unwrap_or_else(|| panic!("{follower:?} does not follow {address:?}"));
             assert!(following.acked, "{follower:?} is told before it was answered");

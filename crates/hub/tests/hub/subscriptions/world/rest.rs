@@ -7,7 +7,7 @@ impl World {
     pub(in super::super) fn settle(&mut self) {
         for server in SERVERS {
             if self.servers[&server].up.is_none() {
-                self.connect(server, Upstream::PerUri, false);
+                self.connect(server, SubscribeMethod::PerUri, false);
             }
         }
         for _ in 0..40 {
@@ -38,8 +38,8 @@ impl World {
                 );
             }
         }
-        let kept: BTreeSet<&Address> = self.following.keys().map(|(_, address)| address).collect();
-        let followed: BTreeSet<Address> = self.table.followed().map(|one| one.address.clone()).collect();
+        let kept: BTreeSet<&ResourceAddress> = self.following.keys().map(|(_, address)| address).collect();
+        let followed: BTreeSet<ResourceAddress> = self.table.followed().map(|one| one.address.clone()).collect();
         assert_eq!(followed.iter().collect::<BTreeSet<_>>(), kept, "exactly what somebody follows is kept");
         assert_eq!(self.table.len(), self.following.len());
         for (id, server) in &self.servers {
