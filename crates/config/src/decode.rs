@@ -13,20 +13,25 @@ mod watch;
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Errors, Fault};
-use crate::expand::{Dialect, Expander, Surroundings};
+use crate::error::{ConfigErrors, ConfigFault};
+use crate::expand::{ConfigSurroundings, ReferenceDialect, ReferenceExpander};
 use crate::plan::entry::CatalogueEntry;
 use crate::plan::server::ServerConfig;
 use crate::plan::{Config, key_path};
-use crate::read::{Findings, Reading, Section};
-use crate::tree::{self, Entry, Node, SyntaxError, Value};
+use crate::read::{FileReading, ReadFindings, TableSection};
+use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
 
 /// Decodes a whole file. `tolerant`: servers may refer to variables and files that are not there, and say so.
-pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>, tolerant: bool) -> Result<Config, Errors> {
+pub(crate) fn file(
+    text: &str,
+    path: &Path,
+    surroundings: &ConfigSurroundings<'_>,
+    tolerant: bool,
+) -> Result<Config, ConfigErrors> {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().map_or_else(PathBuf::new, Path::to_owned);
     if is_json(text, path) {
-        let reading = Reading { tolerant, ..reading(Some(path), base, Dialect::Clients, surroundings) };
+        let reading = FileReading { tolerant, ..reading(Some(path), base, ReferenceDialect::Clients, surroundings) };
         let config = match tree::json::parse(text) {
             Ok(node) => clients::config(&reading, &node),
             Err(error) => {
@@ -36,7 +41,7 @@ pub(crate) fn file(text: &str, path: &Path, surroundings: &Surroundings<'_>, tol
         };
         conclude(reading, config)
     } else {
-        let reading = Reading { tolerant, ..reading(Some(path), base, Dialect::Native, surroundings) };
+        let reading = FileReading { tolerant, ..reading(Some(path), base, ReferenceDialect::Native, surroundings) };
         let (entries, errors) = tree::toml::parse(text);
         // What a broken text seems to say is not worth complaints of its own.
         let config = if errors.is_empty() { native(&reading, &entries) } else { Config::default() };
@@ -50,40 +55,40 @@ pub(crate) fn single_server(
     name: &str,
     body: &serde_json::Value,
     base: &Path,
-    surroundings: &Surroundings<'_>,
-) -> Result<ServerConfig, Errors> {
-    let reading = reading(None, base.to_owned(), Dialect::Native, surroundings);
+    surroundings: &ConfigSurroundings<'_>,
+) -> Result<ServerConfig, ConfigErrors> {
+    let reading = reading(None, base.to_owned(), ReferenceDialect::Native, surroundings);
     let node = tree::json::from_value(body);
     let path = key_path("servers", name);
     if name.trim().is_empty() {
-        reading.fault(&path, None, Fault::Empty);
+        reading.fault(&path, None, ConfigFault::Empty);
     }
-    let section = Section::of_node(&reading, path, None, &node);
+    let section = TableSection::of_node(&reading, path, None, &node);
     let server = section.and_then(|section| server::native(section, name));
     let findings = reading.findings.into_inner();
-    match (server, Errors::from_found(findings.errors)) {
+    match (server, ConfigErrors::from_found(findings.errors)) {
         (Some(server), None) => Ok(server),
         (_, Some(errors)) => Err(errors),
-        (None, None) => Err(Errors::unusable(key_path("servers", name))),
+        (None, None) => Err(ConfigErrors::unusable(key_path("servers", name))),
     }
 }
 
 /// Decodes a catalogue file.
-pub(crate) fn catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, Errors> {
-    let nothing = Surroundings { env: &|_| None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
-    let reading = reading(Some(path), PathBuf::new(), Dialect::Verbatim, &nothing);
+pub(crate) fn catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, ConfigErrors> {
+    let nothing = ConfigSurroundings { env: &|_| None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
+    let reading = reading(Some(path), PathBuf::new(), ReferenceDialect::Verbatim, &nothing);
     let tree = if is_json(text, path) {
         tree::json::parse(text).map_err(|error| vec![error])
     } else {
         let (entries, errors) = tree::toml::parse(text);
-        if errors.is_empty() { Ok(Node { at: None, value: Value::Table(entries) }) } else { Err(errors) }
+        if errors.is_empty() { Ok(ConfigNode { at: None, value: ConfigValue::Table(entries) }) } else { Err(errors) }
     };
     let entries = match &tree {
-        Ok(node) => Section::of_node(&reading, String::new(), None, node).map(entry::all).unwrap_or_default(),
+        Ok(node) => TableSection::of_node(&reading, String::new(), None, node).map(entry::all).unwrap_or_default(),
         Err(_) => Vec::new(),
     };
     tree.err().into_iter().flatten().for_each(|error| syntax(&reading, error));
-    match Errors::from_found(reading.findings.into_inner().errors) {
+    match ConfigErrors::from_found(reading.findings.into_inner().errors) {
         Some(errors) => Err(errors),
         None => Ok(entries),
     }
@@ -97,23 +102,28 @@ pub(crate) fn is_json(text: &str, path: &Path) -> bool {
     }
 }
 
-fn reading<'a>(file: Option<&Path>, base: PathBuf, dialect: Dialect, surroundings: &Surroundings<'a>) -> Reading<'a> {
-    Reading {
+fn reading<'a>(
+    file: Option<&Path>,
+    base: PathBuf,
+    dialect: ReferenceDialect,
+    surroundings: &ConfigSurroundings<'a>,
+) -> FileReading<'a> {
+    FileReading {
         file: file.map(Path::to_owned),
-        expander: Expander { surroundings: *surroundings, dialect, base },
+        expander: ReferenceExpander { surroundings: *surroundings, dialect, base },
         lenient: Cell::new(false),
         tolerant: false,
         missing: RefCell::default(),
-        findings: RefCell::new(Findings::default()),
+        findings: RefCell::new(ReadFindings::default()),
     }
 }
 
-fn syntax(reading: &Reading<'_>, error: SyntaxError) {
-    reading.fault("", error.at, Fault::Syntax { message: error.message });
+fn syntax(reading: &FileReading<'_>, error: SyntaxError) {
+    reading.fault("", error.at, ConfigFault::Syntax { message: error.message });
 }
 
-fn native(reading: &Reading<'_>, entries: &[Entry]) -> Config {
-    let mut root = Section::new(reading, String::new(), None, entries);
+fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
+    let mut root = TableSection::new(reading, String::new(), None, entries);
     let gateway = root.section("gateway").map(settings::gateway).unwrap_or_default();
     let notifications = root.section("notifications").map(settings::notifications).unwrap_or_default();
     let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
@@ -132,10 +142,10 @@ fn native(reading: &Reading<'_>, entries: &[Entry]) -> Config {
 }
 
 /// The plan with what was noted about it, or the faults.
-fn conclude(reading: Reading<'_>, mut config: Config) -> Result<Config, Errors> {
+fn conclude(reading: FileReading<'_>, mut config: Config) -> Result<Config, ConfigErrors> {
     clash::check(&reading, &config.servers);
     let findings = reading.findings.into_inner();
-    match Errors::from_found(findings.errors) {
+    match ConfigErrors::from_found(findings.errors) {
         Some(errors) => Err(errors),
         None => {
             config.warnings = findings.warnings;

@@ -8,12 +8,12 @@ use std::path::Path;
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
-use crate::expand::Surroundings;
-use members::Members;
+use crate::expand::ConfigSurroundings;
+use members::RawMembers;
 
 /// What to do with one server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Edit<'a> {
+pub enum ServerEdit<'a> {
     /// Add it, with the keys of `[servers.X]`.
     Add(&'a Json),
     /// Remove it.
@@ -27,7 +27,7 @@ pub enum Edit<'a> {
 pub enum EditError {
     /// It is wrong already, or would be.
     #[error("{0}")]
-    Invalid(#[from] crate::Errors),
+    Invalid(#[from] crate::ConfigErrors),
     /// There is such a server already.
     #[error("there is a server \"{0}\" already; remove it first, or choose another name")]
     Taken(String),
@@ -45,14 +45,14 @@ pub fn edit(
     text: &str,
     path: &Path,
     name: &str,
-    edit: &Edit<'_>,
-    surroundings: &Surroundings<'_>,
+    edit: &ServerEdit<'_>,
+    surroundings: &ConfigSurroundings<'_>,
 ) -> Result<String, EditError> {
     let before = crate::parse(text, path, surroundings)?;
     let known = before.servers.iter().any(|server| server.name == name);
     match edit {
-        Edit::Add(_) if known => return Err(EditError::Taken(name.to_owned())),
-        Edit::Remove | Edit::Enable(_) if !known => return Err(EditError::Unknown(name.to_owned())),
+        ServerEdit::Add(_) if known => return Err(EditError::Taken(name.to_owned())),
+        ServerEdit::Remove | ServerEdit::Enable(_) if !known => return Err(EditError::Unknown(name.to_owned())),
         _ => {}
     }
     let edited = if crate::decode::is_json(text, path) { json(text, name, edit)? } else { toml(text, name, edit)? };
@@ -66,7 +66,7 @@ pub fn edit(
     Ok(edited)
 }
 
-fn toml(text: &str, name: &str, edit: &Edit<'_>) -> Result<String, EditError> {
+fn toml(text: &str, name: &str, edit: &ServerEdit<'_>) -> Result<String, EditError> {
     let unusual = |why: &dyn std::fmt::Display| EditError::Unusual(why.to_string());
     let mut document: DocumentMut = text.parse().map_err(|error| unusual(&error))?;
     let servers = document.entry("servers").or_insert_with(|| {
@@ -77,7 +77,7 @@ fn toml(text: &str, name: &str, edit: &Edit<'_>) -> Result<String, EditError> {
     });
     let servers = servers.as_table_like_mut().ok_or_else(|| unusual(&"`servers` is not a table"))?;
     match edit {
-        Edit::Add(keys) => {
+        ServerEdit::Add(keys) => {
             let table = keys.as_object().map(|keys| keys.iter().map(|(key, json)| (key, native(json))));
             let mut section = Table::new();
             for (key, converted) in table.into_iter().flatten() {
@@ -86,8 +86,8 @@ fn toml(text: &str, name: &str, edit: &Edit<'_>) -> Result<String, EditError> {
             }
             servers.insert(name, Item::Table(section));
         }
-        Edit::Remove => _ = servers.remove(name),
-        Edit::Enable(enabled) => {
+        ServerEdit::Remove => _ = servers.remove(name),
+        ServerEdit::Enable(enabled) => {
             let section = servers.get_mut(name).and_then(Item::as_table_like_mut);
             let section = section.ok_or_else(|| unusual(&"its section is not a table"))?;
             match section.get_mut("enabled") {
@@ -117,18 +117,18 @@ fn native(json: &Json) -> Option<Value> {
     })
 }
 
-fn json(text: &str, name: &str, edit: &Edit<'_>) -> Result<String, EditError> {
+fn json(text: &str, name: &str, edit: &ServerEdit<'_>) -> Result<String, EditError> {
     let unusual = |why: serde_json::Error| EditError::Unusual(why.to_string());
-    let mut file: Members = serde_json::from_str(text).map_err(unusual)?;
-    let mut servers: Members = match file.get("mcpServers") {
+    let mut file: RawMembers = serde_json::from_str(text).map_err(unusual)?;
+    let mut servers: RawMembers = match file.get("mcpServers") {
         Some(raw) => serde_json::from_str(raw).map_err(unusual)?,
-        None => Members::default(),
+        None => RawMembers::default(),
     };
     match edit {
-        Edit::Add(keys) => servers.set(name, format!("{keys:#}")),
-        Edit::Remove => servers.remove(name),
-        Edit::Enable(enabled) => {
-            let mut server: Members = serde_json::from_str(servers.get(name).unwrap_or("{}")).map_err(unusual)?;
+        ServerEdit::Add(keys) => servers.set(name, format!("{keys:#}")),
+        ServerEdit::Remove => servers.remove(name),
+        ServerEdit::Enable(enabled) => {
+            let mut server: RawMembers = serde_json::from_str(servers.get(name).unwrap_or("{}")).map_err(unusual)?;
             // The word that client programs use for it.
             server.remove("enabled");
             match enabled {

@@ -6,7 +6,7 @@
 mod fault;
 
 pub(crate) use fault::closest;
-pub use fault::{Fault, PrefixKind};
+pub use fault::{ConfigFault, PrefixKind};
 
 use std::fmt;
 use std::io;
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 /// A line and a column, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
     /// The column, in characters.
     pub column: usize,
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -29,14 +29,14 @@ impl fmt::Display for Position {
 
 /// Where something is written. A server that came over the HTTP API has neither file nor position.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ConfigPlace {
     /// The file, as it was named.
     pub file: Option<PathBuf>,
     /// The position in it.
-    pub position: Option<Position>,
+    pub position: Option<TextPosition>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.file, self.position) {
             (Some(file), Some(position)) => write!(f, "{}:{position}", file.display()),
@@ -48,8 +48,8 @@ impl fmt::Display for Place {
 }
 
 /// Writes `place: key: ` with what there is of both.
-fn heading(f: &mut fmt::Formatter<'_>, place: &Place, key: &str) -> fmt::Result {
-    if *place != Place::default() {
+fn heading(f: &mut fmt::Formatter<'_>, place: &ConfigPlace, key: &str) -> fmt::Result {
+    if *place != ConfigPlace::default() {
         write!(f, "{place}: ")?;
     }
     if !key.is_empty() {
@@ -62,11 +62,11 @@ fn heading(f: &mut fmt::Formatter<'_>, place: &Place, key: &str) -> fmt::Result 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// Where it is.
-    pub place: Place,
+    pub place: ConfigPlace,
     /// The path of the key, as in `servers.memory.command`; empty when the file as a whole is meant.
     pub key: String,
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: ConfigFault,
 }
 
 impl fmt::Display for ConfigError {
@@ -80,9 +80,9 @@ impl std::error::Error for ConfigError {}
 
 /// Every fault that was found, in the order of the file; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Errors(Vec<ConfigError>);
+pub struct ConfigErrors(Vec<ConfigError>);
 
-impl Errors {
+impl ConfigErrors {
     /// The faults, sorted by where they are; `None` when there are none.
     pub(crate) fn from_found(mut found: Vec<ConfigError>) -> Option<Self> {
         found.sort_by(|a, b| a.place.cmp(&b.place));
@@ -90,13 +90,13 @@ impl Errors {
     }
 
     pub(crate) fn unreadable(file: &Path, kind: io::ErrorKind) -> Self {
-        let place = Place { file: Some(file.to_owned()), position: None };
-        Self(vec![ConfigError { place, key: String::new(), fault: Fault::Unreadable { kind } }])
+        let place = ConfigPlace { file: Some(file.to_owned()), position: None };
+        Self(vec![ConfigError { place, key: String::new(), fault: ConfigFault::Unreadable { kind } }])
     }
 
     /// Nothing usable at `key`, when nothing more precise was found.
     pub(crate) fn unusable(key: String) -> Self {
-        Self(vec![ConfigError { place: Place::default(), key, fault: Fault::Empty }])
+        Self(vec![ConfigError { place: ConfigPlace::default(), key, fault: ConfigFault::Empty }])
     }
 
     /// The faults.
@@ -105,7 +105,7 @@ impl Errors {
     }
 }
 
-impl<'a> IntoIterator for &'a Errors {
+impl<'a> IntoIterator for &'a ConfigErrors {
     type Item = &'a ConfigError;
     type IntoIter = std::slice::Iter<'a, ConfigError>;
 
@@ -114,7 +114,7 @@ impl<'a> IntoIterator for &'a Errors {
     }
 }
 
-impl fmt::Display for Errors {
+impl fmt::Display for ConfigErrors {
     /// One fault per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.0.iter().enumerate() {
@@ -127,30 +127,30 @@ impl fmt::Display for Errors {
     }
 }
 
-impl std::error::Error for Errors {}
+impl std::error::Error for ConfigErrors {}
 
 /// Something odd that does not keep the configuration from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct ConfigWarning {
     /// Where it is.
-    pub place: Place,
+    pub place: ConfigPlace,
     /// The path of the key.
     pub key: String,
     /// What is odd.
-    pub caution: Caution,
+    pub caution: WarningKind,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ConfigWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         heading(f, &self.place, &self.key)?;
         self.caution.fmt(f)
     }
 }
 
-/// What a [`Warning`] is about.
+/// What a [`ConfigWarning`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Caution {
+pub enum WarningKind {
     /// A key of another program's convention that has no meaning here.
     #[error("this key is not used and was ignored")]
     IgnoredKey,
@@ -170,16 +170,16 @@ pub enum Caution {
 
 /// A part of a valid configuration that can not be run: not by this build yet, or not in this way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct ConfigNotice {
     /// Where it is.
-    pub place: Place,
+    pub place: ConfigPlace,
     /// The path of the key.
     pub key: String,
     /// The part.
-    pub part: Part,
+    pub part: UnrunnablePart,
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for ConfigNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         heading(f, &self.place, &self.key)?;
         self.part.fmt(f)
@@ -189,7 +189,7 @@ impl fmt::Display for Notice {
 /// What can not be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Part {
+pub enum UnrunnablePart {
     /// A server whose tools wait for approval.
     #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
     ManualApproval,

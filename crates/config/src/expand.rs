@@ -3,18 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Fault;
+use crate::error::ConfigFault;
 
 /// What the configuration may ask of the world around it.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct ConfigSurroundings<'a> {
     /// Looks up an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Reads a file as text.
     pub read: &'a dyn Fn(&Path) -> io::Result<String>,
 }
 
-impl std::fmt::Debug for Surroundings<'_> {
+impl std::fmt::Debug for ConfigSurroundings<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Surroundings").finish_non_exhaustive()
     }
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Surroundings<'_> {
 
 /// Whose conventions a file follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum ReferenceDialect {
     /// Our own: `${NAME}` is left as it is, `$${` stands for `${`.
     Native,
     /// As `Native`, but every string is taken as it is written.
@@ -32,24 +32,24 @@ pub(crate) enum Dialect {
 }
 
 /// Replaces references in strings of one file.
-pub(crate) struct Expander<'a> {
-    pub(crate) surroundings: Surroundings<'a>,
-    pub(crate) dialect: Dialect,
+pub(crate) struct ReferenceExpander<'a> {
+    pub(crate) surroundings: ConfigSurroundings<'a>,
+    pub(crate) dialect: ReferenceDialect,
     /// The folder of the file.
     pub(crate) base: PathBuf,
 }
 
-impl Expander<'_> {
+impl ReferenceExpander<'_> {
     /// The text with its references replaced. What they bring in is not looked at again.
-    pub(crate) fn expand(&self, text: &str) -> Result<String, Fault> {
-        if self.dialect == Dialect::Verbatim {
+    pub(crate) fn expand(&self, text: &str) -> Result<String, ConfigFault> {
+        if self.dialect == ReferenceDialect::Verbatim {
             return Ok(text.to_owned());
         }
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find("${") {
             let (before, reference) = rest.split_at(start);
-            if self.dialect == Dialect::Native && before.ends_with('$') {
+            if self.dialect == ReferenceDialect::Native && before.ends_with('$') {
                 expanded.push_str(before);
                 expanded.push('{');
                 rest = &reference[2..];
@@ -57,7 +57,11 @@ impl Expander<'_> {
             }
             expanded.push_str(before);
             let Some(end) = reference.find('}') else {
-                return if is_ours(&reference[2..]) { Err(Fault::UnclosedReference) } else { Ok(expanded + reference) };
+                return if is_ours(&reference[2..]) {
+                    Err(ConfigFault::UnclosedReference)
+                } else {
+                    Ok(expanded + reference)
+                };
             };
             match self.look_up(&reference[2..end])? {
                 Some(value) => expanded.push_str(&value),
@@ -69,31 +73,31 @@ impl Expander<'_> {
     }
 
     /// The value of a reference; `None` when it is not one that is replaced here.
-    fn look_up(&self, reference: &str) -> Result<Option<String>, Fault> {
+    fn look_up(&self, reference: &str) -> Result<Option<String>, ConfigFault> {
         if let Some(variable) = reference.strip_prefix("env:") {
             return self.variable(variable, true).map(Some);
         }
         if let Some(path) = reference.strip_prefix("file:") {
             let path = self.path(path);
             let content = (self.surroundings.read)(&path);
-            let content = content.map_err(|error| Fault::UnreadableReference { path, kind: error.kind() })?;
+            let content = content.map_err(|error| ConfigFault::UnreadableReference { path, kind: error.kind() })?;
             return Ok(Some(content.trim_end_matches(['\r', '\n']).to_owned()));
         }
         if let Some(name) = reference.strip_prefix("keyring:") {
-            return Err(Fault::Keyring { name: name.to_owned() });
+            return Err(ConfigFault::Keyring { name: name.to_owned() });
         }
-        if self.dialect == Dialect::Native {
+        if self.dialect == ReferenceDialect::Native {
             return Ok(None);
         }
         if let Some(name) = reference.strip_prefix("input:") {
-            return Err(Fault::Prompted { name: name.to_owned() });
+            return Err(ConfigFault::Prompted { name: name.to_owned() });
         }
         let name = reference.split(":-").next().unwrap_or_default();
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if is_name { self.variable(reference, false).map(Some) } else { Ok(None) }
     }
 
-    fn variable(&self, reference: &str, spelled_env: bool) -> Result<String, Fault> {
+    fn variable(&self, reference: &str, spelled_env: bool) -> Result<String, ConfigFault> {
         let (name, default) = match reference.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (reference, None),
@@ -103,10 +107,10 @@ impl Expander<'_> {
             (Some(value), None) => Ok(value),
             (Some(value), Some(_)) if !value.is_empty() => Ok(value),
             (_, Some(default)) => Ok(default.to_owned()),
-            (None, None) if spelled_env => Err(Fault::UnsetVariable { name: name.to_owned(), spelled_env }),
-            (None, None) => {
-                self.editor_variable(name).ok_or_else(|| Fault::UnsetVariable { name: name.to_owned(), spelled_env })
-            }
+            (None, None) if spelled_env => Err(ConfigFault::UnsetVariable { name: name.to_owned(), spelled_env }),
+            (None, None) => self
+                .editor_variable(name)
+                .ok_or_else(|| ConfigFault::UnsetVariable { name: name.to_owned(), spelled_env }),
         }
     }
 
@@ -141,7 +145,7 @@ fn is_ours(reference: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn expand(text: &str, dialect: Dialect) -> Result<String, Fault> {
+    fn expand(text: &str, dialect: ReferenceDialect) -> Result<String, ConfigFault> {
         let env = |name: &str| match name {
             "SET" => Some("value".to_owned()),
             "EMPTY" => Some(String::new()),
@@ -154,7 +158,8 @@ mod tests {
             Some("/home/me/key") => Ok("home".to_owned()),
             _ => Err(io::ErrorKind::NotFound.into()),
         };
-        Expander { surroundings: Surroundings { env: &env, read: &read }, dialect, base: "/conf".into() }.expand(text)
+        ReferenceExpander { surroundings: ConfigSurroundings { env: &env, read: &read }, dialect, base: "/conf".into() }
+            .expand(text)
     }
 
     #[test]
@@ -170,8 +175,8 @@ mod tests {
             ("$5 {x} ${", "$5 {x} ${"),
         ];
         for (text, expected) in table {
-            assert_eq!(expand(text, Dialect::Native).unwrap(), expected, "{text}");
-            assert_eq!(expand(text, Dialect::Clients).unwrap(), expected, "{text}");
+            assert_eq!(expand(text, ReferenceDialect::Native).unwrap(), expected, "{text}");
+            assert_eq!(expand(text, ReferenceDialect::Clients).unwrap(), expected, "{text}");
         }
     }
 
@@ -186,21 +191,27 @@ mod tests {
             ("${a b}", "${a b}"),
         ];
         for (text, expected) in table {
-            assert_eq!(expand(text, Dialect::Clients).unwrap(), expected);
-            assert_eq!(expand(text, Dialect::Native).unwrap(), text);
+            assert_eq!(expand(text, ReferenceDialect::Clients).unwrap(), expected);
+            assert_eq!(expand(text, ReferenceDialect::Native).unwrap(), text);
         }
-        assert_eq!(expand("$${env:SET}", Dialect::Native).unwrap(), "${env:SET}");
+        assert_eq!(expand("$${env:SET}", ReferenceDialect::Native).unwrap(), "${env:SET}");
     }
 
     #[test]
     fn what_can_not_be_found_is_a_fault() {
-        let unset = |spelled_env| Fault::UnsetVariable { name: "UNSET".into(), spelled_env };
-        assert_eq!(expand("${env:UNSET}", Dialect::Native).unwrap_err(), unset(true));
-        assert_eq!(expand("${UNSET}", Dialect::Clients).unwrap_err(), unset(false));
-        assert_eq!(expand("${keyring:k}", Dialect::Native).unwrap_err(), Fault::Keyring { name: "k".into() });
-        assert_eq!(expand("${input:k}", Dialect::Clients).unwrap_err(), Fault::Prompted { name: "k".into() });
-        assert_eq!(expand("${env:SET", Dialect::Native).unwrap_err(), Fault::UnclosedReference);
-        let missing = Fault::UnreadableReference { path: "/conf/none".into(), kind: io::ErrorKind::NotFound };
-        assert_eq!(expand("${file:none}", Dialect::Native).unwrap_err(), missing);
+        let unset = |spelled_env| ConfigFault::UnsetVariable { name: "UNSET".into(), spelled_env };
+        assert_eq!(expand("${env:UNSET}", ReferenceDialect::Native).unwrap_err(), unset(true));
+        assert_eq!(expand("${UNSET}", ReferenceDialect::Clients).unwrap_err(), unset(false));
+        assert_eq!(
+            expand("${keyring:k}", ReferenceDialect::Native).unwrap_err(),
+            ConfigFault::Keyring { name: "k".into() }
+        );
+        assert_eq!(
+            expand("${input:k}", ReferenceDialect::Clients).unwrap_err(),
+            ConfigFault::Prompted { name: "k".into() }
+        );
+        assert_eq!(expand("${env:SET", ReferenceDialect::Native).unwrap_err(), ConfigFault::UnclosedReference);
+        let missing = ConfigFault::UnreadableReference { path: "/conf/none".into(), kind: io::ErrorKind::NotFound };
+        assert_eq!(expand("${file:none}", ReferenceDialect::Native).unwrap_err(), missing);
     }
 }

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 /// A configuration file and how it was come by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundConfig {
     /// The file. When it was named, it may not exist: loading it then says so.
     pub path: PathBuf,
     /// How it was come by.
-    pub origin: Origin,
+    pub origin: ConfigOrigin,
 }
 
 /// How a configuration file was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum ConfigOrigin {
     /// `--config` names it.
     Named,
     /// `$TIDINGS_CONFIG` names it.
@@ -24,7 +24,7 @@ pub enum Origin {
     User,
 }
 
-impl Origin {
+impl ConfigOrigin {
     /// Whether the commands in the file start only after a yes on the terminal.
     pub fn needs_consent(self) -> bool {
         self == Self::CurrentFolder
@@ -32,16 +32,17 @@ impl Origin {
 }
 
 /// Looks in `--config`, `$TIDINGS_CONFIG`, `./tidings.toml`, `./.mcp.json` and the user's config directory, in this order.
-pub fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Option<Found> {
+pub fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Option<FoundConfig> {
     if let Some(path) = explicit {
-        return Some(Found { path: cwd.join(path), origin: Origin::Named });
+        return Some(FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Named });
     }
     let variable = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TIDINGS_CONFIG") {
-        return Some(Found { path: cwd.join(path), origin: Origin::Environment });
+        return Some(FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Environment });
     }
-    let here = ["tidings.toml", ".mcp.json"].map(|name| Found { path: cwd.join(name), origin: Origin::CurrentFolder });
-    let user = user_files(env).map(|path| Found { path, origin: Origin::User });
+    let here = ["tidings.toml", ".mcp.json"]
+        .map(|name| FoundConfig { path: cwd.join(name), origin: ConfigOrigin::CurrentFolder });
+    let user = user_files(env).map(|path| FoundConfig { path, origin: ConfigOrigin::User });
     here.into_iter().chain(user).find(|found| found.path.is_file())
 }
 
@@ -93,7 +94,7 @@ mod tests {
     fn a_named_file_wins_even_when_it_does_not_exist() {
         let folder = Folder::new("named").with("tidings.toml");
         let found = discover(Some(Path::new("other.toml")), &nothing, &folder.0).unwrap();
-        assert_eq!(found, Found { path: folder.0.join("other.toml"), origin: Origin::Named });
+        assert_eq!(found, FoundConfig { path: folder.0.join("other.toml"), origin: ConfigOrigin::Named });
         assert!(!found.origin.needs_consent());
     }
 
@@ -102,7 +103,7 @@ mod tests {
         let folder = Folder::new("environment").with("tidings.toml");
         let env = |name: &str| (name == "TIDINGS_CONFIG").then(|| "/etc/t.toml".to_owned());
         let found = discover(None, &env, &folder.0).unwrap();
-        assert_eq!(found, Found { path: "/etc/t.toml".into(), origin: Origin::Environment });
+        assert_eq!(found, FoundConfig { path: "/etc/t.toml".into(), origin: ConfigOrigin::Environment });
     }
 
     #[test]
@@ -126,7 +127,10 @@ mod tests {
             _ => None,
         };
         let found = discover(None, &env, &empty.0).unwrap();
-        assert_eq!(found, Found { path: home.0.join(".config/tidings/tidings.toml"), origin: Origin::User });
+        assert_eq!(
+            found,
+            FoundConfig { path: home.0.join(".config/tidings/tidings.toml"), origin: ConfigOrigin::User }
+        );
         let home = home.with("xdg/tidings/tidings.toml");
         assert_eq!(discover(None, &env, &empty.0).unwrap().path, home.0.join("xdg/tidings/tidings.toml"));
     }

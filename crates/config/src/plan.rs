@@ -10,7 +10,7 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
-use crate::error::{Notice, Part, Place, Warning};
+use crate::error::{ConfigNotice, ConfigPlace, ConfigWarning, UnrunnablePart};
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use server::ServerConfig;
@@ -32,9 +32,9 @@ pub struct Config {
     /// `[cluster]`; without it this is the only process.
     pub cluster: Option<ClusterSettings>,
     /// What is odd about the file.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ConfigWarning>,
     /// Where sections and some keys are written. Apart from the plan, so that a moved line is not a changed server.
-    pub(crate) places: BTreeMap<String, Place>,
+    pub(crate) places: BTreeMap<String, ConfigPlace>,
 }
 
 impl Config {
@@ -44,16 +44,16 @@ impl Config {
     }
 
     /// Where a section such as `servers.memory` is written, when it came from a file.
-    pub fn place_of(&self, key: &str) -> Option<&Place> {
+    pub fn place_of(&self, key: &str) -> Option<&ConfigPlace> {
         self.places.get(key)
     }
 
     /// The parts that this build does not run yet. A caller refuses them rather than let them be silently absent.
-    pub fn unsupported(&self) -> Vec<Notice> {
+    pub fn unsupported(&self) -> Vec<ConfigNotice> {
         let mut notices = Vec::new();
         let mut add = |key: String, part| {
             let place = self.places.get(&key).cloned().unwrap_or_default();
-            notices.push(Notice { place, key, part });
+            notices.push(ConfigNotice { place, key, part });
         };
         for server in self.enabled_servers() {
             for part in server.unsupported() {
@@ -61,20 +61,24 @@ impl Config {
             }
         }
         if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {
-            add("auth.jwt".to_owned(), Part::Jwt);
+            add("auth.jwt".to_owned(), UnrunnablePart::Jwt);
         }
         if self.cluster.is_some() {
-            add("cluster".to_owned(), Part::Cluster);
+            add("cluster".to_owned(), UnrunnablePart::Cluster);
         }
         notices
     }
 
     /// The parts that make no sense for one client on standard input and output.
-    pub fn unsuited_to_stdio(&self) -> Vec<Notice> {
+    pub fn unsuited_to_stdio(&self) -> Vec<ConfigNotice> {
         let hooks = self.watches.iter().filter(|watch| matches!(watch.source, WatchSource::Webhook { .. }));
         let notice = |watch: &WatchConfig| {
             let key = format!("{}.webhook", key_path("watch", &watch.id));
-            Notice { place: self.places.get(&key).cloned().unwrap_or_default(), key, part: Part::WebhookOnStdio }
+            ConfigNotice {
+                place: self.places.get(&key).cloned().unwrap_or_default(),
+                key,
+                part: UnrunnablePart::WebhookOnStdio,
+            }
         };
         hooks.map(notice).collect()
     }

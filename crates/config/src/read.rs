@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Caution, ConfigError, Errors, Fault, Place, Position, Warning, closest};
-use crate::expand::{Dialect, Expander};
+use crate::error::{
+    ConfigError, ConfigErrors, ConfigFault, ConfigPlace, ConfigWarning, TextPosition, WarningKind, closest,
+};
+use crate::expand::{ReferenceDialect, ReferenceExpander};
 use crate::plan::key_path;
 use crate::span::parse_duration;
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{ConfigNode, ConfigValue, TableEntry};
 
 /// What has been noted so far.
 #[derive(Default)]
-pub(crate) struct Findings {
+pub(crate) struct ReadFindings {
     pub(crate) errors: Vec<ConfigError>,
-    pub(crate) warnings: Vec<Warning>,
-    pub(crate) places: BTreeMap<String, Place>,
+    pub(crate) warnings: Vec<ConfigWarning>,
+    pub(crate) places: BTreeMap<String, ConfigPlace>,
 }
 
 /// Whether a key belongs to a server, in any of the formats.
@@ -25,48 +27,48 @@ fn is_of_a_server(key: &str) -> bool {
 }
 
 /// One file being read.
-pub(crate) struct Reading<'a> {
+pub(crate) struct FileReading<'a> {
     pub(crate) file: Option<PathBuf>,
-    pub(crate) expander: Expander<'a>,
+    pub(crate) expander: ReferenceExpander<'a>,
     /// Set while a disabled server is read: what it refers to need not be there.
     pub(crate) lenient: Cell<bool>,
     /// Whether an enabled server may refer to what is not there: it can not be run then, but the others can.
     pub(crate) tolerant: bool,
     /// What the server that is read refers to and is not there.
     pub(crate) missing: RefCell<Vec<ConfigError>>,
-    pub(crate) findings: RefCell<Findings>,
+    pub(crate) findings: RefCell<ReadFindings>,
 }
 
-impl Reading<'_> {
-    pub(crate) fn place(&self, position: Option<Position>) -> Place {
-        Place { file: self.file.clone(), position }
+impl FileReading<'_> {
+    pub(crate) fn place(&self, position: Option<TextPosition>) -> ConfigPlace {
+        ConfigPlace { file: self.file.clone(), position }
     }
 
-    pub(crate) fn fault(&self, key: &str, at: Option<Position>, fault: Fault) {
+    pub(crate) fn fault(&self, key: &str, at: Option<TextPosition>, fault: ConfigFault) {
         let error = ConfigError { place: self.place(at), key: key.to_owned(), fault };
         self.findings.borrow_mut().errors.push(error);
     }
 
-    pub(crate) fn caution(&self, key: &str, at: Option<Position>, caution: Caution) {
-        let warning = Warning { place: self.place(at), key: key.to_owned(), caution };
+    pub(crate) fn caution(&self, key: &str, at: Option<TextPosition>, caution: WarningKind) {
+        let warning = ConfigWarning { place: self.place(at), key: key.to_owned(), caution };
         self.findings.borrow_mut().warnings.push(warning);
     }
 
-    pub(crate) fn remember(&self, key: &str, at: Option<Position>) {
+    pub(crate) fn remember(&self, key: &str, at: Option<TextPosition>) {
         let place = self.place(at);
         self.findings.borrow_mut().places.insert(key.to_owned(), place);
     }
 
     pub(crate) fn is_native(&self) -> bool {
-        self.expander.dialect != Dialect::Clients
+        self.expander.dialect != ReferenceDialect::Clients
     }
 
-    fn wrong_type(&self, key: &str, node: &Node, expected: &'static str) {
-        self.fault(key, node.at, Fault::WrongType { expected, found: node.value.kind() });
+    fn wrong_type(&self, key: &str, node: &ConfigNode, expected: &'static str) {
+        self.fault(key, node.at, ConfigFault::WrongType { expected, found: node.value.kind() });
     }
 
-    fn text(&self, key: &str, node: &Node) -> Option<String> {
-        let Value::Text(text) = &node.value else {
+    fn text(&self, key: &str, node: &ConfigNode) -> Option<String> {
+        let ConfigValue::Text(text) = &node.value else {
             self.wrong_type(key, node, "a string");
             return None;
         };
@@ -89,42 +91,47 @@ impl Reading<'_> {
 
     /// Why the server that was read last can not be run, if it is so.
     pub(crate) fn take_missing(&self) -> Option<String> {
-        Errors::from_found(self.missing.take()).map(|errors| errors.to_string())
+        ConfigErrors::from_found(self.missing.take()).map(|errors| errors.to_string())
     }
 
     /// A string; client files may have numbers and booleans where strings belong.
-    fn loose_text(&self, key: &str, node: &Node) -> Option<String> {
+    fn loose_text(&self, key: &str, node: &ConfigNode) -> Option<String> {
         match &node.value {
-            Value::Integer(number) if !self.is_native() => Some(number.to_string()),
-            Value::Boolean(value) if !self.is_native() => Some(value.to_string()),
+            ConfigValue::Integer(number) if !self.is_native() => Some(number.to_string()),
+            ConfigValue::Boolean(value) if !self.is_native() => Some(value.to_string()),
             _ => self.text(key, node),
         }
     }
 }
 
-/// A table being read. Every key that is asked for is known; [`Section::finish`] reports the others.
-pub(crate) struct Section<'r, 'a> {
-    pub(crate) reading: &'r Reading<'a>,
+/// A table being read. Every key that is asked for is known; [`TableSection::finish`] reports the others.
+pub(crate) struct TableSection<'r, 'a> {
+    pub(crate) reading: &'r FileReading<'a>,
     pub(crate) path: String,
-    pub(crate) at: Option<Position>,
-    entries: &'r [Entry],
+    pub(crate) at: Option<TextPosition>,
+    entries: &'r [TableEntry],
     known: Vec<&'static str>,
     hidden: Vec<&'static str>,
 }
 
-impl<'r, 'a> Section<'r, 'a> {
-    pub(crate) fn new(reading: &'r Reading<'a>, path: String, at: Option<Position>, entries: &'r [Entry]) -> Self {
+impl<'r, 'a> TableSection<'r, 'a> {
+    pub(crate) fn new(
+        reading: &'r FileReading<'a>,
+        path: String,
+        at: Option<TextPosition>,
+        entries: &'r [TableEntry],
+    ) -> Self {
         Self { reading, path, at, entries, known: Vec::new(), hidden: Vec::new() }
     }
 
     /// The table in `node`, or a fault.
     pub(crate) fn of_node(
-        reading: &'r Reading<'a>,
+        reading: &'r FileReading<'a>,
         path: String,
-        at: Option<Position>,
-        node: &'r Node,
+        at: Option<TextPosition>,
+        node: &'r ConfigNode,
     ) -> Option<Self> {
-        if let Value::Table(entries) = &node.value {
+        if let ConfigValue::Table(entries) = &node.value {
             return Some(Self::new(reading, path, at, entries));
         }
         reading.wrong_type(&path, node, "a table");
@@ -136,12 +143,12 @@ impl<'r, 'a> Section<'r, 'a> {
     }
 
     /// The entry of a key, which is known from now on. `null` in client files is like nothing.
-    pub(crate) fn entry(&mut self, key: &'static str) -> Option<&'r Entry> {
+    pub(crate) fn entry(&mut self, key: &'static str) -> Option<&'r TableEntry> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
         let entry = self.entries.iter().find(|entry| entry.key == key && !self.hidden.contains(&key))?;
-        (self.reading.is_native() || entry.node.value != Value::Null).then_some(entry)
+        (self.reading.is_native() || entry.node.value != ConfigValue::Null).then_some(entry)
     }
 
     /// Makes a key that was dealt with absent for everyone who asks later.
@@ -154,7 +161,7 @@ impl<'r, 'a> Section<'r, 'a> {
     }
 
     /// Notes a fault at the value of a key, or at the section when the key is not there.
-    pub(crate) fn fault(&self, key: &str, fault: Fault) {
+    pub(crate) fn fault(&self, key: &str, fault: ConfigFault) {
         let entry = self.entries.iter().find(|entry| entry.key == key);
         match entry {
             Some(entry) => self.reading.fault(&self.key(key), entry.node.at, fault),
@@ -162,7 +169,7 @@ impl<'r, 'a> Section<'r, 'a> {
         }
     }
 
-    pub(crate) fn caution(&self, key: &str, caution: Caution) {
+    pub(crate) fn caution(&self, key: &str, caution: WarningKind) {
         let at = self.entries.iter().find(|entry| entry.key == key).map_or(self.at, |entry| entry.at);
         self.reading.caution(&self.key(key), at, caution);
     }
@@ -184,7 +191,7 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn text(&mut self, key: &'static str) -> Option<String> {
         let text = self.any_text(key)?;
         if text.trim().is_empty() && !self.reading.lenient.get() {
-            self.fault(key, Fault::Empty);
+            self.fault(key, ConfigFault::Empty);
             return None;
         }
         Some(text)
@@ -193,14 +200,14 @@ impl<'r, 'a> Section<'r, 'a> {
     /// A string that has to be there and is not empty.
     pub(crate) fn required_text(&mut self, key: &'static str) -> Option<String> {
         if !self.has(key) {
-            self.fault(key, Fault::MissingKey { key });
+            self.fault(key, ConfigFault::MissingKey { key });
         }
         self.text(key)
     }
 
     pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {
         let entry = self.entry(key)?;
-        if let Value::Boolean(value) = entry.node.value {
+        if let ConfigValue::Boolean(value) = entry.node.value {
             return Some(value);
         }
         self.reading.wrong_type(&self.key(key), &entry.node, "true or false");
@@ -210,8 +217,8 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn integer(&mut self, key: &'static str, min: i64, max: i64) -> Option<i64> {
         let entry = self.entry(key)?;
         match entry.node.value {
-            Value::Integer(number) if (min..=max).contains(&number) => return Some(number),
-            Value::Integer(_) => self.fault(key, Fault::OutOfRange { min, max }),
+            ConfigValue::Integer(number) if (min..=max).contains(&number) => return Some(number),
+            ConfigValue::Integer(_) => self.fault(key, ConfigFault::OutOfRange { min, max }),
             _ => self.reading.wrong_type(&self.key(key), &entry.node, "an integer"),
         }
         None
@@ -221,12 +228,12 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let entry = self.entry(key)?;
         match &entry.node.value {
-            Value::Integer(0) => Some(Duration::ZERO),
-            Value::Text(written) => {
+            ConfigValue::Integer(0) => Some(Duration::ZERO),
+            ConfigValue::Text(written) => {
                 let text = self.reading.text(&self.key(key), &entry.node)?;
                 let duration = parse_duration(&text).ok();
                 if duration.is_none() {
-                    self.fault(key, Fault::BadDuration { found: written.clone() });
+                    self.fault(key, ConfigFault::BadDuration { found: written.clone() });
                 }
                 duration
             }
@@ -241,7 +248,7 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn positive_duration(&mut self, key: &'static str) -> Option<Duration> {
         let duration = self.duration(key)?;
         if duration.is_zero() {
-            self.fault(key, Fault::ZeroDuration);
+            self.fault(key, ConfigFault::ZeroDuration);
             return None;
         }
         Some(duration)
@@ -258,7 +265,7 @@ impl<'r, 'a> Section<'r, 'a> {
         if let (Some(max), Some(limited)) = (max, limited)
             && max < limited
         {
-            self.fault(key, Fault::BelowOther { other });
+            self.fault(key, ConfigFault::BelowOther { other });
         }
     }
 
@@ -268,9 +275,9 @@ impl<'r, 'a> Section<'r, 'a> {
         let text = self.reading.text(&self.key(key), &entry.node)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if chosen.is_none() {
-            let Value::Text(written) = &entry.node.value else { return None };
+            let ConfigValue::Text(written) = &entry.node.value else { return None };
             let choices = choices.iter().map(|(word, _)| *word).collect();
-            self.fault(key, Fault::NotOneOf { found: written.clone(), choices });
+            self.fault(key, ConfigFault::NotOneOf { found: written.clone(), choices });
         }
         chosen
     }
@@ -283,9 +290,9 @@ impl<'r, 'a> Section<'r, 'a> {
         Some(nodes.iter().enumerate().filter_map(text).collect())
     }
 
-    pub(crate) fn list(&mut self, key: &'static str, expected: &'static str) -> Option<&'r [Node]> {
+    pub(crate) fn list(&mut self, key: &'static str, expected: &'static str) -> Option<&'r [ConfigNode]> {
         let entry = self.entry(key)?;
-        if let Value::List(nodes) = &entry.node.value {
+        if let ConfigValue::List(nodes) = &entry.node.value {
             return Some(nodes);
         }
         self.reading.wrong_type(&self.key(key), &entry.node, expected);
@@ -296,12 +303,12 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn pairs(
         &mut self,
         key: &'static str,
-        objection: fn(&str, &str) -> Option<Fault>,
+        objection: fn(&str, &str) -> Option<ConfigFault>,
     ) -> Vec<(String, String)> {
         let Some(section) = self.section(key) else { return Vec::new() };
         let reading = self.reading;
-        let pair = |entry: &Entry| {
-            if entry.node.value == Value::Null && !reading.is_native() {
+        let pair = |entry: &TableEntry| {
+            if entry.node.value == ConfigValue::Null && !reading.is_native() {
                 return None;
             }
             let path = section.key(&entry.key);
@@ -315,20 +322,20 @@ impl<'r, 'a> Section<'r, 'a> {
     }
 
     /// A table below this one.
-    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'r, 'a>> {
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<TableSection<'r, 'a>> {
         let entry = self.entry(key)?;
-        Section::of_node(self.reading, self.key(key), entry.at, &entry.node)
+        TableSection::of_node(self.reading, self.key(key), entry.at, &entry.node)
     }
 
     /// The tables below this one under names of the user's choice.
-    pub(crate) fn named_sections(&self) -> Vec<(&'r str, Section<'r, 'a>)> {
-        let named = |entry: &'r Entry| {
+    pub(crate) fn named_sections(&self) -> Vec<(&'r str, TableSection<'r, 'a>)> {
+        let named = |entry: &'r TableEntry| {
             let path = self.key(&entry.key);
             if entry.key.trim().is_empty() {
-                self.reading.fault(&path, entry.at, Fault::Empty);
+                self.reading.fault(&path, entry.at, ConfigFault::Empty);
                 return None;
             }
-            let section = Section::of_node(self.reading, path, entry.at, &entry.node)?;
+            let section = TableSection::of_node(self.reading, path, entry.at, &entry.node)?;
             section.reading.remember(&section.path, section.at);
             Some((entry.key.as_str(), section))
         };
@@ -339,9 +346,9 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn kind(&mut self, choices: &'static [&'static str]) -> Option<&'static str> {
         let present: Vec<_> = choices.iter().copied().filter(|key| self.has(key)).collect();
         match present[..] {
-            [] => self.reading.fault(&self.path, self.at, Fault::NoKind { choices }),
+            [] => self.reading.fault(&self.path, self.at, ConfigFault::NoKind { choices }),
             [kind] => return Some(kind),
-            [first, second, ..] => self.reading.fault(&self.path, self.at, Fault::TwoKinds { first, second }),
+            [first, second, ..] => self.reading.fault(&self.path, self.at, ConfigFault::TwoKinds { first, second }),
         }
         None
     }
@@ -351,9 +358,9 @@ impl<'r, 'a> Section<'r, 'a> {
         for key in keys {
             if self.has(key) {
                 if self.reading.is_native() {
-                    self.fault(key, Fault::DoesNotApply { kind });
+                    self.fault(key, ConfigFault::DoesNotApply { kind });
                 } else {
-                    self.caution(key, Caution::IgnoredKey);
+                    self.caution(key, WarningKind::IgnoredKey);
                 }
             }
         }
@@ -365,10 +372,10 @@ impl<'r, 'a> Section<'r, 'a> {
             let path = self.key(&entry.key);
             if self.reading.is_native() {
                 let fault =
-                    Fault::UnknownKey { suggestion: closest(&entry.key, &self.known), known: self.known.clone() };
+                    ConfigFault::UnknownKey { suggestion: closest(&entry.key, &self.known), known: self.known.clone() };
                 self.reading.fault(&path, entry.at, fault);
             } else {
-                self.reading.caution(&path, entry.at, Caution::IgnoredKey);
+                self.reading.caution(&path, entry.at, WarningKind::IgnoredKey);
             }
         }
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde_json::Value;
-use watch::{Auth, Cluster, Watch};
+use watch::{AuthSchema, ClusterSchema, WatchSchema};
 
 /// The JSON Schema of the TOML file.
 pub fn schema() -> Value {
-    let mut schema = schemars::schema_for!(File).to_value();
+    let mut schema = schemars::schema_for!(FileSchema).to_value();
     without_null(&mut schema);
     schema
 }
@@ -50,64 +50,64 @@ fn without_null(schema: &mut Value) {
 /// count from the file.
 #[derive(JsonSchema)]
 #[schemars(title = "tidings.toml", deny_unknown_fields)]
-struct File {
+struct FileSchema {
     /// The gateway as a whole.
-    gateway: Option<Gateway>,
+    gateway: Option<GatewaySchema>,
     /// When and to whom changes are announced.
-    notifications: Option<Notifications>,
+    notifications: Option<NotificationsSchema>,
     /// The servers behind the gateway, by name.
-    servers: Option<BTreeMap<String, Server>>,
+    servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
-    watch: Option<BTreeMap<String, Watch>>,
+    watch: Option<BTreeMap<String, WatchSchema>>,
     /// Who may use the gateway. Absent: loopback only, no token needed.
-    auth: Option<Auth>,
+    auth: Option<AuthSchema>,
     /// Other processes to be one with. Absent: one process.
-    cluster: Option<Cluster>,
+    cluster: Option<ClusterSchema>,
 }
 
 /// A span of time: a whole number with ms, s, m, h or d; or 0.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Span {
+enum SpanSchema {
     Text(#[schemars(regex(pattern = r"^\s*(0|\d+\s*(ms|s|m|min|h|d)|.*\$\{.*\}.*)\s*$"))] String),
     Zero(#[schemars(range(min = 0, max = 0))] u8),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Gateway {
+struct GatewaySchema {
     /// Where `tidings serve` listens.
     #[schemars(extend("default" = "127.0.0.1:7337"))]
     listen: Option<String>,
     /// When names and URIs get a prefix: with several servers, always, or only for collisions.
     #[schemars(extend("default" = "auto"))]
-    names: Option<Naming>,
+    names: Option<NamingSchema>,
     /// Which tools are listed: all, only retrieve_tools and call_tool, or both.
     #[schemars(extend("default" = "all"))]
-    expose: Option<Expose>,
+    expose: Option<ExposeSchema>,
     /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands.
     #[schemars(extend("default" = "auto"))]
-    registry_tools: Option<RegistryTools>,
+    registry_tools: Option<RegistryToolsSchema>,
     /// A JSON or TOML file of servers that mcp_registry_add can add, beside those that are built in.
     catalogue: Option<String>,
     /// How long the first lists wait for servers to settle.
     #[schemars(extend("default" = "5s"))]
-    start_wait: Option<Span>,
+    start_wait: Option<SpanSchema>,
     /// How long a server that is added at run time may take to start and to list what it has.
     #[schemars(extend("default" = "60s"))]
-    start_timeout: Option<Span>,
+    start_timeout: Option<SpanSchema>,
     /// How long a call may go without progress.
     #[schemars(extend("default" = "5m"))]
-    timeout: Option<Span>,
+    timeout: Option<SpanSchema>,
     /// How long a call may take with progress.
     #[schemars(extend("default" = "1h"))]
-    max_timeout: Option<Span>,
+    max_timeout: Option<SpanSchema>,
     /// How many items a page of a list holds.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1000))]
     page_size: Option<u32>,
     /// What older clients get: only fields of their revision, or everything.
     #[schemars(extend("default" = "strict"))]
-    view: Option<View>,
+    view: Option<ViewSchema>,
     /// How many connections servers with `isolation = "session"` may have for single clients, all together.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 256))]
     session_links: Option<u32>,
@@ -116,12 +116,12 @@ struct Gateway {
     session_links_per_client: Option<u32>,
     /// How long such a connection may be unused before it is closed.
     #[schemars(extend("default" = "10m"))]
-    session_link_idle: Option<Span>,
+    session_link_idle: Option<SpanSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Naming {
+enum NamingSchema {
     Auto,
     Prefix,
     None,
@@ -129,7 +129,7 @@ enum Naming {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Expose {
+enum ExposeSchema {
     All,
     Search,
     Both,
@@ -137,59 +137,59 @@ enum Expose {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum RegistryTools {
-    Auto(Auto),
+enum RegistryToolsSchema {
+    Auto(AutoSchema),
     Fixed(bool),
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Auto {
+enum AutoSchema {
     Auto,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum View {
+enum ViewSchema {
     Strict,
     Pass,
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Notifications {
+struct NotificationsSchema {
     /// Whether a fresh legacy session gets the list_changed triplet.
     #[schemars(extend("default" = "once"))]
-    initial: Option<Initial>,
+    initial: Option<InitialSchema>,
     /// Protocol revisions that get no list_changed.
     #[schemars(extend("default" = ["2025-03-26"]))]
-    suppress: Option<Vec<Revision>>,
+    suppress: Option<Vec<RevisionSchema>>,
     /// How long lists have to be quiet before a change is announced; 0 is allowed.
     #[schemars(extend("default" = "250ms"))]
-    list_quiet: Option<Span>,
+    list_quiet: Option<SpanSchema>,
     /// How long that announcement may be put off.
     #[schemars(extend("default" = "1s"))]
-    list_max_wait: Option<Span>,
+    list_max_wait: Option<SpanSchema>,
     /// How long a resource has to be quiet before an update is announced.
     #[schemars(extend("default" = "500ms"))]
-    resource_quiet: Option<Span>,
+    resource_quiet: Option<SpanSchema>,
     /// How long that announcement may be put off.
     #[schemars(extend("default" = "2s"))]
-    resource_max_wait: Option<Span>,
+    resource_max_wait: Option<SpanSchema>,
     /// How often servers without listChanged are asked; 0 is never.
     #[schemars(extend("default" = "5m"))]
-    poll_interval: Option<Span>,
+    poll_interval: Option<SpanSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Initial {
+enum InitialSchema {
     Once,
     Never,
 }
 
 #[derive(JsonSchema)]
-enum Revision {
+enum RevisionSchema {
     #[schemars(rename = "2024-11-05")]
     R1,
     #[schemars(rename = "2025-03-26")]
@@ -207,7 +207,7 @@ enum Revision {
 #[schemars(deny_unknown_fields, extend("oneOf" = [
     {"required": ["command"]}, {"required": ["url"]}, {"required": ["container"]}, {"required": ["project"]},
 ]))]
-struct Server {
+struct ServerSchema {
     /// A program that speaks the protocol on its standard input and output. With a "/" in it, it counts from the file.
     command: Option<String>,
     /// Arguments of the command or container.
@@ -223,19 +223,19 @@ struct Server {
     /// A container image whose command speaks the protocol on its standard input and output.
     container: Option<String>,
     /// What runs the container; found by itself when absent.
-    runtime: Option<Runtime>,
+    runtime: Option<RuntimeSchema>,
     /// What the container reaches: nothing, what the runtime gives to containers, or a network by its name.
     #[schemars(extend("default" = false))]
-    network: Option<Network>,
+    network: Option<NetworkSchema>,
     /// How much memory the container may use, such as "512m" or "2g", or "unlimited".
     #[schemars(extend("default" = "1g"))]
     memory: Option<String>,
     /// How many processors the container may use, such as 2 or "0.5", or "unlimited".
     #[schemars(extend("default" = 1))]
-    cpus: Option<Cpus>,
+    cpus: Option<CpusSchema>,
     /// How many processes the container may have, or "unlimited".
     #[schemars(extend("default" = 256))]
-    pids: Option<Pids>,
+    pids: Option<PidsSchema>,
     /// Whether the container can write nowhere but in /tmp and its volumes.
     #[schemars(extend("default" = true))]
     read_only: Option<bool>,
@@ -258,77 +258,77 @@ struct Server {
     entry: Option<String>,
     /// Whether each session has a connection of its own.
     #[schemars(extend("default" = "auto"))]
-    isolation: Option<Isolation>,
+    isolation: Option<IsolationSchema>,
     /// Whether resource URIs get a prefix or stay as they are.
     #[schemars(extend("default" = "prefix"))]
-    uris: Option<Uris>,
+    uris: Option<UrisSchema>,
     /// Which era of the protocol the server is spoken to in.
     #[schemars(extend("default" = "auto"))]
-    era: Option<Era>,
+    era: Option<EraSchema>,
     /// How long a call may go without progress; by default as in [gateway].
-    timeout: Option<Span>,
+    timeout: Option<SpanSchema>,
     /// How long a call may take with progress; by default as in [gateway].
-    max_timeout: Option<Span>,
+    max_timeout: Option<SpanSchema>,
     /// How often it is asked when it has no listChanged; by default as in [notifications]; 0 is never.
-    poll_interval: Option<Span>,
+    poll_interval: Option<SpanSchema>,
     /// Which of its tools are let through.
-    tools: Option<Tools>,
+    tools: Option<ToolsSchema>,
     /// Whether its tools are used without approval.
     #[schemars(extend("default" = "auto"))]
-    approve: Option<Approve>,
+    approve: Option<ApproveSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Runtime {
+enum RuntimeSchema {
     Podman,
     Docker,
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Network {
+enum NetworkSchema {
     Switch(bool),
     Name(String),
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Cpus {
+enum CpusSchema {
     Whole(#[schemars(range(min = 1, max = 4096))] i64),
     Text(String),
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Pids {
+enum PidsSchema {
     Count(#[schemars(range(min = 1, max = 1_000_000))] i64),
-    Unlimited(Unlimited),
+    Unlimited(UnlimitedSchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Unlimited {
+enum UnlimitedSchema {
     Unlimited,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Isolation {
+enum IsolationSchema {
     Auto,
     Session,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Uris {
+enum UrisSchema {
     Prefix,
     Transparent,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Era {
+enum EraSchema {
     Auto,
     Modern,
     Legacy,
@@ -336,7 +336,7 @@ enum Era {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
-enum Approve {
+enum ApproveSchema {
     Auto,
     Manual,
 }
@@ -344,7 +344,7 @@ enum Approve {
 /// Patterns in which * stands for any characters.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Tools {
+struct ToolsSchema {
     /// Only matching tools are let through.
     #[schemars(length(min = 1))]
     allow: Option<Vec<String>>,

@@ -3,36 +3,36 @@
 pub(crate) mod json;
 pub(crate) mod toml;
 
-use crate::error::Position;
+use crate::error::TextPosition;
 
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) at: Option<Position>,
-    pub(crate) value: Value,
+pub(crate) struct ConfigNode {
+    pub(crate) at: Option<TextPosition>,
+    pub(crate) value: ConfigValue,
 }
 
 /// A key of a table with its value; `at` is where the key begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct TableEntry {
     pub(crate) key: String,
-    pub(crate) at: Option<Position>,
-    pub(crate) node: Node,
+    pub(crate) at: Option<TextPosition>,
+    pub(crate) node: ConfigNode,
 }
 
 /// The values a configuration can hold. Numbers that are not whole have no use in it and keep only their kind.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum ConfigValue {
     Null,
     Boolean(bool),
     Integer(i64),
     Text(String),
-    List(Vec<Node>),
-    Table(Vec<Entry>),
+    List(Vec<ConfigNode>),
+    Table(Vec<TableEntry>),
     Other(&'static str),
 }
 
-impl Value {
+impl ConfigValue {
     /// The kind of value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -50,26 +50,26 @@ impl Value {
 /// A text that is not of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
-    pub(crate) at: Option<Position>,
+    pub(crate) at: Option<TextPosition>,
     pub(crate) message: String,
 }
 
 /// Turns byte offsets of a text into lines and columns.
-pub(crate) struct Lines<'t> {
+pub(crate) struct LineStarts<'t> {
     text: &'t str,
     starts: Vec<usize>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineStarts<'t> {
     pub(crate) fn of(text: &'t str) -> Self {
         let after_breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }
     }
 
-    pub(crate) fn position(&self, offset: usize) -> Position {
+    pub(crate) fn position(&self, offset: usize) -> TextPosition {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts[line - 1];
         let before = self.text.get(start..offset).map_or(0, |before| before.chars().count());
-        Position { line, column: before + 1 }
+        TextPosition { line, column: before + 1 }
     }
 }

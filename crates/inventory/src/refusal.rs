@@ -1,6 +1,6 @@
 //! Why a change of the set of servers was refused. Nothing has happened then.
 
-use tidings_config::Errors;
+use tidings_config::ConfigErrors;
 use tidings_engine::{ChangeError, Prefix};
 
 /// What a refusal means for whoever asked, in the terms of HTTP.
@@ -56,7 +56,7 @@ impl Kind {
 pub enum Refusal {
     /// The description of a server has faults; each names its key and the remedy.
     #[error("{0}")]
-    Invalid(Errors),
+    Invalid(ConfigErrors),
     /// One name stands twice in one batch.
     #[error("server \"{name}\" stands twice in one batch; leave one of them out")]
     Twice {

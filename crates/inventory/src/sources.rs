@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use tidings_config::{Config, Errors, ServerConfig, Surroundings, UriMode};
+use tidings_config::{Config, ConfigErrors, ConfigSurroundings, ServerConfig, UriMode};
 use tidings_engine::{Origin, Prefix};
 use tidings_store::{KeepStep, KeptServers};
 
@@ -22,7 +22,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Kept {
     pub(crate) server: Value,
     /// What it says, as far as it can be read here and now.
-    pub(crate) read: Result<ServerConfig, Errors>,
+    pub(crate) read: Result<ServerConfig, ConfigErrors>,
 }
 
 /// Where servers come from.
@@ -130,9 +130,9 @@ impl Resolved {
 }
 
 /// Reads the keys of `[servers.X]`.
-pub(crate) fn read_server(name: &str, server: &Value, base: &Path) -> Result<ServerConfig, Errors> {
+pub(crate) fn read_server(name: &str, server: &Value, base: &Path) -> Result<ServerConfig, ConfigErrors> {
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    let surroundings = ConfigSurroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
     tidings_config::server_from_json(name, server, base, &surroundings)
 }
 

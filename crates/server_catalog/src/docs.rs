@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidings_config::Run;
+use tidings_config::EntryCommand;
 
 use crate::catalogue::CatalogEntry;
 use crate::keys::default_prefix;
@@ -42,17 +42,17 @@ pub fn documentation(entry: &CatalogEntry) -> String {
     page
 }
 
-fn how(run: &Run) -> String {
+fn how(run: &EntryCommand) -> String {
     let with = |first: String, args: &[String]| format!("`{}`", [&[first], args].concat().join(" "));
     match run {
-        Run::Npm { package, args } => format!("npm package: {}", with(format!("npx -y {package}"), args)),
-        Run::Pypi { package, args } => format!("PyPI package: {}", with(format!("uvx {package}"), args)),
-        Run::Command { command, args } => format!("Command: {}", with(command.clone(), args)),
-        Run::Container { image, args, network, .. } => {
+        EntryCommand::Npm { package, args } => format!("npm package: {}", with(format!("npx -y {package}"), args)),
+        EntryCommand::Pypi { package, args } => format!("PyPI package: {}", with(format!("uvx {package}"), args)),
+        EntryCommand::Command { command, args } => format!("Command: {}", with(command.clone(), args)),
+        EntryCommand::Container { image, args, network, .. } => {
             let network = if *network { "with network" } else { "without network" };
             format!("Container, {network}: {}", with(image.clone(), args))
         }
-        Run::Url { url, .. } => format!("Hosted at <{url}>"),
+        EntryCommand::Url { url, .. } => format!("Hosted at <{url}>"),
     }
 }
 

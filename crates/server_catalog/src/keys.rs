@@ -1,7 +1,7 @@
 //! From an entry to the keys of `[servers.X]`.
 
 use serde_json::{Map, Value, json};
-use tidings_config::{Run, Variable};
+use tidings_config::{EntryCommand, EntryVariable};
 
 use crate::catalogue::CatalogEntry;
 
@@ -26,7 +26,7 @@ pub enum KeysError {
         /// The entry.
         id: String,
         /// The variables that nobody set.
-        missing: Vec<Variable>,
+        missing: Vec<EntryVariable>,
     },
     /// Arguments that only the caller can know.
     #[error("{id} needs `args`: {description}")]
@@ -52,7 +52,7 @@ pub enum KeysError {
     },
 }
 
-fn described(variable: &Variable) -> String {
+fn described(variable: &EntryVariable) -> String {
     match variable.description.as_str() {
         "" => variable.name.clone(),
         description => format!("{} ({description})", variable.name),
@@ -75,10 +75,10 @@ pub fn server_keys(
     check_arguments(entry, wishes)?;
     let environment = environment(entry, wishes, is_set)?;
     let mut keys = match &entry.run {
-        Run::Npm { package, args } => command("npx", &["-y", package], args, wishes),
-        Run::Pypi { package, args } => command("uvx", &[package], args, wishes),
-        Run::Command { command: program, args } => command(program, &[], args, wishes),
-        Run::Container { image, args, network, read_only, volumes } => {
+        EntryCommand::Npm { package, args } => command("npx", &["-y", package], args, wishes),
+        EntryCommand::Pypi { package, args } => command("uvx", &[package], args, wishes),
+        EntryCommand::Command { command: program, args } => command(program, &[], args, wishes),
+        EntryCommand::Container { image, args, network, read_only, volumes } => {
             let mut keys = object(json!({ "container": image }));
             put_list(&mut keys, "args", args.iter().chain(&wishes.args).cloned().collect());
             put_list(&mut keys, "volumes", volumes.clone());
@@ -87,14 +87,14 @@ pub fn server_keys(
             keys.extend((!read_only).then(|| ("read_only".to_owned(), false.into())));
             keys
         }
-        Run::Url { url, headers } => {
+        EntryCommand::Url { url, headers } => {
             let headers = filled_in(entry, headers, wishes)?;
             let mut keys = object(json!({ "url": url }));
             put_pairs(&mut keys, "headers", headers);
             keys
         }
     };
-    if !matches!(entry.run, Run::Url { .. }) {
+    if !matches!(entry.run, EntryCommand::Url { .. }) {
         put_pairs(&mut keys, "env", environment);
     }
     keys.insert("entry".into(), entry.id.as_str().into());
@@ -102,7 +102,7 @@ pub fn server_keys(
 }
 
 fn check_arguments(entry: &CatalogEntry, wishes: &ExtraKeys) -> Result<(), KeysError> {
-    if matches!(entry.run, Run::Url { .. }) && !wishes.args.is_empty() {
+    if matches!(entry.run, EntryCommand::Url { .. }) && !wishes.args.is_empty() {
         return Err(KeysError::NoArguments { id: entry.id.clone() });
     }
     match &entry.arguments {
@@ -120,7 +120,7 @@ fn environment(
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<(String, String)>, KeysError> {
     let given = |name: &str| wishes.environment.iter().any(|(own, _)| own == name);
-    let missing: Vec<Variable> = entry
+    let missing: Vec<EntryVariable> = entry
         .variables
         .iter()
         .filter(|variable| variable.required && !given(&variable.name) && !is_set(&variable.name))

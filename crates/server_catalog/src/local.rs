@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
-use tidings_config::{CatalogueEntry, Errors, parse_catalogue};
+use tidings_config::{CatalogueEntry, ConfigErrors, parse_catalogue};
 
 use crate::catalogue::{
     CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, RefreshReport, SourceStatus,
@@ -41,7 +41,7 @@ pub enum FileFault {
         path: PathBuf,
     },
     /// It says something wrong, here and here.
-    Invalid(Errors),
+    Invalid(ConfigErrors),
 }
 
 impl fmt::Display for FileFault {

@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Serve {
         /// Where to listen [default: 127.0.0.1:7337].
         #[arg(long, value_name = "ADDR")]
-        listen: Option<tidings_config::Listen>,
+        listen: Option<tidings_config::ListenAddress>,
     },
     /// Serve one client on standard input and output.
     #[command(

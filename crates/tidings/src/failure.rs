@@ -9,7 +9,7 @@ pub(crate) enum Failure {
     /// Wrong use: exit code 2.
     Usage(String),
     /// The configuration is not valid; says so by itself.
-    Config(tidings_config::Errors),
+    Config(tidings_config::ConfigErrors),
     /// A request was answered with an error.
     Refused {
         /// Its code.

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidings_config::{Config, Errors, Found, Notice};
+use tidings_config::{Config, ConfigErrors, ConfigNotice, FoundConfig};
 use tidings_inventory::Loader;
 use tidings_store::{HookTable, ServerTable};
 
@@ -19,14 +19,14 @@ fn env(name: &str) -> Option<String> {
 /// A configuration and where it came from.
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<FoundConfig>,
     /// What stood in the file just before it was read.
     pub(crate) text: Option<Vec<u8>>,
 }
 
 impl Loaded {
     /// What a gateway is made from; `also` refuses what it can not run in this way.
-    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<Notice>) -> GatewayInputs {
+    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<ConfigNotice>) -> GatewayInputs {
         let agreed = commands(&self.config);
         let file = self.found.map(|found| {
             let (path, asks) = (found.path.clone(), found.origin.needs_consent());
@@ -39,7 +39,11 @@ impl Loaded {
 }
 
 /// Reads the file of a running gateway again. `agreed`: the commands that somebody said yes to, where that was asked.
-fn read_again(path: &Path, agreed: Option<&[String]>, also: fn(&Config) -> Vec<Notice>) -> Result<Config, String> {
+fn read_again(
+    path: &Path,
+    agreed: Option<&[String]>,
+    also: fn(&Config) -> Vec<ConfigNotice>,
+) -> Result<Config, String> {
     let config = tidings_config::load_to_run(path, &env).map_err(|errors| errors.to_string())?;
     let refused = [config.unsupported(), also(&config)].concat();
     if !refused.is_empty() {
@@ -64,7 +68,7 @@ pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
     load_by(explicit, |path| tidings_config::load(path, &env))
 }
 
-fn load_by(explicit: Option<&Path>, read: impl Fn(&Path) -> Result<Config, Errors>) -> Result<Loaded, Failure> {
+fn load_by(explicit: Option<&Path>, read: impl Fn(&Path) -> Result<Config, ConfigErrors>) -> Result<Loaded, Failure> {
     let cwd = std::env::current_dir().map_err(Failure::failed)?;
     let Some(found) = tidings_config::discover(explicit, &env, &cwd) else {
         return Ok(Loaded { config: Config::default(), found: None, text: None });
@@ -99,7 +103,7 @@ pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<Loaded, Failure> {
 }
 
 /// Fails when there is anything to refuse.
-pub(crate) fn refuse(notices: &[Notice]) -> Result<(), Failure> {
+pub(crate) fn refuse(notices: &[ConfigNotice]) -> Result<(), Failure> {
     if notices.is_empty() {
         return Ok(());
     }
@@ -110,13 +114,13 @@ pub(crate) fn refuse(notices: &[Notice]) -> Result<(), Failure> {
 /// The commands that a configuration starts, one per line.
 fn commands(config: &Config) -> Vec<String> {
     let line = |server: &tidings_config::ServerConfig| match &server.transport {
-        tidings_config::Transport::Stdio { command, args, .. } => {
+        tidings_config::TransportConfig::Stdio { command, args, .. } => {
             Some(format!("  {}: {command} {}", server.name, args.join(" ")))
         }
-        tidings_config::Transport::Project { dir, .. } => {
+        tidings_config::TransportConfig::Project { dir, .. } => {
             Some(format!("  {}: the scripts in {}", server.name, dir.display()))
         }
-        tidings_config::Transport::Container(container) => {
+        tidings_config::TransportConfig::Container(container) => {
             Some(format!("  {}: container {}", server.name, container.image))
         }
         _ => None,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, Expose, ServerConfig, Transport};
+use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
     Gateway, Isolation, Journal, Names, NoticePace, Origin, OwnLinkLimits, ServerPlan, Settings, Source,
 };
@@ -182,7 +182,7 @@ impl Prepared {
         if !self.watches.is_empty() {
             plans.push(self.planner.watch_plan());
         }
-        if expose != Expose::All {
+        if expose != ExposeSetting::All {
             let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
@@ -199,7 +199,7 @@ impl Prepared {
 
 /// Makes the engine's plans.
 struct Plans {
-    expose: Expose,
+    expose: ExposeSetting,
     watches: Arc<watches::Watches>,
     /// Whether the server of the watches was given to the engine.
     watching: AtomicBool,
@@ -257,13 +257,13 @@ fn settings(config: &Config) -> Settings {
         page_size: gateway.page_size,
         bound_pages: None,
         view: match gateway.view {
-            tidings_config::View::Strict => FieldView::Strict,
-            tidings_config::View::Pass => FieldView::Pass,
+            tidings_config::ViewSetting::Strict => FieldView::Strict,
+            tidings_config::ViewSetting::Pass => FieldView::Pass,
         },
         names: match gateway.names {
-            tidings_config::Naming::Auto => Names::Auto,
-            tidings_config::Naming::Prefix => Names::Prefix,
-            tidings_config::Naming::None => Names::None,
+            tidings_config::NamingSetting::Auto => Names::Auto,
+            tidings_config::NamingSetting::Prefix => Names::Prefix,
+            tidings_config::NamingSetting::None => Names::None,
         },
         list_quiet: notifications.list_quiet,
         list_max_wait: notifications.list_max_wait,
@@ -294,21 +294,21 @@ impl Plans {
             transport if server.problem.is_some() => {
                 unready::refused(word(transport), server.problem.clone().unwrap_or_default())
             }
-            Transport::Stdio { command, args, env, cwd } => {
+            TransportConfig::Stdio { command, args, env, cwd } => {
                 let (program, args, env) = (command.clone(), args.clone(), env.clone());
                 remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
             }
-            Transport::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
+            TransportConfig::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
                 "http",
                 format!("{url} is the address of this gateway; remove it from the configuration"),
             ),
-            Transport::Http { url, headers } => {
+            TransportConfig::Http { url, headers } => {
                 remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
             }
-            Transport::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
-            Transport::Project { dir, env } => self.projects.source(dir, env),
+            TransportConfig::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
+            TransportConfig::Project { dir, env } => self.projects.source(dir, env),
         };
-        let is_project = matches!(server.transport, Transport::Project { .. });
+        let is_project = matches!(server.transport, TransportConfig::Project { .. });
         let filter = server.tools.clone();
         Ok(ServerPlan {
             source,
@@ -318,38 +318,38 @@ impl Plans {
             uri_prefix: server.uri_prefix(),
             transparent_uris: server.uris == tidings_config::UriMode::Transparent,
             isolation: match server.isolation {
-                tidings_config::Isolation::Auto => Isolation::Auto,
-                tidings_config::Isolation::Session => Isolation::Session,
+                tidings_config::IsolationSetting::Auto => Isolation::Auto,
+                tidings_config::IsolationSetting::Session => Isolation::Session,
             },
             timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
             max_timeout: server.max_timeout,
             poll_interval: server.poll_interval,
-            listed: self.expose != Expose::Search,
+            listed: self.expose != ExposeSetting::Search,
             permits: Arc::new(move |name| filter.permits(name)),
         })
     }
 }
 
 /// How a server would be reached.
-fn word(transport: &Transport) -> &'static str {
+fn word(transport: &TransportConfig) -> &'static str {
     match transport {
-        Transport::Stdio { .. } => "stdio",
-        Transport::Http { .. } => "http",
-        Transport::Container(_) => "container",
-        Transport::Project { .. } => "project",
+        TransportConfig::Stdio { .. } => "stdio",
+        TransportConfig::Http { .. } => "http",
+        TransportConfig::Container(_) => "container",
+        TransportConfig::Project { .. } => "project",
     }
 }
 
-fn era(choice: tidings_config::EraChoice) -> EraChoice {
+fn era(choice: tidings_config::EraSetting) -> EraChoice {
     match choice {
-        tidings_config::EraChoice::Auto => EraChoice::Auto,
-        tidings_config::EraChoice::Modern => EraChoice::Modern,
-        tidings_config::EraChoice::Legacy => EraChoice::Legacy,
+        tidings_config::EraSetting::Auto => EraChoice::Auto,
+        tidings_config::EraSetting::Modern => EraChoice::Modern,
+        tidings_config::EraSetting::Legacy => EraChoice::Legacy,
     }
 }
 
 /// A part of the program that is a server like any other.
-fn built_in(name: &str, source: Source, expose: Expose) -> ServerPlan {
+fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
     ServerPlan {
         source,
         origin: Origin::BuiltIn,
@@ -361,7 +361,7 @@ fn built_in(name: &str, source: Source, expose: Expose) -> ServerPlan {
         timeout: None,
         max_timeout: None,
         poll_interval: None,
-        listed: expose != Expose::Search,
+        listed: expose != ExposeSetting::Search,
         permits: Arc::new(|_| true),
     }
 }

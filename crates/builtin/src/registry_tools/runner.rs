@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-use tidings_config::Run;
+use tidings_config::EntryCommand;
 
 /// A program that is not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,11 @@ impl fmt::Display for NotHere {
 }
 
 /// Whether what runs the package is in one of the folders of `path`.
-pub(super) fn check(run: &Run, path: Option<&OsStr>) -> Result<(), NotHere> {
+pub(super) fn check(run: &EntryCommand, path: Option<&OsStr>) -> Result<(), NotHere> {
     let needed = match run {
-        Run::Npm { .. } => NotHere { program: "npx", comes_with: "Node.js (https://nodejs.org)" },
-        Run::Pypi { .. } => NotHere { program: "uvx", comes_with: "uv (https://docs.astral.sh/uv)" },
-        Run::Command { .. } | Run::Container { .. } | Run::Url { .. } => return Ok(()),
+        EntryCommand::Npm { .. } => NotHere { program: "npx", comes_with: "Node.js (https://nodejs.org)" },
+        EntryCommand::Pypi { .. } => NotHere { program: "uvx", comes_with: "uv (https://docs.astral.sh/uv)" },
+        EntryCommand::Command { .. } | EntryCommand::Container { .. } | EntryCommand::Url { .. } => return Ok(()),
     };
     let is_here = path.is_some_and(|path| std::env::split_paths(path).any(|dir| dir.join(needed.program).is_file()));
     if is_here { Ok(()) } else { Err(needed) }
@@ -45,13 +45,14 @@ mod tests {
         folder.write("npx", "");
         let path = folder.path().as_os_str();
         let (package, args) = (|| "p".to_owned(), Vec::new);
-        assert_eq!(check(&Run::Npm { package: package(), args: args() }, Some(path)), Ok(()));
-        let missing = check(&Run::Pypi { package: package(), args: args() }, Some(path)).unwrap_err().to_string();
+        assert_eq!(check(&EntryCommand::Npm { package: package(), args: args() }, Some(path)), Ok(()));
+        let missing =
+            check(&EntryCommand::Pypi { package: package(), args: args() }, Some(path)).unwrap_err().to_string();
         assert!(
             missing.starts_with("it is run by uvx, which is not") && missing.contains("docs.astral.sh"),
             "{missing}"
         );
-        assert!(check(&Run::Npm { package: package(), args: args() }, None).is_err());
-        assert_eq!(check(&Run::Command { command: package(), args: args() }, None), Ok(()));
+        assert!(check(&EntryCommand::Npm { package: package(), args: args() }, None).is_err());
+        assert_eq!(check(&EntryCommand::Command { command: package(), args: args() }, None), Ok(()));
     }
 }

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::server::{http_url, url};
-use crate::error::{Fault, Place};
-use crate::plan::auth::{AuthSettings, ClusterSettings, JwtSettings, Token};
-use crate::read::Section;
+use crate::error::{ConfigFault, ConfigPlace};
+use crate::plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
+use crate::read::TableSection;
 
-pub(super) fn auth(mut section: Section<'_, '_>) -> AuthSettings {
+pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
     let nodes = section.list("tokens", "a list of tables").unwrap_or_default();
-    let mut names: BTreeMap<String, Place> = BTreeMap::new();
+    let mut names: BTreeMap<String, ConfigPlace> = BTreeMap::new();
     let mut tokens = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let path = format!("{}[{index}]", section.key("tokens"));
-        let entry = Section::of_node(section.reading, path.clone(), node.at, node);
+        let entry = TableSection::of_node(section.reading, path.clone(), node.at, node);
         let Some(token) = entry.and_then(token) else { continue };
         match names.get(&token.name) {
             Some(first) => {
-                section.reading.fault(&format!("{path}.name"), node.at, Fault::Repeated { first: first.clone() })
+                section.reading.fault(&format!("{path}.name"), node.at, ConfigFault::Repeated { first: first.clone() })
             }
             None => drop(names.insert(token.name.clone(), section.reading.place(node.at))),
         }
@@ -29,19 +29,19 @@ pub(super) fn auth(mut section: Section<'_, '_>) -> AuthSettings {
     AuthSettings { tokens, jwt }
 }
 
-fn token(mut section: Section<'_, '_>) -> Option<Token> {
+fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
     let name = section.required_text("name");
     let sha256 = section.required_text("sha256").and_then(|text| {
         let digest = digest(text.trim());
         if digest.is_none() {
-            section.fault("sha256", Fault::BadDigest);
+            section.fault("sha256", ConfigFault::BadDigest);
         }
         digest
     });
     let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
     let admin = section.boolean("admin").unwrap_or(false);
     section.finish();
-    Some(Token { name: name?, sha256: sha256?, servers, admin })
+    Some(TokenSettings { name: name?, sha256: sha256?, servers, admin })
 }
 
 fn digest(text: &str) -> Option<[u8; 32]> {
@@ -55,20 +55,20 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-fn jwt(mut section: Section<'_, '_>) -> Option<JwtSettings> {
+fn jwt(mut section: TableSection<'_, '_>) -> Option<JwtSettings> {
     let issuer = section.required_text("issuer");
     let audience = section.required_text("audience");
     if !section.has("jwks_url") {
-        section.fault("jwks_url", Fault::MissingKey { key: "jwks_url" });
+        section.fault("jwks_url", ConfigFault::MissingKey { key: "jwks_url" });
     }
     let jwks_url = http_url(&mut section, "jwks_url");
     section.finish();
     Some(JwtSettings { issuer: issuer?, audience: audience?, jwks_url: jwks_url? })
 }
 
-pub(super) fn cluster(mut section: Section<'_, '_>) -> Option<ClusterSettings> {
+pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettings> {
     if !section.has("nats") {
-        section.fault("nats", Fault::MissingKey { key: "nats" });
+        section.fault("nats", ConfigFault::MissingKey { key: "nats" });
     }
     let nats = url(&mut section, "nats", &["nats://", "tls://"]);
     section.finish();

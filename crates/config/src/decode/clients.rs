@@ -3,38 +3,38 @@
 //! They belong to other programs, so what is not understood in them is ignored with a warning.
 
 use super::{itself, server};
-use crate::error::{Caution, Fault};
+use crate::error::{ConfigFault, WarningKind};
 use crate::plan::Config;
 use crate::plan::filter::ToolFilter;
-use crate::plan::server::{ServerConfig, Transport};
-use crate::read::{Reading, Section};
-use crate::tree::{Node, Value};
+use crate::plan::server::{ServerConfig, TransportConfig};
+use crate::read::{FileReading, TableSection};
+use crate::tree::{ConfigNode, ConfigValue};
 
 /// The URL keys of different clients.
 const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
 /// The kinds of server that `type` tells apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DeclaredType {
     Stdio,
     Http,
     Sse,
 }
 
-const TYPES: [(&str, Kind); 8] = [
-    ("stdio", Kind::Stdio),
-    ("local", Kind::Stdio),
-    ("http", Kind::Http),
-    ("streamable-http", Kind::Http),
-    ("streamable_http", Kind::Http),
-    ("streamableHttp", Kind::Http),
-    ("remote", Kind::Http),
-    ("sse", Kind::Sse),
+const TYPES: [(&str, DeclaredType); 8] = [
+    ("stdio", DeclaredType::Stdio),
+    ("local", DeclaredType::Stdio),
+    ("http", DeclaredType::Http),
+    ("streamable-http", DeclaredType::Http),
+    ("streamable_http", DeclaredType::Http),
+    ("streamableHttp", DeclaredType::Http),
+    ("remote", DeclaredType::Http),
+    ("sse", DeclaredType::Sse),
 ];
 
 /// The configuration in a client's file.
-pub(super) fn config(reading: &Reading<'_>, node: &Node) -> Config {
-    let Some(mut root) = Section::of_node(reading, String::new(), node.at, node) else { return Config::default() };
+pub(super) fn config(reading: &FileReading<'_>, node: &ConfigNode) -> Config {
+    let Some(mut root) = TableSection::of_node(reading, String::new(), node.at, node) else { return Config::default() };
     // VS Code asks its user for `inputs`; who refers to them gets an error at the reference.
     for key in ["inputs", "$schema"] {
         root.has(key);
@@ -42,7 +42,7 @@ pub(super) fn config(reading: &Reading<'_>, node: &Node) -> Config {
     let section = ["mcpServers", "servers"].into_iter().find_map(|key| root.has(key).then(|| root.section(key)));
     let section = section.or_else(|| root.section("mcp").map(|mut settings| settings.section("servers")));
     let Some(section) = section else {
-        reading.fault("", node.at, Fault::NoServers);
+        reading.fault("", node.at, ConfigFault::NoServers);
         return Config::default();
     };
     root.finish();
@@ -56,7 +56,7 @@ pub(super) fn config(reading: &Reading<'_>, node: &Node) -> Config {
     config
 }
 
-fn entry(mut section: Section<'_, '_>, name: &str) -> Option<ServerConfig> {
+fn entry(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
     let enabled = section.boolean("enabled").unwrap_or(true) && !section.boolean("disabled").unwrap_or(false);
     section.reading.lenient.set(!enabled);
     let transport = transport(&mut section);
@@ -69,7 +69,7 @@ fn entry(mut section: Section<'_, '_>, name: &str) -> Option<ServerConfig> {
     server
 }
 
-fn transport(section: &mut Section<'_, '_>) -> Option<Transport> {
+fn transport(section: &mut TableSection<'_, '_>) -> Option<TransportConfig> {
     let written = section.has("type");
     let kind = section.choice("type", &TYPES);
     if written && kind.is_none() {
@@ -77,27 +77,27 @@ fn transport(section: &mut Section<'_, '_>) -> Option<Transport> {
     }
     let url_key = URL_KEYS.into_iter().find(|key| section.has(key));
     match (kind, url_key, section.has("command")) {
-        (Some(Kind::Stdio), _, false) => missing(section, "command"),
-        (Some(Kind::Http | Kind::Sse), None, _) => missing(section, "url"),
+        (Some(DeclaredType::Stdio), _, false) => missing(section, "command"),
+        (Some(DeclaredType::Http | DeclaredType::Sse), None, _) => missing(section, "url"),
         (None, None, false) => {
-            section.fault("", Fault::NoKind { choices: &["command", "url"] });
+            section.fault("", ConfigFault::NoKind { choices: &["command", "url"] });
             None
         }
         (None, Some(url), true) => {
-            section.fault("", Fault::TwoKinds { first: "command", second: url });
+            section.fault("", ConfigFault::TwoKinds { first: "command", second: url });
             None
         }
-        (Some(Kind::Stdio), ..) | (None, None, true) => {
+        (Some(DeclaredType::Stdio), ..) | (None, None, true) => {
             section.refuse("command", &URL_KEYS);
             server::transport(section, "command")
         }
-        (_, Some(key), _) => http(section, key, kind == Some(Kind::Sse)),
+        (_, Some(key), _) => http(section, key, kind == Some(DeclaredType::Sse)),
     }
 }
 
-fn http(section: &mut Section<'_, '_>, url_key: &'static str, is_sse: bool) -> Option<Transport> {
+fn http(section: &mut TableSection<'_, '_>, url_key: &'static str, is_sse: bool) -> Option<TransportConfig> {
     if is_sse {
-        section.caution("type", Caution::SseAsHttp);
+        section.caution("type", WarningKind::SseAsHttp);
     }
     section.refuse("url", &["command"]);
     if url_key == "url" {
@@ -106,27 +106,27 @@ fn http(section: &mut Section<'_, '_>, url_key: &'static str, is_sse: bool) -> O
     let url = server::http_url(section, url_key)?;
     let headers = section.pairs("headers", server::header_objection);
     section.refuse("url", &["args", "env", "cwd"]);
-    Some(Transport::Http { url, headers })
+    Some(TransportConfig::Http { url, headers })
 }
 
-fn missing(section: &Section<'_, '_>, key: &'static str) -> Option<Transport> {
-    section.fault(key, Fault::MissingKey { key });
+fn missing(section: &TableSection<'_, '_>, key: &'static str) -> Option<TransportConfig> {
+    section.fault(key, ConfigFault::MissingKey { key });
     None
 }
 
 /// Our own settings work in these files too, beside two that others write differently.
 fn settings(
-    section: &mut Section<'_, '_>,
+    section: &mut TableSection<'_, '_>,
     name: &str,
     enabled: bool,
-    transport: Option<Transport>,
+    transport: Option<TransportConfig>,
 ) -> Option<ServerConfig> {
-    let is_number = |value: &Value| matches!(value, Value::Integer(_) | Value::Other(_));
+    let is_number = |value: &ConfigValue| matches!(value, ConfigValue::Integer(_) | ConfigValue::Other(_));
     if section.entry("timeout").is_some_and(|entry| is_number(&entry.node.value)) {
-        section.caution("timeout", Caution::UnitlessTimeout);
+        section.caution("timeout", WarningKind::UnitlessTimeout);
         section.hide("timeout");
     }
-    let is_list = section.entry("tools").is_some_and(|entry| matches!(entry.node.value, Value::List(_)));
+    let is_list = section.entry("tools").is_some_and(|entry| matches!(entry.node.value, ConfigValue::List(_)));
     let listed = if is_list { section.texts("tools") } else { None };
     if is_list {
         section.hide("tools");

@@ -1,10 +1,10 @@
 //! `[servers.X]` with `container`.
 
 use super::server::variable_objection;
-use crate::error::Fault;
-use crate::plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
-use crate::read::Section;
-use crate::tree::Value;
+use crate::error::ConfigFault;
+use crate::plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
+use crate::read::TableSection;
+use crate::tree::ConfigValue;
 
 /// The keys that only containers have.
 pub(super) const KEYS: &[&str] =
@@ -16,7 +16,7 @@ const LEAST_MEMORY: u64 = 6 << 20;
 const MOST_PIDS: i64 = 1_000_000;
 const MOST_CPUS: u32 = 4096;
 
-pub(super) fn container(section: &mut Section<'_, '_>) -> Option<ContainerConfig> {
+pub(super) fn container(section: &mut TableSection<'_, '_>) -> Option<ContainerConfig> {
     let image = image(section);
     let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
     let default = ContainerConfig::new(image.clone().unwrap_or_default());
@@ -39,19 +39,19 @@ pub(super) fn container(section: &mut Section<'_, '_>) -> Option<ContainerConfig
 }
 
 /// A name that can not be taken for an option.
-fn image(section: &mut Section<'_, '_>) -> Option<String> {
+fn image(section: &mut TableSection<'_, '_>) -> Option<String> {
     let image = section.text("container")?;
     if !is_word(&image) && !section.reading.lenient.get() {
-        section.fault("container", Fault::BadImage);
+        section.fault("container", ConfigFault::BadImage);
         return None;
     }
     Some(image)
 }
 
-fn word(section: &mut Section<'_, '_>, key: &'static str) -> Option<String> {
+fn word(section: &mut TableSection<'_, '_>, key: &'static str) -> Option<String> {
     let text = section.text(key)?;
     if !is_word(&text) && !section.reading.lenient.get() {
-        section.fault(key, Fault::BadContainerWord);
+        section.fault(key, ConfigFault::BadContainerWord);
         return None;
     }
     Some(text)
@@ -62,26 +62,27 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Files of variables have one line for each, and `#` begins a comment.
-fn objection(name: &str, value: &str) -> Option<Fault> {
+fn objection(name: &str, value: &str) -> Option<ConfigFault> {
     if name.starts_with('#') || name.contains(char::is_whitespace) || name.ends_with('*') {
-        return Some(Fault::BadContainerVariable);
+        return Some(ConfigFault::BadContainerVariable);
     }
     if value.contains(['\n', '\r', '\0']) {
-        return Some(Fault::BadContainerValue);
+        return Some(ConfigFault::BadContainerValue);
     }
     variable_objection(name, value)
 }
 
-fn network(section: &mut Section<'_, '_>) -> Option<ContainerNetwork> {
+fn network(section: &mut TableSection<'_, '_>) -> Option<ContainerNetwork> {
     match &section.entry("network")?.node.value {
-        Value::Boolean(true) => Some(ContainerNetwork::Default),
-        Value::Boolean(false) => Some(ContainerNetwork::None),
-        Value::Text(_) => word(section, "network").map(|name| match name.as_str() {
+        ConfigValue::Boolean(true) => Some(ContainerNetwork::Default),
+        ConfigValue::Boolean(false) => Some(ContainerNetwork::None),
+        ConfigValue::Text(_) => word(section, "network").map(|name| match name.as_str() {
             "none" => ContainerNetwork::None,
             _ => ContainerNetwork::Named(name),
         }),
         other => {
-            let fault = Fault::WrongType { expected: "true, false or the name of a network", found: other.kind() };
+            let fault =
+                ConfigFault::WrongType { expected: "true, false or the name of a network", found: other.kind() };
             section.fault("network", fault);
             None
         }
@@ -89,14 +90,14 @@ fn network(section: &mut Section<'_, '_>) -> Option<ContainerNetwork> {
 }
 
 /// `Some(None)` is "unlimited".
-fn memory(section: &mut Section<'_, '_>) -> Option<Option<u64>> {
+fn memory(section: &mut TableSection<'_, '_>) -> Option<Option<u64>> {
     let text = section.text("memory")?;
     if text == UNLIMITED {
         return Some(None);
     }
     let bytes = parse_bytes(&text).filter(|bytes| *bytes >= LEAST_MEMORY);
     if bytes.is_none() {
-        section.fault("memory", Fault::BadMemory);
+        section.fault("memory", ConfigFault::BadMemory);
     }
     bytes.map(Some)
 }
@@ -116,10 +117,10 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// A whole number, or a text: numbers that are not whole have no place in the tree.
-fn cpus(section: &mut Section<'_, '_>) -> Option<Option<u32>> {
+fn cpus(section: &mut TableSection<'_, '_>) -> Option<Option<u32>> {
     let thousandths = match &section.entry("cpus")?.node.value {
-        Value::Integer(whole) => u32::try_from(*whole).ok().and_then(|whole| whole.checked_mul(1000)),
-        Value::Text(_) => {
+        ConfigValue::Integer(whole) => u32::try_from(*whole).ok().and_then(|whole| whole.checked_mul(1000)),
+        ConfigValue::Text(_) => {
             let text = section.text("cpus")?;
             if text == UNLIMITED {
                 return Some(None);
@@ -130,7 +131,7 @@ fn cpus(section: &mut Section<'_, '_>) -> Option<Option<u32>> {
     };
     let thousandths = thousandths.filter(|count| (10..=MOST_CPUS * 1000).contains(count));
     if thousandths.is_none() {
-        section.fault("cpus", Fault::BadCpus);
+        section.fault("cpus", ConfigFault::BadCpus);
     }
     thousandths.map(Some)
 }
@@ -146,24 +147,24 @@ fn parse_thousandths(text: &str) -> Option<u32> {
     whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 
-fn pids(section: &mut Section<'_, '_>) -> Option<Option<u32>> {
-    if let Value::Text(_) = &section.entry("pids")?.node.value {
+fn pids(section: &mut TableSection<'_, '_>) -> Option<Option<u32>> {
+    if let ConfigValue::Text(_) = &section.entry("pids")?.node.value {
         return section.choice("pids", &[(UNLIMITED, None)]);
     }
     section.integer("pids", 1, MOST_PIDS).and_then(|count| u32::try_from(count).ok()).map(Some)
 }
 
-fn volumes(section: &mut Section<'_, '_>) -> Vec<Volume> {
+fn volumes(section: &mut TableSection<'_, '_>) -> Vec<ContainerVolume> {
     let written = section.texts("volumes").unwrap_or_default();
-    let read: Vec<Option<Volume>> = written.iter().map(|text| volume(section, text)).collect();
+    let read: Vec<Option<ContainerVolume>> = written.iter().map(|text| volume(section, text)).collect();
     if read.contains(&None) && !section.reading.lenient.get() {
-        section.fault("volumes", Fault::BadVolume);
+        section.fault("volumes", ConfigFault::BadVolume);
     }
     read.into_iter().flatten().collect()
 }
 
 /// `SOURCE:TARGET[:OPTIONS]`; a source with a `/` or a `.` at its beginning is a path.
-fn volume(section: &Section<'_, '_>, text: &str) -> Option<Volume> {
+fn volume(section: &TableSection<'_, '_>, text: &str) -> Option<ContainerVolume> {
     let mut parts = text.split(':');
     let (source, target, options) = (parts.next()?, parts.next()?, parts.next());
     if parts.next().is_some() || !target.starts_with('/') || text.contains(char::is_control) {
@@ -187,7 +188,7 @@ fn volume(section: &Section<'_, '_>, text: &str) -> Option<Volume> {
     if options.is_some_and(|options| !options.split(',').all(is_option)) {
         return None;
     }
-    Some(Volume { source, target: target.to_owned(), options: options.map(str::to_owned) })
+    Some(ContainerVolume { source, target: target.to_owned(), options: options.map(str::to_owned) })
 }
 
 #[cfg(test)]

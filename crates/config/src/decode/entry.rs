@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::server::{header_objection, http_url, variable_objection};
-use crate::error::{Fault, Place};
-use crate::plan::entry::{Arguments, CatalogueEntry, Run, Variable};
-use crate::read::Section;
-use crate::tree::Node;
+use crate::error::{ConfigFault, ConfigPlace};
+use crate::plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
+use crate::read::TableSection;
+use crate::tree::ConfigNode;
 
 const KINDS: &[&str] = &["npm", "pypi", "container", "url", "command"];
 
@@ -14,20 +14,20 @@ const KINDS: &[&str] = &["npm", "pypi", "container", "url", "command"];
 const CONTAINER: &[&str] = &["network", "read_only", "volumes"];
 
 /// All entries of a file.
-pub(super) fn all(mut root: Section<'_, '_>) -> Vec<CatalogueEntry> {
+pub(super) fn all(mut root: TableSection<'_, '_>) -> Vec<CatalogueEntry> {
     if !root.has("servers") {
-        root.fault("servers", Fault::MissingKey { key: "servers" });
+        root.fault("servers", ConfigFault::MissingKey { key: "servers" });
     }
     let nodes = root.list("servers", "a list of tables").unwrap_or_default();
-    let mut ids: BTreeMap<String, Place> = BTreeMap::new();
+    let mut ids: BTreeMap<String, ConfigPlace> = BTreeMap::new();
     let mut entries = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let path = format!("servers[{index}]");
-        let section = Section::of_node(root.reading, path.clone(), node.at, node);
+        let section = TableSection::of_node(root.reading, path.clone(), node.at, node);
         let Some(entry) = section.and_then(one) else { continue };
         match ids.get(&entry.id) {
             Some(first) => {
-                root.reading.fault(&format!("{path}.id"), node.at, Fault::Repeated { first: first.clone() });
+                root.reading.fault(&format!("{path}.id"), node.at, ConfigFault::Repeated { first: first.clone() });
             }
             None => drop(ids.insert(entry.id.clone(), root.reading.place(node.at))),
         }
@@ -37,11 +37,11 @@ pub(super) fn all(mut root: Section<'_, '_>) -> Vec<CatalogueEntry> {
     entries
 }
 
-fn one(mut section: Section<'_, '_>) -> Option<CatalogueEntry> {
+fn one(mut section: TableSection<'_, '_>) -> Option<CatalogueEntry> {
     let id = section.required_text("id").filter(|id| {
         let fits = is_id(id);
         if !fits {
-            section.fault("id", Fault::BadEntryId);
+            section.fault("id", ConfigFault::BadEntryId);
         }
         fits
     });
@@ -79,13 +79,13 @@ fn one(mut section: Section<'_, '_>) -> Option<CatalogueEntry> {
     })
 }
 
-fn run(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Run> {
+fn run(section: &mut TableSection<'_, '_>, kind: &'static str) -> Option<EntryCommand> {
     if kind == "url" {
         let url = http_url(section, "url");
         let headers = section.pairs("headers", header_objection);
         section.refuse(kind, &["args", "arguments"]);
         section.refuse(kind, CONTAINER);
-        return Some(Run::Url { url: url?, headers });
+        return Some(EntryCommand::Url { url: url?, headers });
     }
     let what = section.text(kind);
     let args = section.texts("args").unwrap_or_default();
@@ -94,21 +94,21 @@ fn run(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Run> {
         let network = section.boolean("network").unwrap_or(false);
         let read_only = section.boolean("read_only").unwrap_or(true);
         let volumes = section.texts("volumes").unwrap_or_default();
-        return Some(Run::Container { image: what?, args, network, read_only, volumes });
+        return Some(EntryCommand::Container { image: what?, args, network, read_only, volumes });
     }
     section.refuse(kind, CONTAINER);
     Some(match kind {
-        "npm" => Run::Npm { package: what?, args },
-        "pypi" => Run::Pypi { package: what?, args },
-        _ => Run::Command { command: what?, args },
+        "npm" => EntryCommand::Npm { package: what?, args },
+        "pypi" => EntryCommand::Pypi { package: what?, args },
+        _ => EntryCommand::Command { command: what?, args },
     })
 }
 
-fn variables(section: &mut Section<'_, '_>) -> Vec<Variable> {
+fn variables(section: &mut TableSection<'_, '_>) -> Vec<EntryVariable> {
     let nodes = section.list("variables", "a list of tables").unwrap_or_default();
     let path = section.key("variables");
-    let variable = |(index, node): (usize, &Node)| {
-        let mut section = Section::of_node(section.reading, format!("{path}[{index}]"), node.at, node)?;
+    let variable = |(index, node): (usize, &ConfigNode)| {
+        let mut section = TableSection::of_node(section.reading, format!("{path}[{index}]"), node.at, node)?;
         let name = section.required_text("name");
         if let Some(fault) = name.as_deref().and_then(|name| variable_objection(name, "")) {
             section.fault("name", fault);
@@ -117,16 +117,16 @@ fn variables(section: &mut Section<'_, '_>) -> Vec<Variable> {
         let required = section.boolean("required").unwrap_or(false);
         let secret = section.boolean("secret").unwrap_or(false);
         section.finish();
-        Some(Variable { name: name?, description, required, secret })
+        Some(EntryVariable { name: name?, description, required, secret })
     };
     nodes.iter().enumerate().filter_map(variable).collect()
 }
 
-fn arguments(mut section: Section<'_, '_>) -> Option<Arguments> {
+fn arguments(mut section: TableSection<'_, '_>) -> Option<EntryArguments> {
     let description = section.required_text("description");
     let required = section.boolean("required").unwrap_or(false);
     section.finish();
-    Some(Arguments { description: description?, required })
+    Some(EntryArguments { description: description?, required })
 }
 
 fn is_id(id: &str) -> bool {

@@ -1,17 +1,17 @@
 //! Notices servers that would start Tidings inside itself.
 
-use crate::error::{Caution, Position};
-use crate::plan::server::{ServerConfig, Transport};
-use crate::read::Reading;
+use crate::error::{TextPosition, WarningKind};
+use crate::plan::server::{ServerConfig, TransportConfig};
+use crate::read::FileReading;
 
 /// Whether the server is left out, with a warning, because it would start Tidings.
-pub(super) fn skipped(reading: &Reading<'_>, key: &str, at: Option<Position>, server: &ServerConfig) -> bool {
+pub(super) fn skipped(reading: &FileReading<'_>, key: &str, at: Option<TextPosition>, server: &ServerConfig) -> bool {
     let starts_tidings = match &server.transport {
-        Transport::Stdio { command, args, .. } => starts_tidings(command, args),
+        TransportConfig::Stdio { command, args, .. } => starts_tidings(command, args),
         _ => false,
     };
     if starts_tidings {
-        reading.caution(key, at, Caution::StartsTidings);
+        reading.caution(key, at, WarningKind::StartsTidings);
     }
     starts_tidings
 }

@@ -1,16 +1,16 @@
 //! `[servers.X]`.
 
 use super::container;
-use crate::error::Fault;
+use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
-use crate::plan::server::{Approval, EraChoice, Isolation, ServerConfig, Transport, UriMode};
-use crate::read::Section;
+use crate::plan::server::{ApprovalSetting, EraSetting, IsolationSetting, ServerConfig, TransportConfig, UriMode};
+use crate::read::TableSection;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
 
 /// A server in our own words.
-pub(super) fn native(mut section: Section<'_, '_>, name: &str) -> Option<ServerConfig> {
+pub(super) fn native(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
     let enabled = section.boolean("enabled").unwrap_or(true);
     section.reading.lenient.set(!enabled);
     let kind = section.kind(KINDS);
@@ -26,7 +26,7 @@ pub(super) fn native(mut section: Section<'_, '_>, name: &str) -> Option<ServerC
 }
 
 /// The transport that the key `kind` asks for, with the keys that go with it.
-pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Option<Transport> {
+pub(super) fn transport(section: &mut TableSection<'_, '_>, kind: &'static str) -> Option<TransportConfig> {
     match kind {
         "command" => {
             let command = section.text("command").map(|command| located(section, command));
@@ -35,19 +35,19 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
             let cwd = section.text("cwd").map(|cwd| section.reading.expander.path(&cwd));
             section.refuse(kind, &["headers"]);
             section.refuse(kind, container::KEYS);
-            Some(Transport::Stdio { command: command?, args, env, cwd })
+            Some(TransportConfig::Stdio { command: command?, args, env, cwd })
         }
         "url" => {
             let url = http_url(section, "url");
             let headers = section.pairs("headers", header_objection);
             section.refuse(kind, &["args", "env", "cwd"]);
             section.refuse(kind, container::KEYS);
-            Some(Transport::Http { url: url?, headers })
+            Some(TransportConfig::Http { url: url?, headers })
         }
         "container" => {
             let config = container::container(section);
             section.refuse(kind, &["cwd", "headers"]);
-            Some(Transport::Container(Box::new(config?)))
+            Some(TransportConfig::Container(Box::new(config?)))
         }
         _ => {
             section.remember("project");
@@ -55,28 +55,29 @@ pub(super) fn transport(section: &mut Section<'_, '_>, kind: &'static str) -> Op
             let env = section.pairs("env", variable_objection);
             section.refuse(kind, &["args", "cwd", "headers"]);
             section.refuse(kind, container::KEYS);
-            Some(Transport::Project { dir: dir?, env })
+            Some(TransportConfig::Project { dir: dir?, env })
         }
     }
 }
 
 /// A command with a `/` in it counts from the file; one without is looked up where it is started.
-fn located(section: &Section<'_, '_>, command: String) -> String {
+fn located(section: &TableSection<'_, '_>, command: String) -> String {
     if command.contains('/') { section.reading.expander.path(&command).display().to_string() } else { command }
 }
 
 /// The settings that any server may have, and the server when its transport is known.
 pub(super) fn common(
-    section: &mut Section<'_, '_>,
+    section: &mut TableSection<'_, '_>,
     name: &str,
     enabled: bool,
-    transport: Option<Transport>,
+    transport: Option<TransportConfig>,
 ) -> Option<ServerConfig> {
     let prefix = section.any_text("prefix");
     let entry = section.text("entry");
-    let isolation = section.choice("isolation", &[("auto", Isolation::Auto), ("session", Isolation::Session)]);
+    let isolation =
+        section.choice("isolation", &[("auto", IsolationSetting::Auto), ("session", IsolationSetting::Session)]);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
-    let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
+    let eras = [("auto", EraSetting::Auto), ("modern", EraSetting::Modern), ("legacy", EraSetting::Legacy)];
     let era = section.choice("era", &eras);
     let timeout = section.positive_duration("timeout");
     let max_timeout = section.positive_duration("max_timeout");
@@ -84,7 +85,7 @@ pub(super) fn common(
     let poll_interval = section.duration("poll_interval");
     let tools = section.section("tools").map(filter).unwrap_or_default();
     section.remember("approve");
-    let approve = section.choice("approve", &[("auto", Approval::Auto), ("manual", Approval::Manual)]);
+    let approve = section.choice("approve", &[("auto", ApprovalSetting::Auto), ("manual", ApprovalSetting::Manual)]);
     Some(ServerConfig {
         name: name.to_owned(),
         transport: transport?,
@@ -103,11 +104,11 @@ pub(super) fn common(
     })
 }
 
-fn filter(mut section: Section<'_, '_>) -> ToolFilter {
+fn filter(mut section: TableSection<'_, '_>) -> ToolFilter {
     let allow = section.texts("allow");
     // It would read as "none" and act as "all".
     if allow.as_ref().is_some_and(Vec::is_empty) {
-        section.fault("allow", Fault::Empty);
+        section.fault("allow", ConfigFault::Empty);
     }
     let deny = section.texts("deny").unwrap_or_default();
     section.finish();
@@ -126,13 +127,13 @@ pub(super) fn fit_timeouts(servers: &mut [ServerConfig], gateway: &GatewaySettin
 }
 
 /// An `http://` or `https://` URL with a host.
-pub(super) fn http_url(section: &mut Section<'_, '_>, key: &'static str) -> Option<String> {
+pub(super) fn http_url(section: &mut TableSection<'_, '_>, key: &'static str) -> Option<String> {
     url(section, key, &["http://", "https://"])
 }
 
 /// A URL that begins with one of `schemes` and has a host.
 pub(super) fn url(
-    section: &mut Section<'_, '_>,
+    section: &mut TableSection<'_, '_>,
     key: &'static str,
     schemes: &'static [&'static str],
 ) -> Option<String> {
@@ -141,20 +142,20 @@ pub(super) fn url(
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));
     let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
     if (!has_host || !is_clean) && !section.reading.lenient.get() {
-        section.fault(key, Fault::BadUrl { schemes });
+        section.fault(key, ConfigFault::BadUrl { schemes });
         return None;
     }
     Some(url)
 }
 
-pub(super) fn variable_objection(name: &str, _: &str) -> Option<Fault> {
-    (name.is_empty() || name.contains(['=', '\0'])).then_some(Fault::BadVariableName)
+pub(super) fn variable_objection(name: &str, _: &str) -> Option<ConfigFault> {
+    (name.is_empty() || name.contains(['=', '\0'])).then_some(ConfigFault::BadVariableName)
 }
 
-pub(super) fn header_objection(name: &str, value: &str) -> Option<Fault> {
+pub(super) fn header_objection(name: &str, value: &str) -> Option<ConfigFault> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Some(Fault::BadHeaderName);
+        return Some(ConfigFault::BadHeaderName);
     }
-    value.contains(|c: char| c.is_control() && c != '\t').then_some(Fault::BadHeaderValue)
+    value.contains(|c: char| c.is_control() && c != '\t').then_some(ConfigFault::BadHeaderValue)
 }

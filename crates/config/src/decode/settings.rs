@@ -2,23 +2,30 @@
 
 use std::time::Duration;
 
-use crate::error::Fault;
+use crate::error::ConfigFault;
 use crate::plan::gateway::{
-    Expose, GatewaySettings, InitialTriplet, Listen, Naming, NotificationSettings, REVISIONS, RegistryTools, View,
+    ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, NamingSetting, NotificationSettings, REVISIONS,
+    RegistryToolsSetting, ViewSetting,
 };
-use crate::read::Section;
-use crate::tree::Value;
+use crate::read::TableSection;
+use crate::tree::ConfigValue;
 
 /// More items than this on a page are no page.
 const MAX_PAGE_SIZE: i64 = 1_000_000;
 /// Each may be a process.
 const MAX_SESSION_LINKS: i64 = 1_000_000;
 
-pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
+pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let default = GatewaySettings::default();
     let listen = listen(&mut section).unwrap_or(default.listen);
-    let names = section.choice("names", &[("auto", Naming::Auto), ("prefix", Naming::Prefix), ("none", Naming::None)]);
-    let expose = section.choice("expose", &[("all", Expose::All), ("search", Expose::Search), ("both", Expose::Both)]);
+    let names = section.choice(
+        "names",
+        &[("auto", NamingSetting::Auto), ("prefix", NamingSetting::Prefix), ("none", NamingSetting::None)],
+    );
+    let expose = section.choice(
+        "expose",
+        &[("all", ExposeSetting::All), ("search", ExposeSetting::Search), ("both", ExposeSetting::Both)],
+    );
     let registry_tools = registry_tools(&mut section);
     section.remember("catalogue");
     let catalogue = section.text("catalogue").map(|path| section.reading.expander.path(&path));
@@ -28,7 +35,7 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     let max_timeout = section.positive_duration("max_timeout");
     section.not_below("max_timeout", max_timeout, "timeout", Some(timeout));
     let page_size = section.integer("page_size", 1, MAX_PAGE_SIZE).and_then(|size| usize::try_from(size).ok());
-    let view = section.choice("view", &[("strict", View::Strict), ("pass", View::Pass)]);
+    let view = section.choice("view", &[("strict", ViewSetting::Strict), ("pass", ViewSetting::Pass)]);
     let mut links = |key| section.integer(key, 1, MAX_SESSION_LINKS).and_then(|number| usize::try_from(number).ok());
     let (session_links, session_links_per_client) = (links("session_links"), links("session_links_per_client"));
     let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
@@ -51,29 +58,31 @@ pub(super) fn gateway(mut section: Section<'_, '_>) -> GatewaySettings {
     }
 }
 
-fn listen(section: &mut Section<'_, '_>) -> Option<Listen> {
+fn listen(section: &mut TableSection<'_, '_>) -> Option<ListenAddress> {
     let listen = section.text("listen")?.parse().ok();
     if listen.is_none() {
-        section.fault("listen", Fault::BadListen);
+        section.fault("listen", ConfigFault::BadListen);
     }
     listen
 }
 
-fn registry_tools(section: &mut Section<'_, '_>) -> Option<RegistryTools> {
+fn registry_tools(section: &mut TableSection<'_, '_>) -> Option<RegistryToolsSetting> {
     let entry = section.entry("registry_tools")?;
     match &entry.node.value {
-        Value::Boolean(true) => Some(RegistryTools::On),
-        Value::Boolean(false) => Some(RegistryTools::Off),
-        Value::Text(_) => section.choice("registry_tools", &[("auto", RegistryTools::Auto)]),
+        ConfigValue::Boolean(true) => Some(RegistryToolsSetting::On),
+        ConfigValue::Boolean(false) => Some(RegistryToolsSetting::Off),
+        ConfigValue::Text(_) => section.choice("registry_tools", &[("auto", RegistryToolsSetting::Auto)]),
         other => {
-            section
-                .fault("registry_tools", Fault::WrongType { expected: "\"auto\", true or false", found: other.kind() });
+            section.fault(
+                "registry_tools",
+                ConfigFault::WrongType { expected: "\"auto\", true or false", found: other.kind() },
+            );
             None
         }
     }
 }
 
-pub(super) fn notifications(mut section: Section<'_, '_>) -> NotificationSettings {
+pub(super) fn notifications(mut section: TableSection<'_, '_>) -> NotificationSettings {
     let default = NotificationSettings::default();
     let initial = section.choice("initial", &[("once", InitialTriplet::Once), ("never", InitialTriplet::Never)]);
     let suppress = suppress(&mut section).unwrap_or(default.suppress);
@@ -96,7 +105,7 @@ pub(super) fn notifications(mut section: Section<'_, '_>) -> NotificationSetting
 
 /// A quiet time and the maximum that follows it up when only the quiet time is set.
 fn quiet(
-    section: &mut Section<'_, '_>,
+    section: &mut TableSection<'_, '_>,
     quiet_key: &'static str,
     max_key: &'static str,
     (default_quiet, default_max): (Duration, Duration),
@@ -107,11 +116,11 @@ fn quiet(
     (quiet, max.unwrap_or(default_max.max(quiet)))
 }
 
-fn suppress(section: &mut Section<'_, '_>) -> Option<Vec<String>> {
+fn suppress(section: &mut TableSection<'_, '_>) -> Option<Vec<String>> {
     let revisions = section.texts("suppress")?;
     for revision in &revisions {
         if !REVISIONS.contains(&revision.as_str()) {
-            section.fault("suppress", Fault::NotOneOf { found: revision.clone(), choices: REVISIONS.to_vec() });
+            section.fault("suppress", ConfigFault::NotOneOf { found: revision.clone(), choices: REVISIONS.to_vec() });
         }
     }
     Some(revisions)

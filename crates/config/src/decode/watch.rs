@@ -4,30 +4,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::server::{header_objection, http_url};
-use crate::error::{Fault, Place};
+use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::watch::{WatchConfig, WatchSource};
-use crate::read::Section;
+use crate::read::TableSection;
 
 const KINDS: &[&str] = &["file", "postgres", "http", "webhook"];
 const KIND_KEYS: [&str; 7] = ["query", "channel", "every", "headers", "private", "secret", "pointer"];
 const DEFAULT_EVERY: Duration = Duration::from_secs(30);
 
 /// All watches. Two webhooks of one name could not be told apart, nor two resources of one URI.
-pub(super) fn all(section: &Section<'_, '_>) -> Vec<WatchConfig> {
-    let mut hooks: BTreeMap<String, Place> = BTreeMap::new();
-    let mut uris: BTreeMap<String, Place> = BTreeMap::new();
+pub(super) fn all(section: &TableSection<'_, '_>) -> Vec<WatchConfig> {
+    let mut hooks: BTreeMap<String, ConfigPlace> = BTreeMap::new();
+    let mut uris: BTreeMap<String, ConfigPlace> = BTreeMap::new();
     let mut watches = Vec::new();
     for (id, section) in section.named_sections() {
         let (reading, path, at) = (section.reading, section.path.clone(), section.at);
         let Some(watch) = one(section, id) else { continue };
         if let WatchSource::Webhook { name, .. } = &watch.source {
             match hooks.get(name) {
-                Some(first) => reading.fault(&format!("{path}.webhook"), at, Fault::Repeated { first: first.clone() }),
+                Some(first) => {
+                    reading.fault(&format!("{path}.webhook"), at, ConfigFault::Repeated { first: first.clone() })
+                }
                 None => drop(hooks.insert(name.clone(), reading.place(at))),
             }
         }
         match uris.get(&watch.uri()) {
-            Some(first) => reading.fault(&format!("{path}.uri"), at, Fault::Repeated { first: first.clone() }),
+            Some(first) => reading.fault(&format!("{path}.uri"), at, ConfigFault::Repeated { first: first.clone() }),
             None => drop(uris.insert(watch.uri(), reading.place(at))),
         }
         watches.push(watch);
@@ -35,16 +37,16 @@ pub(super) fn all(section: &Section<'_, '_>) -> Vec<WatchConfig> {
     watches
 }
 
-fn one(mut section: Section<'_, '_>, id: &str) -> Option<WatchConfig> {
+fn one(mut section: TableSection<'_, '_>, id: &str) -> Option<WatchConfig> {
     let kind = section.kind(KINDS);
     let source = kind.and_then(|kind| source(&mut section, kind));
     for key in KIND_KEYS {
         section.has(key);
     }
-    let uri = checked(&mut section, "uri", is_uri, || Fault::BadUri);
+    let uri = checked(&mut section, "uri", is_uri, || ConfigFault::BadUri);
     let name = section.text("name");
     let description = section.text("description");
-    let mime_type = checked(&mut section, "mime_type", is_mime_type, || Fault::BadMimeType);
+    let mime_type = checked(&mut section, "mime_type", is_mime_type, || ConfigFault::BadMimeType);
     let quiet = section.duration("quiet");
     let max_wait = section.duration("max_wait");
     section.not_below("max_wait", max_wait, "quiet", quiet);
@@ -52,7 +54,7 @@ fn one(mut section: Section<'_, '_>, id: &str) -> Option<WatchConfig> {
     Some(WatchConfig { id: id.to_owned(), source: source?, uri, name, description, mime_type, quiet, max_wait })
 }
 
-fn source(section: &mut Section<'_, '_>, kind: &'static str) -> Option<WatchSource> {
+fn source(section: &mut TableSection<'_, '_>, kind: &'static str) -> Option<WatchSource> {
     match kind {
         "file" => {
             let path = section.text("file").map(|path| section.reading.expander.path(&path));
@@ -80,7 +82,7 @@ fn source(section: &mut Section<'_, '_>, kind: &'static str) -> Option<WatchSour
             section.remember("webhook");
             let name = hook_name(section);
             let secret = section.required_text("secret");
-            let pointer = checked(section, "pointer", |text| text.starts_with('/'), || Fault::BadPointer);
+            let pointer = checked(section, "pointer", |text| text.starts_with('/'), || ConfigFault::BadPointer);
             section.refuse(kind, &["query", "channel", "every", "headers", "private"]);
             Some(WatchSource::Webhook { name: name?, secret: secret?, pointer })
         }
@@ -89,10 +91,10 @@ fn source(section: &mut Section<'_, '_>, kind: &'static str) -> Option<WatchSour
 
 /// A string that has to look like something.
 fn checked(
-    section: &mut Section<'_, '_>,
+    section: &mut TableSection<'_, '_>,
     key: &'static str,
     looks: fn(&str) -> bool,
-    fault: fn() -> Fault,
+    fault: fn() -> ConfigFault,
 ) -> Option<String> {
     let text = section.text(key)?;
     if looks(&text) {
@@ -118,22 +120,22 @@ fn is_mime_type(text: &str) -> bool {
 }
 
 /// A socket needs no host.
-fn postgres_url(section: &mut Section<'_, '_>) -> Option<String> {
+fn postgres_url(section: &mut TableSection<'_, '_>) -> Option<String> {
     const SCHEMES: &[&str] = &["postgresql://", "postgres://"];
     let url = section.text("postgres")?;
     let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
     if is_clean && SCHEMES.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty())) {
         return Some(url);
     }
-    section.fault("postgres", Fault::BadUrl { schemes: SCHEMES });
+    section.fault("postgres", ConfigFault::BadUrl { schemes: SCHEMES });
     None
 }
 
-fn hook_name(section: &mut Section<'_, '_>) -> Option<String> {
+fn hook_name(section: &mut TableSection<'_, '_>) -> Option<String> {
     let name = section.text("webhook")?;
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         return Some(name);
     }
-    section.fault("webhook", Fault::BadHookName);
+    section.fault("webhook", ConfigFault::BadHookName);
     None
 }

@@ -6,9 +6,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 #[derive(Debug, Default)]
-pub(super) struct Members(Vec<(String, String)>);
+pub(super) struct RawMembers(Vec<(String, String)>);
 
-impl Members {
+impl RawMembers {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, raw)| raw.as_str())
     }
@@ -42,24 +42,24 @@ impl Members {
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for RawMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members;
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = RawMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some((name, raw)) = map.next_entry::<String, Box<RawValue>>()? {
                     members.push((name, raw.get().to_owned()));
                 }
-                Ok(Members(members))
+                Ok(RawMembers(members))
             }
         }
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }

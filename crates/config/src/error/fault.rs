@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::Place;
+use super::ConfigPlace;
 
 /// What is wrong at one place of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ConfigFault {
     /// The file can not be read.
     Unreadable {
         /// Why not.
@@ -160,12 +160,12 @@ pub enum Fault {
         /// The key path of the other server.
         other: String,
         /// Where the other server is.
-        other_place: Place,
+        other_place: ConfigPlace,
     },
     /// The same webhook or token name a second time.
     Repeated {
         /// Where the first is.
-        first: Place,
+        first: ConfigPlace,
     },
 }
 
@@ -178,14 +178,14 @@ pub enum PrefixKind {
     Uri,
 }
 
-impl Fault {
+impl ConfigFault {
     /// Whether something that is referred to is not there: it may be there at another time, or on another machine.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::UnsetVariable { .. } | Self::UnreadableReference { .. })
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { kind: io::ErrorKind::NotFound } => {

@@ -9,14 +9,14 @@ use super::server::without_secrets;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthSettings {
     /// Tokens that are let in.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<TokenSettings>,
     /// Tokens of an identity provider.
     pub jwt: Option<JwtSettings>,
 }
 
 /// One token, known only by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
+pub struct TokenSettings {
     /// What it is called in logs and lists.
     pub name: String,
     /// The SHA-256 of the token.
@@ -27,7 +27,7 @@ pub struct Token {
     pub admin: bool,
 }
 
-impl Token {
+impl TokenSettings {
     /// Whether it may use the server.
     pub fn permits(&self, server: &str) -> bool {
         self.servers.iter().any(|pattern| glob_matches(pattern, server))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::server::Redacted;
+use super::server::RedactedNames;
 
 /// The keys that go with `container`. What is not asked for is not given: no network, no volumes, a root file system that can
 /// not be written to, and limits.
@@ -28,7 +28,7 @@ pub struct ContainerConfig {
     /// Whether its root file system can not be written to.
     pub read_only: bool,
     /// What it sees of the machine.
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<ContainerVolume>,
     /// Who runs its command, when not as the image says.
     pub user: Option<String>,
     /// Arguments of podman or docker before `run`.
@@ -63,7 +63,7 @@ impl fmt::Debug for ContainerConfig {
         f.debug_struct("Container")
             .field("image", &self.image)
             .field("runtime", &self.runtime)
-            .field("env", &Redacted(&self.env))
+            .field("env", &RedactedNames(&self.env))
             .field("args", &self.args)
             .field("network", &self.network)
             .field("memory", &self.memory)
@@ -101,7 +101,7 @@ pub enum ContainerNetwork {
 
 /// A part of the machine that a container sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
+pub struct ContainerVolume {
     /// What it is.
     pub source: VolumeSource,
     /// Where the container sees it; absolute.

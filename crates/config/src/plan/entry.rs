@@ -23,16 +23,16 @@ pub struct CatalogueEntry {
     /// What one needs to know to use it.
     pub docs: Option<String>,
     /// How it is run.
-    pub run: Run,
+    pub run: EntryCommand,
     /// Environment variables that it reads.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<EntryVariable>,
     /// What its caller has to add to the arguments, if anything.
-    pub arguments: Option<Arguments>,
+    pub arguments: Option<EntryArguments>,
 }
 
 /// How a server of a catalogue is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Run {
+pub enum EntryCommand {
     /// A package of npm, run by `npx -y`.
     Npm {
         /// The package, perhaps with `@version`.
@@ -76,7 +76,7 @@ pub enum Run {
     },
 }
 
-impl Run {
+impl EntryCommand {
     /// The key that it is written with.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Run {
 
 /// An environment variable that a server reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct EntryVariable {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -104,7 +104,7 @@ pub struct Variable {
 
 /// Arguments that only the one who adds the server can know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arguments {
+pub struct EntryArguments {
     /// What they are, such as "the folders it may use".
     pub description: String,
     /// Whether there has to be at least one.

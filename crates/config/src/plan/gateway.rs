@@ -13,13 +13,13 @@ pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "202
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewaySettings {
     /// Where `serve` listens.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// When names and URIs get a prefix.
-    pub names: Naming,
+    pub names: NamingSetting,
     /// Which tools are listed.
-    pub expose: Expose,
+    pub expose: ExposeSetting,
     /// Whether `mcp_registry_*` tools are offered.
-    pub registry_tools: RegistryTools,
+    pub registry_tools: RegistryToolsSetting,
     /// A file of servers that could be added, beside those that are built in.
     pub catalogue: Option<PathBuf>,
     /// How long the first lists wait for servers to settle.
@@ -33,7 +33,7 @@ pub struct GatewaySettings {
     /// How many items a page of a list holds; at least one.
     pub page_size: usize,
     /// What older clients get.
-    pub view: View,
+    pub view: ViewSetting,
     /// How many connections servers with `isolation = "session"` may have for single clients; at least one.
     pub session_links: usize,
     /// And how many one client may have.
@@ -45,17 +45,17 @@ pub struct GatewaySettings {
 impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
-            listen: Listen { host: "127.0.0.1".to_owned(), port: 7337 },
-            names: Naming::Auto,
-            expose: Expose::All,
-            registry_tools: RegistryTools::Auto,
+            listen: ListenAddress { host: "127.0.0.1".to_owned(), port: 7337 },
+            names: NamingSetting::Auto,
+            expose: ExposeSetting::All,
+            registry_tools: RegistryToolsSetting::Auto,
             catalogue: None,
             start_wait: Duration::from_secs(5),
             start_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5 * 60),
             max_timeout: Duration::from_secs(60 * 60),
             page_size: 1000,
-            view: View::Strict,
+            view: ViewSetting::Strict,
             session_links: 256,
             session_links_per_client: 16,
             session_link_idle: Duration::from_secs(10 * 60),
@@ -65,14 +65,14 @@ impl Default for GatewaySettings {
 
 /// A host and a port to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
+pub struct ListenAddress {
     /// A name or an address; IPv6 addresses without brackets.
     pub host: String,
     /// The port; 0 takes a free one.
     pub port: u16,
 }
 
-impl Listen {
+impl ListenAddress {
     /// Whether only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
@@ -82,7 +82,7 @@ impl Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -97,7 +97,7 @@ impl fmt::Display for Listen {
 #[error("expected a host and a port such as \"127.0.0.1:7337\"")]
 pub struct ListenError;
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = ListenError;
 
     fn from_str(text: &str) -> Result<Self, ListenError> {
@@ -115,7 +115,7 @@ impl FromStr for Listen {
 
 /// When names and URIs get a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Naming {
+pub enum NamingSetting {
     /// When there are several servers.
     #[default]
     Auto,
@@ -127,7 +127,7 @@ pub enum Naming {
 
 /// Which tools are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Expose {
+pub enum ExposeSetting {
     /// Every tool.
     #[default]
     All,
@@ -139,7 +139,7 @@ pub enum Expose {
 
 /// Whether `mcp_registry_*` tools are offered. They start commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RegistryTools {
+pub enum RegistryToolsSetting {
     /// In `stdio`, not in `serve`.
     #[default]
     Auto,
@@ -151,7 +151,7 @@ pub enum RegistryTools {
 
 /// What older clients get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum View {
+pub enum ViewSetting {
     /// Only fields of their revision.
     #[default]
     Strict,
@@ -215,14 +215,14 @@ mod tests {
             ("0.0.0.0:1", false),
             ("[::]:1", false),
         ] {
-            let listen: Listen = text.parse().unwrap();
+            let listen: ListenAddress = text.parse().unwrap();
             assert_eq!(listen.to_string(), text);
             assert_eq!(listen.is_loopback(), loopback, "{text}");
         }
         for text in
             ["", "7337", ":7337", "localhost", "localhost:x", "localhost:70000", "[::1:80", "a b:1", "http://x:1"]
         {
-            assert_eq!(text.parse::<Listen>(), Err(ListenError), "{text}");
+            assert_eq!(text.parse::<ListenAddress>(), Err(ListenError), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::container::ContainerConfig;
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
-use crate::error::Part;
+use crate::error::UnrunnablePart;
 
 /// `[servers.X]`. Two that are equal need no restart to get from one to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct ServerConfig {
     /// The name it is configured by; never empty.
     pub name: String,
     /// How it is reached.
-    pub transport: Transport,
+    pub transport: TransportConfig,
     /// Whether it is used at all.
     pub enabled: bool,
     /// What to use for `name` in public names and URIs; may be empty.
@@ -23,11 +23,11 @@ pub struct ServerConfig {
     /// The catalogue entry that it was made of, if it was.
     pub entry: Option<String>,
     /// Whether clients share one connection.
-    pub isolation: Isolation,
+    pub isolation: IsolationSetting,
     /// Whether its URIs get a prefix.
     pub uris: UriMode,
     /// Which era of the protocol it is spoken to in.
-    pub era: EraChoice,
+    pub era: EraSetting,
     /// How long a call may go without progress, when not as in `[gateway]`.
     pub timeout: Option<Duration>,
     /// How long a call may take with progress, when not as in `[gateway]`.
@@ -37,28 +37,28 @@ pub struct ServerConfig {
     /// Which of its tools are let through.
     pub tools: ToolFilter,
     /// Whether its tools are used without approval.
-    pub approve: Approval,
+    pub approve: ApprovalSetting,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
     pub problem: Option<String>,
 }
 
 impl ServerConfig {
     /// An enabled server with every other setting at its default.
-    pub fn new(name: impl Into<String>, transport: Transport) -> Self {
+    pub fn new(name: impl Into<String>, transport: TransportConfig) -> Self {
         Self {
             name: name.into(),
             transport,
             enabled: true,
             prefix: None,
             entry: None,
-            isolation: Isolation::default(),
+            isolation: IsolationSetting::default(),
             uris: UriMode::default(),
-            era: EraChoice::default(),
+            era: EraSetting::default(),
             timeout: None,
             max_timeout: None,
             poll_interval: None,
             tools: ToolFilter::default(),
-            approve: Approval::default(),
+            approve: ApprovalSetting::default(),
             problem: None,
         }
     }
@@ -74,15 +74,15 @@ impl ServerConfig {
     }
 
     /// What this build can not do for it yet.
-    pub fn unsupported(&self) -> Vec<Part> {
-        (self.approve == Approval::Manual).then_some(Part::ManualApproval).into_iter().collect()
+    pub fn unsupported(&self) -> Vec<UnrunnablePart> {
+        (self.approve == ApprovalSetting::Manual).then_some(UnrunnablePart::ManualApproval).into_iter().collect()
     }
 }
 
 /// How a server is reached. Values of variables and headers are left out of its `Debug` output, and so are those parts of a
 /// URL that may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Transport {
+pub enum TransportConfig {
     /// A command that speaks the protocol on its standard input and output.
     Stdio {
         /// The program: a name to look up, or an absolute path.
@@ -112,31 +112,33 @@ pub enum Transport {
     },
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for TransportConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio { command, args, env, cwd } => f
                 .debug_struct("Stdio")
                 .field("command", command)
                 .field("args", args)
-                .field("env", &Redacted(env))
+                .field("env", &RedactedNames(env))
                 .field("cwd", cwd)
                 .finish(),
-            Self::Http { url, headers } => {
-                f.debug_struct("Http").field("url", &without_secrets(url)).field("headers", &Redacted(headers)).finish()
-            }
+            Self::Http { url, headers } => f
+                .debug_struct("Http")
+                .field("url", &without_secrets(url))
+                .field("headers", &RedactedNames(headers))
+                .finish(),
             Self::Container(container) => container.fmt(f),
             Self::Project { dir, env } => {
-                f.debug_struct("Project").field("dir", dir).field("env", &Redacted(env)).finish()
+                f.debug_struct("Project").field("dir", dir).field("env", &RedactedNames(env)).finish()
             }
         }
     }
 }
 
 /// Names without their values.
-pub(super) struct Redacted<'a>(pub(super) &'a [(String, String)]);
+pub(super) struct RedactedNames<'a>(pub(super) &'a [(String, String)]);
 
-impl fmt::Debug for Redacted<'_> {
+impl fmt::Debug for RedactedNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
     }
@@ -157,7 +159,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
 
 /// Whether clients share one connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Isolation {
+pub enum IsolationSetting {
     /// They share it where the protocol allows.
     #[default]
     Auto,
@@ -177,7 +179,7 @@ pub enum UriMode {
 
 /// Which era of the protocol a server is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EraChoice {
+pub enum EraSetting {
     /// Whichever it turns out to speak.
     #[default]
     Auto,
@@ -189,7 +191,7 @@ pub enum EraChoice {
 
 /// Whether the tools of a server are used without approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Approval {
+pub enum ApprovalSetting {
     /// They are.
     #[default]
     Auto,
@@ -205,9 +207,9 @@ mod tests {
     fn debug_output_holds_no_secrets() {
         let pair = || vec![("NAME".to_owned(), "hunter2".to_owned())];
         let transports = [
-            Transport::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
-            Transport::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
-            Transport::Container(Box::new(ContainerConfig { env: pair(), ..ContainerConfig::new("i") })),
+            TransportConfig::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
+            TransportConfig::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
+            TransportConfig::Container(Box::new(ContainerConfig { env: pair(), ..ContainerConfig::new("i") })),
         ];
         for transport in transports {
             let shown = format!("{:?}", ServerConfig::new("s", transport));

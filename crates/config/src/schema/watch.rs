@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
-use super::Span;
+use super::SpanSchema;
 
 /// A watched source: exactly one of file, postgres, http and webhook.
 #[derive(JsonSchema)]
@@ -12,7 +12,7 @@ use super::Span;
     {"required": ["file"]}, {"required": ["postgres", "query", "channel"]}, {"required": ["http"]},
     {"required": ["webhook", "secret"]},
 ]))]
-pub(super) struct Watch {
+pub(super) struct WatchSchema {
     /// A file, a folder or a glob; one resource per file.
     file: Option<String>,
     /// The URL of a PostgreSQL database.
@@ -25,7 +25,7 @@ pub(super) struct Watch {
     http: Option<String>,
     /// How often the URL is asked.
     #[schemars(extend("default" = "30s"))]
-    every: Option<Span>,
+    every: Option<SpanSchema>,
     /// Headers to send with each request.
     headers: Option<BTreeMap<String, String>>,
     /// Whether the host's name may lead into a private network. An address, or localhost, may stand in the URL as it is.
@@ -48,23 +48,23 @@ pub(super) struct Watch {
     /// The MIME type of the content.
     mime_type: Option<String>,
     /// How long it has to be quiet before an update is announced; by default as in [notifications].
-    quiet: Option<Span>,
+    quiet: Option<SpanSchema>,
     /// How long that announcement may be put off; by default as in [notifications].
-    max_wait: Option<Span>,
+    max_wait: Option<SpanSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct Auth {
+pub(super) struct AuthSchema {
     /// Tokens that are let in.
-    tokens: Option<Vec<Token>>,
+    tokens: Option<Vec<TokenSchema>>,
     /// Tokens of an identity provider.
-    jwt: Option<Jwt>,
+    jwt: Option<JwtSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Token {
+struct TokenSchema {
     /// What it is called in logs and lists.
     name: String,
     /// The SHA-256 of the token, in hexadecimal.
@@ -80,7 +80,7 @@ struct Token {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Jwt {
+struct JwtSchema {
     /// Who has to have issued a token.
     issuer: String,
     /// Whom it has to be meant for.
@@ -91,7 +91,7 @@ struct Jwt {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct Cluster {
+pub(super) struct ClusterSchema {
     /// The URL of a NATS server.
     nats: String,
 }

@@ -2,15 +2,15 @@
 //!
 //! Comments and trailing commas are let through, because the editors whose files are read here write them.
 
-use super::{Entry, Lines, Node, SyntaxError, Value};
+use super::{ConfigNode, ConfigValue, LineStarts, SyntaxError, TableEntry};
 
 /// Deeper nesting than this is refused, so that a hostile file can not exhaust the stack.
 const MAX_DEPTH: usize = 64;
 
 /// Parses a JSON document.
-pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
+pub(crate) fn parse(text: &str) -> Result<ConfigNode, SyntaxError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parser = Parser { text, at: 0, lines: Lines::of(text) };
+    let mut parser = JsonParser { text, at: 0, lines: LineStarts::of(text) };
     let node = parser.value(0)?;
     parser.skip_blank()?;
     match parser.peek() {
@@ -20,29 +20,29 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
 }
 
 /// The tree of a value that was parsed elsewhere and has no positions.
-pub(crate) fn from_value(value: &serde_json::Value) -> Node {
+pub(crate) fn from_value(value: &serde_json::Value) -> ConfigNode {
     use serde_json::Value as Json;
     let value = match value {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Boolean(*value),
-        Json::Number(number) => number.as_i64().map_or(Value::Other("a decimal number"), Value::Integer),
-        Json::String(text) => Value::Text(text.clone()),
-        Json::Array(items) => Value::List(items.iter().map(from_value).collect()),
+        Json::Null => ConfigValue::Null,
+        Json::Bool(value) => ConfigValue::Boolean(*value),
+        Json::Number(number) => number.as_i64().map_or(ConfigValue::Other("a decimal number"), ConfigValue::Integer),
+        Json::String(text) => ConfigValue::Text(text.clone()),
+        Json::Array(items) => ConfigValue::List(items.iter().map(from_value).collect()),
         Json::Object(map) => {
-            let entry = |(key, value): (&String, _)| Entry { key: key.clone(), at: None, node: from_value(value) };
-            Value::Table(map.iter().map(entry).collect())
+            let entry = |(key, value): (&String, _)| TableEntry { key: key.clone(), at: None, node: from_value(value) };
+            ConfigValue::Table(map.iter().map(entry).collect())
         }
     };
-    Node { at: None, value }
+    ConfigNode { at: None, value }
 }
 
-struct Parser<'t> {
+struct JsonParser<'t> {
     text: &'t str,
     at: usize,
-    lines: Lines<'t>,
+    lines: LineStarts<'t>,
 }
 
-impl Parser<'_> {
+impl JsonParser<'_> {
     fn rest(&self) -> &str {
         &self.text[self.at..]
     }
@@ -80,7 +80,7 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node, SyntaxError> {
+    fn value(&mut self, depth: usize) -> Result<ConfigNode, SyntaxError> {
         self.skip_blank()?;
         if depth > MAX_DEPTH {
             return Err(self.error("nested too deeply"));
@@ -89,24 +89,24 @@ impl Parser<'_> {
         let value = match self.peek() {
             Some(b'{') => self.table(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Value::Text(self.string()?),
+            Some(b'"') => ConfigValue::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            Some(b't') => self.word("true", Value::Boolean(true))?,
-            Some(b'f') => self.word("false", Value::Boolean(false))?,
-            Some(b'n') => self.word("null", Value::Null)?,
+            Some(b't') => self.word("true", ConfigValue::Boolean(true))?,
+            Some(b'f') => self.word("false", ConfigValue::Boolean(false))?,
+            Some(b'n') => self.word("null", ConfigValue::Null)?,
             Some(_) => return Err(self.error("expected a JSON value")),
             None => return Err(self.error("expected a JSON value, found the end of the file")),
         };
-        Ok(Node { at, value })
+        Ok(ConfigNode { at, value })
     }
 
-    fn table(&mut self, depth: usize) -> Result<Value, SyntaxError> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn table(&mut self, depth: usize) -> Result<ConfigValue, SyntaxError> {
+        let mut entries: Vec<TableEntry> = Vec::new();
         self.at += 1;
         loop {
             self.skip_blank()?;
             if self.take(b'}') {
-                return Ok(Value::Table(entries));
+                return Ok(ConfigValue::Table(entries));
             }
             if self.peek() != Some(b'"') {
                 return Err(self.error("expected a key in double quotes, or \"}\""));
@@ -121,7 +121,7 @@ impl Parser<'_> {
                 return Err(self.error("expected \":\" after the key"));
             }
             let node = self.value(depth + 1)?;
-            entries.push(Entry { key, at: Some(at), node });
+            entries.push(TableEntry { key, at: Some(at), node });
             self.skip_blank()?;
             if !self.take(b',') && self.peek() != Some(b'}') {
                 return Err(self.error("expected \",\" or \"}\""));
@@ -129,13 +129,13 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, SyntaxError> {
+    fn list(&mut self, depth: usize) -> Result<ConfigValue, SyntaxError> {
         let mut items = Vec::new();
         self.at += 1;
         loop {
             self.skip_blank()?;
             if self.take(b']') {
-                return Ok(Value::List(items));
+                return Ok(ConfigValue::List(items));
             }
             items.push(self.value(depth + 1)?);
             self.skip_blank()?;
@@ -164,17 +164,17 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    fn number(&mut self) -> Result<Value, SyntaxError> {
+    fn number(&mut self) -> Result<ConfigValue, SyntaxError> {
         let is_part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
         let length = self.rest().bytes().take_while(is_part).count();
         let literal = &self.rest()[..length];
         let number: serde_json::Number =
             serde_json::from_str(literal).map_err(|_| self.error("this is not a number"))?;
         self.at += length;
-        Ok(number.as_i64().map_or(Value::Other("a decimal number"), Value::Integer))
+        Ok(number.as_i64().map_or(ConfigValue::Other("a decimal number"), ConfigValue::Integer))
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, SyntaxError> {
+    fn word(&mut self, word: &str, value: ConfigValue) -> Result<ConfigValue, SyntaxError> {
         if !self.rest().starts_with(word) {
             return Err(self.error("expected a JSON value"));
         }
@@ -190,16 +190,16 @@ mod tests {
     #[test]
     fn keys_keep_their_order_and_position() {
         let node = parse("{\n  \"b\": {\"x\": [1, true, null]},\n  \"a\": \"t\\u00e9\"\n}").unwrap();
-        let Value::Table(entries) = node.value else { panic!("not a table") };
+        let ConfigValue::Table(entries) = node.value else { panic!("not a table") };
         let seen: Vec<_> = entries.iter().map(|entry| (entry.key.as_str(), entry.at.unwrap().to_string())).collect();
         assert_eq!(seen, [("b", "2:3".to_owned()), ("a", "3:3".to_owned())]);
-        assert_eq!(entries[1].node.value, Value::Text("té".to_owned()));
+        assert_eq!(entries[1].node.value, ConfigValue::Text("té".to_owned()));
     }
 
     #[test]
     fn comments_and_trailing_commas_pass() {
         let node = parse("// top\n{ /* in */ \"a\": [1, 2,], }\n// end").unwrap();
-        let Value::Table(entries) = node.value else { panic!("not a table") };
+        let ConfigValue::Table(entries) = node.value else { panic!("not a table") };
         assert_eq!(entries.len(), 1);
     }
 

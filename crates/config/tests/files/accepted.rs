@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tidings_config::{
-    Approval, Config, ContainerConfig, ContainerNetwork, ContainerRuntime, EraChoice, Expose, Isolation, Naming, Part,
-    RegistryTools, Transport, UriMode, Volume, VolumeSource, WatchSource,
+    ApprovalSetting, Config, ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, EraSetting,
+    ExposeSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart, UriMode,
+    VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -21,7 +22,7 @@ fn every_key_of_the_documented_example_is_accepted() {
 
     let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
     assert_eq!(names, ["memory", "search", "clock", "scripts"], "in the order of the file");
-    let memory = Transport::Stdio {
+    let memory = TransportConfig::Stdio {
         command: "npx".into(),
         args: vec!["-y".into(), "@modelcontextprotocol/server-memory".into()],
         env: vec![pair("LOG", "1")],
@@ -29,11 +30,14 @@ fn every_key_of_the_documented_example_is_accepted() {
     };
     assert_eq!(config.servers[0].transport, memory);
     let headers = vec![pair("Authorization", "Bearer hunter2")];
-    assert_eq!(config.servers[1].transport, Transport::Http { url: "https://example.com/mcp".into(), headers });
+    assert_eq!(config.servers[1].transport, TransportConfig::Http { url: "https://example.com/mcp".into(), headers });
     let runtime = Some(ContainerRuntime::Podman);
     let clock = ContainerConfig { runtime, ..ContainerConfig::new("localhost/clock:1") };
-    assert_eq!(config.servers[2].transport, Transport::Container(Box::new(clock)));
-    assert_eq!(config.servers[3].transport, Transport::Project { dir: "/conf/my-scripts".into(), env: Vec::new() });
+    assert_eq!(config.servers[2].transport, TransportConfig::Container(Box::new(clock)));
+    assert_eq!(
+        config.servers[3].transport,
+        TransportConfig::Project { dir: "/conf/my-scripts".into(), env: Vec::new() }
+    );
 
     assert_eq!(config.watches[0].source, WatchSource::File { path: "/conf/settings.json".into() });
     assert_eq!(config.watches.len(), 4);
@@ -50,13 +54,13 @@ fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
     assert_eq!(shown.len(), 1, "{shown:#?}");
     assert!(shown[0].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[0]);
     let jwt = "[auth]\njwt = { issuer = \"i\", audience = \"a\", jwks_url = \"https://i/keys\" }";
-    assert_eq!(toml(jwt).unsupported()[0].part, Part::Jwt);
+    assert_eq!(toml(jwt).unsupported()[0].part, UnrunnablePart::Jwt);
 }
 
 #[test]
 fn a_container_gets_what_is_asked_for_and_no_more() {
     let plain = toml("[servers.x]\ncontainer = \"i\"");
-    assert_eq!(plain.servers[0].transport, Transport::Container(Box::new(ContainerConfig::new("i"))));
+    assert_eq!(plain.servers[0].transport, TransportConfig::Container(Box::new(ContainerConfig::new("i"))));
     let text = r#"
         [servers.x]
         container = "ghcr.io/acme/files:2"
@@ -81,7 +85,7 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
     "#;
     let config = toml(text);
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let volume = |source, target: &str, options: Option<&str>| Volume {
+    let volume = |source, target: &str, options: Option<&str>| ContainerVolume {
         source,
         target: target.to_owned(),
         options: options.map(str::to_owned),
@@ -103,7 +107,7 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
         run_args: texts(&["--ulimit", "nofile=1024:1024"]),
         ..ContainerConfig::new("ghcr.io/acme/files:2")
     };
-    assert_eq!(config.servers[0].transport, Transport::Container(Box::new(expected)));
+    assert_eq!(config.servers[0].transport, TransportConfig::Container(Box::new(expected)));
     let free = ContainerConfig {
         network: ContainerNetwork::Default,
         memory: None,
@@ -111,7 +115,7 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
         pids: None,
         ..ContainerConfig::new("i")
     };
-    assert_eq!(config.servers[1].transport, Transport::Container(Box::new(free)));
+    assert_eq!(config.servers[1].transport, TransportConfig::Container(Box::new(free)));
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn every_setting_of_a_server_is_read() {
     let gateway = &config.gateway;
     assert_eq!(
         (gateway.names, gateway.expose, gateway.registry_tools),
-        (Naming::None, Expose::Both, RegistryTools::Off)
+        (NamingSetting::None, ExposeSetting::Both, RegistryToolsSetting::Off)
     );
     assert_eq!(gateway.start_wait, Duration::from_secs(7));
     let server = &config.servers[0];
@@ -224,14 +228,14 @@ fn every_setting_of_a_server_is_read() {
     assert_eq!((server.name_prefix(), server.uri_prefix()), (String::new(), String::new()));
     assert_eq!(
         (server.isolation, server.uris, server.era),
-        (Isolation::Session, UriMode::Transparent, EraChoice::Legacy)
+        (IsolationSetting::Session, UriMode::Transparent, EraSetting::Legacy)
     );
     assert_eq!(server.timeout, Some(Duration::from_secs(7200)));
     assert_eq!(server.max_timeout, server.timeout, "the gateway's maximum is below it");
     assert_eq!(server.poll_interval, Some(Duration::ZERO));
     assert!(server.tools.permits("read_file") && !server.tools.permits("read_all"));
-    assert_eq!(server.approve, Approval::Manual);
-    assert_eq!(config.unsupported()[0].part, Part::ManualApproval);
+    assert_eq!(server.approve, ApprovalSetting::Manual);
+    assert_eq!(config.unsupported()[0].part, UnrunnablePart::ManualApproval);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidings_config::{CatalogueEntry, Run, Variable, parse_catalogue};
+use tidings_config::{CatalogueEntry, EntryCommand, EntryVariable, parse_catalogue};
 
 const TOML: &str = r#"
 [[servers]]
@@ -47,12 +47,12 @@ fn both_formats_say_the_same() {
     assert_eq!(parse("servers.json", JSON).unwrap(), entries);
     let [desk, search] = &entries[..] else { panic!("{entries:?}") };
     assert_eq!((desk.name.as_str(), desk.official, desk.featured), ("Ticket desk", true, false));
-    assert_eq!(desk.run, Run::Npm { package: "@acme/desk@1".into(), args: vec!["--read-only".into()] });
-    let key = Variable { name: "DESK_KEY".into(), description: "the key".into(), required: true, secret: true };
+    assert_eq!(desk.run, EntryCommand::Npm { package: "@acme/desk@1".into(), args: vec!["--read-only".into()] });
+    let key = EntryVariable { name: "DESK_KEY".into(), description: "the key".into(), required: true, secret: true };
     assert_eq!(desk.variables, [key]);
     assert_eq!(search.name, "search", "without a name it is the last part of the id");
     let headers = vec![("Authorization".to_owned(), "Bearer ${env:ACME_KEY}".to_owned())];
-    assert_eq!(search.run, Run::Url { url: "https://example.com/mcp".into(), headers }, "references are kept");
+    assert_eq!(search.run, EntryCommand::Url { url: "https://example.com/mcp".into(), headers }, "references are kept");
 }
 
 // S4.5

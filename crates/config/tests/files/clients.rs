@@ -1,6 +1,6 @@
 //! JSON files of clients and editors.
 
-use tidings_config::Transport;
+use tidings_config::TransportConfig;
 
 use super::{json, pair, parse, stdio};
 
@@ -19,16 +19,16 @@ fn a_file_of_a_client_is_accepted_as_it_is() {
     );
     let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
     assert_eq!(names, ["zeta", "alpha", "old", "wind", "off"]);
-    let Transport::Stdio { env, .. } = &config.servers[0].transport else { panic!("not a command") };
+    let TransportConfig::Stdio { env, .. } = &config.servers[0].transport else { panic!("not a command") };
     assert_eq!(*env, [pair("PORT", "80"), pair("TOKEN", "hunter2")]);
     let headers = vec![pair("A", "hunter2")];
-    assert_eq!(config.servers[1].transport, Transport::Http { url: "https://example.com/mcp".into(), headers });
+    assert_eq!(config.servers[1].transport, TransportConfig::Http { url: "https://example.com/mcp".into(), headers });
     assert_eq!(
         config.servers[3].transport,
-        Transport::Http { url: "https://example.com/wind".into(), headers: vec![] }
+        TransportConfig::Http { url: "https://example.com/wind".into(), headers: vec![] }
     );
     assert!(!config.servers[4].enabled);
-    let Transport::Stdio { cwd, .. } = &config.servers[4].transport else { panic!("not a command") };
+    let TransportConfig::Stdio { cwd, .. } = &config.servers[4].transport else { panic!("not a command") };
     assert_eq!(cwd.as_deref(), Some("/conf/sub".as_ref()));
     let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");

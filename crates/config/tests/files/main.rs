@@ -11,10 +11,10 @@ mod shape;
 use std::io;
 use std::path::Path;
 
-use tidings_config::{Config, Errors, Surroundings, Transport};
+use tidings_config::{Config, ConfigErrors, ConfigSurroundings, TransportConfig};
 
 /// Parses `text` as `/conf/NAME` in a small made-up world.
-fn parse(name: &str, text: &str) -> Result<Config, Errors> {
+fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
     in_a_small_world(|surroundings| tidings_config::parse(text, &Path::new("/conf").join(name), surroundings))
 }
 
@@ -31,7 +31,7 @@ fn faults(name: &str, text: &str) -> String {
     parse(name, text).unwrap_err().to_string().replace("/conf/", "")
 }
 
-fn in_a_small_world<T>(use_it: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn in_a_small_world<T>(use_it: impl FnOnce(&ConfigSurroundings<'_>) -> T) -> T {
     let env = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
         "SEARCH_TOKEN" | "DEPLOY_SECRET" => Some("hunter2".to_owned()),
@@ -43,12 +43,12 @@ fn in_a_small_world<T>(use_it: impl FnOnce(&Surroundings<'_>) -> T) -> T {
         Some("/conf/token") => Ok("hunter2\n".to_owned()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
-    use_it(&Surroundings { env: &env, read: &read })
+    use_it(&ConfigSurroundings { env: &env, read: &read })
 }
 
-fn stdio(command: &str, args: &[&str]) -> Transport {
+fn stdio(command: &str, args: &[&str]) -> TransportConfig {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    Transport::Stdio { command: command.to_owned(), args, env: vec![], cwd: None }
+    TransportConfig::Stdio { command: command.to_owned(), args, env: vec![], cwd: None }
 }
 
 fn pair(name: &str, value: &str) -> (String, String) {

@@ -1,7 +1,7 @@
 //! The published schema and the decoder say the same.
 
 use serde_json::Value;
-use tidings_config::Fault;
+use tidings_config::ConfigFault;
 
 use super::{parse, toml};
 
@@ -18,7 +18,7 @@ fn properties(schema: &Value, name: &str) -> Vec<String> {
 fn known(text: &str) -> Vec<String> {
     let errors = parse("tidings.toml", text).unwrap_err();
     let known = errors.iter().find_map(|error| match &error.fault {
-        Fault::UnknownKey { known, .. } => Some(known.clone()),
+        ConfigFault::UnknownKey { known, .. } => Some(known.clone()),
         _ => None,
     });
     let mut known: Vec<_> = known.unwrap().into_iter().map(str::to_owned).collect();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_config::{Config, ServerConfig, Transport};
+use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_downstream::http::{self, Options};
 use tidings_engine::{
     Change as Recorded, Gateway, Isolation, Journal, Names, NoticePace, Origin, ServerPlan, Settings, Source,
@@ -68,13 +68,15 @@ struct Plans;
 impl Planner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         let transport = match &server.transport {
-            Transport::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
+            TransportConfig::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
                 program: command.clone(),
                 args: args.clone(),
                 env: env.clone(),
                 cwd: cwd.clone(),
             }),
-            Transport::Http { url, headers } => Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }),
+            TransportConfig::Http { url, headers } => {
+                Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })
+            }
             _ => return Err("this house has neither containers nor projects".into()),
         };
         Ok(ServerPlan {
@@ -85,8 +87,8 @@ impl Planner for Plans {
             uri_prefix: server.uri_prefix(),
             transparent_uris: false,
             isolation: match server.isolation {
-                tidings_config::Isolation::Auto => Isolation::Auto,
-                tidings_config::Isolation::Session => Isolation::Session,
+                tidings_config::IsolationSetting::Auto => Isolation::Auto,
+                tidings_config::IsolationSetting::Session => Isolation::Session,
             },
             timeout: None,
             max_timeout: None,

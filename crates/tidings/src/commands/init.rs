@@ -7,7 +7,7 @@ use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use tidings_config::{Edit, EditError, Surroundings};
+use tidings_config::{ConfigSurroundings, EditError, ServerEdit};
 
 use super::terminal::plural;
 use crate::failure::Failure;
@@ -62,8 +62,8 @@ pub(super) fn run(output: &Path, yes: bool) -> Result<(), Failure> {
 fn added(text: &str, output: &Path, offered: &Offered) -> Result<String, EditError> {
     // A variable that is not set now may be set where the gateway runs.
     let env = |name: &str| std::env::var(name).ok().or(Some(String::new()));
-    let surroundings = Surroundings { env: &env, read: &|_| Ok(String::new()) };
-    tidings_config::edit(text, output, &offered.name, &Edit::Add(&offered.keys), &surroundings)
+    let surroundings = ConfigSurroundings { env: &env, read: &|_| Ok(String::new()) };
+    tidings_config::edit(text, output, &offered.name, &ServerEdit::Add(&offered.keys), &surroundings)
 }
 
 fn agreed(offered: &Offered) -> Result<bool, Failure> {

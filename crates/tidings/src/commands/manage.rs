@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use tidings_config::{Edit, Surroundings};
+use tidings_config::{ConfigSurroundings, ServerEdit};
 
 use super::terminal::plural;
 use crate::backend::{Said, api, ask, encode};
@@ -24,7 +24,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
     let server = described(wish, &cwd)?;
     let name = &wish.name;
     let Some(running) = running(cli)? else {
-        let file = change_file(cli, None, name, &Edit::Add(&server))?;
+        let file = change_file(cli, None, name, &ServerEdit::Add(&server))?;
         println!("Added {name} to {}. No gateway is running: tidings serve", file.display());
         return Ok(());
     };
@@ -52,7 +52,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
 
 pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), Failure> {
     let Some(running) = running(cli)? else {
-        let file = change_file(cli, None, name, &Edit::Remove)?;
+        let file = change_file(cli, None, name, &ServerEdit::Remove)?;
         println!("Removed {name} from {}.", file.display());
         return Ok(());
     };
@@ -61,7 +61,7 @@ pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), Failure> {
         // It stands in the file, so that is where it goes from.
         Said::Refused { status: StatusCode::CONFLICT, .. } => {
             let file = config_of(&running).await?;
-            let file = change_file(cli, file, name, &Edit::Remove)?;
+            let file = change_file(cli, file, name, &ServerEdit::Remove)?;
             reload(&running).await?;
             println!("Removed {name} from {}.", file.display());
         }
@@ -73,7 +73,7 @@ pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), Failure> {
 pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<(), Failure> {
     let (verb, done) = if enabled { ("enable", "on") } else { ("disable", "off") };
     let Some(running) = running(cli)? else {
-        let file = change_file(cli, None, name, &Edit::Enable(enabled))?;
+        let file = change_file(cli, None, name, &ServerEdit::Enable(enabled))?;
         println!("{name} is {done} in {}.", file.display());
         return Ok(());
     };
@@ -178,7 +178,8 @@ fn described(wish: &AddServer, cwd: &Path) -> Result<Value, Failure> {
     let server = json!(keys);
     let env = |name: &str| std::env::var(name).ok();
     // References are resolved where the server runs; here they may have no value.
-    let surroundings = Surroundings { env: &|name| env(name).or(Some(String::new())), read: &|_| Ok(String::new()) };
+    let surroundings =
+        ConfigSurroundings { env: &|name| env(name).or(Some(String::new())), read: &|_| Ok(String::new()) };
     tidings_config::server_from_json(&wish.name, &server, cwd, &surroundings).map_err(Failure::Config)?;
     Ok(server)
 }
@@ -190,7 +191,7 @@ fn is_relative_path(arg: &str, cwd: &Path) -> bool {
 
 /// Changes one server in a configuration file: the named one, else the one that a gateway would read, else a new one of
 /// the user's. Tells which it was.
-fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &Edit<'_>) -> Result<PathBuf, Failure> {
+fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'_>) -> Result<PathBuf, Failure> {
     let file = match file {
         Some(file) => file,
         None => settings::file_to_change(cli.config.as_deref())?,
@@ -202,7 +203,7 @@ fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &Edit<'_>) ->
         Err(error) => return Err(place(&error)),
     };
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    let surroundings = ConfigSurroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
     let edited = tidings_config::edit(&text, &file, name, edit, &surroundings).map_err(|error| place(&error))?;
     write_whole(&file, &edited).map_err(|error| place(&error))?;
     Ok(file)

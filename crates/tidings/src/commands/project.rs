@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidings_config::{Config, ServerConfig, Transport};
+use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_store::{HookTable, KeptServers, ServerTable};
 
 use super::stdio;
@@ -28,8 +28,8 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         None => Config::default(),
     };
     config.watches.clear();
-    config.gateway.expose = tidings_config::Expose::All;
-    config.gateway.registry_tools = tidings_config::RegistryTools::Off;
+    config.gateway.expose = tidings_config::ExposeSetting::All;
+    config.gateway.registry_tools = tidings_config::RegistryToolsSetting::Off;
     config.gateway.page_size = PAGE;
     config.servers = vec![server(&dir, allowed.into_iter().collect())];
     // Elsewhere a folder that is missing fails its server alone; here there is nothing else to serve.
@@ -59,5 +59,5 @@ pub(super) fn named(dir: Option<&Path>) -> Option<PathBuf> {
 pub(super) fn server(dir: &Path, env: Vec<(String, String)>) -> ServerConfig {
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name = real.file_name().map_or_else(|| "project".into(), |name| name.to_string_lossy().into_owned());
-    ServerConfig::new(name, Transport::Project { dir: dir.to_owned(), env })
+    ServerConfig::new(name, TransportConfig::Project { dir: dir.to_owned(), env })
 }

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use tidings_admin::Parts;
-use tidings_config::Listen;
+use tidings_config::ListenAddress;
 use tidings_downstream::http::{self, Options};
 use tidings_store::{HookTable, ServerTable};
 use tokio::net::TcpListener;
@@ -20,7 +20,7 @@ use crate::{access, ending, feed, limits, reload, secret, session_archive, setti
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(cli: &Cli, listen: Option<Listen>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), Failure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     let config = &loaded.config;
     limits::raise_open_files();
@@ -100,8 +100,8 @@ fn say_what_is_missing(data: &DataDir, announced: &Announced, mut not_kept: Vec<
 }
 
 /// Why nobody can listen there, and what to do.
-fn unheard(listen: &Listen, error: &std::io::Error, data: &DataDir) -> Failure {
-    let next = Listen { host: listen.host.clone(), port: listen.port.checked_add(1).unwrap_or(7338) };
+fn unheard(listen: &ListenAddress, error: &std::io::Error, data: &DataDir) -> Failure {
+    let next = ListenAddress { host: listen.host.clone(), port: listen.port.checked_add(1).unwrap_or(7338) };
     Failure::Failed(match error.kind() {
         ErrorKind::AddrInUse
             if data.running().is_some_and(|running| running.url.ends_with(&format!(":{}", listen.port))) =>

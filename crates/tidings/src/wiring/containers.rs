@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidings_config::{ContainerConfig, ContainerNetwork, ContainerRuntime, Volume, VolumeSource};
+use tidings_config::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
 use tidings_upstream::{Connector, ContainerSpec, Launcher, LinkError, Mount, MountSource, Network, Runtime};
 
 use crate::data::DataDir;
@@ -49,7 +49,7 @@ pub(super) fn spec(config: &ContainerConfig) -> ContainerSpec {
     }
 }
 
-fn mount(volume: &Volume) -> Mount {
+fn mount(volume: &ContainerVolume) -> Mount {
     let source = match &volume.source {
         VolumeSource::Path(path) => MountSource::Path(path.clone()),
         VolumeSource::Named(name) => MountSource::Named(name.clone()),

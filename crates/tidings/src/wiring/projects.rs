@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tidings_config::{Config, Transport};
+use tidings_config::{Config, TransportConfig};
 use tidings_engine::{LocalServer, Source, Unready};
 use tidings_project::run::Kit;
 use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
@@ -66,7 +66,7 @@ impl Unready for MissingProject {
 pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> {
     let mut homes = BTreeMap::new();
     for server in config.enabled_servers() {
-        let Transport::Project { dir, env } = &server.transport else { continue };
+        let TransportConfig::Project { dir, env } = &server.transport else { continue };
         let home = open(dir, env).map_err(|fault| {
             let key = format!("servers.{}.project", server.name);
             match config.place_of(&key) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidings_config::{Config, RegistryTools};
+use tidings_config::{Config, RegistryToolsSetting};
 use tidings_engine::{ServerPlan, Source};
 use tidings_inventory::Registry;
 use tidings_server_catalog::LocalCatalogue;
@@ -29,9 +29,9 @@ pub(super) fn plan(
     on_stdio: bool,
 ) -> Option<ServerPlan> {
     let wanted = match config.gateway.registry_tools {
-        RegistryTools::Auto => on_stdio,
-        RegistryTools::On => true,
-        RegistryTools::Off => false,
+        RegistryToolsSetting::Auto => on_stdio,
+        RegistryToolsSetting::On => true,
+        RegistryToolsSetting::Off => false,
     };
     let tools = || tidings_builtin::RegistryTools::new(registry, entries, connector);
     wanted.then(|| built_in("registry", Source::Local(Arc::new(tools())), config.gateway.expose))

@@ -10,7 +10,7 @@ use http::Request;
 use http_body_util::Full;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
-use tidings_config::{Config, Listen};
+use tidings_config::{Config, ListenAddress};
 use tidings_upstream::HttpClient;
 use tokio::net::TcpListener;
 
@@ -130,7 +130,7 @@ async fn health(url: &str) -> Result<(), String> {
 }
 
 /// Tries to listen, for a moment.
-async fn port(listen: &Listen, before: &str) -> Finding {
+async fn port(listen: &ListenAddress, before: &str) -> Finding {
     const ABOUT: &str = "gateway";
     match TcpListener::bind((listen.host.as_str(), listen.port)).await {
         Ok(_) => Finding::fine(ABOUT, format!("{before}{listen} is free for `tidings serve`")),

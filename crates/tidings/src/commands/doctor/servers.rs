@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, ServerConfig, Transport};
+use tidings_config::{Config, ServerConfig, TransportConfig};
 
 use super::finding::Finding;
 use crate::backend::{self, Backend};
@@ -92,11 +92,11 @@ fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
 
 fn remedy(config: Option<&ServerConfig>) -> String {
     match config.map(|server| &server.transport) {
-        Some(Transport::Stdio { command, args, .. }) => {
+        Some(TransportConfig::Stdio { command, args, .. }) => {
             let line = [std::slice::from_ref(command), args].concat().join(" ");
             format!("run it by hand and read what it prints: {line}")
         }
-        Some(Transport::Http { .. }) => {
+        Some(TransportConfig::Http { .. }) => {
             "see whether it runs and its `url` and `headers` are right: curl -i URL".to_owned()
         }
         _ => "`tidings servers` shows how it goes on; the gateway tries again by itself".to_owned(),
