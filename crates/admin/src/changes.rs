@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use jiff::Zoned;
-use tidings_store::{From, LogError, Query, Row, Since, Tail};
+use tidings_store::{ChangeQuery, ChangeRow, LogError, LogPosition, LogTail, QueryStart};
 use tidings_wire::sse;
 
 use crate::events::{self, Events};
@@ -56,7 +56,7 @@ pub(crate) async fn stream(
 
 /// A follower's connection. It holds one batch at most; what it does not take stays in the log.
 struct Reader {
-    tail: Tail,
+    tail: LogTail,
     ready: VecDeque<Bytes>,
 }
 
@@ -69,16 +69,16 @@ impl Events for Reader {
     }
 }
 
-fn event(row: &Row) -> Bytes {
+fn event(row: &ChangeRow) -> Bytes {
     sse::encode(Some(&row.seq.to_string()), None, &row.json)
 }
 
-fn query(params: &HashMap<String, String>) -> Result<Query, String> {
+fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, String> {
     let from = match params.get("since") {
-        None => From::Newest,
+        None => QueryStart::Newest,
         Some(text) => match since(text)? {
-            Since::After(seq) => From::After(seq),
-            Since::At(time) => From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
+            LogPosition::After(seq) => QueryStart::After(seq),
+            LogPosition::At(time) => QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
         },
     };
     let limit = match params.get("limit") {
@@ -89,11 +89,11 @@ fn query(params: &HashMap<String, String>) -> Result<Query, String> {
             .filter(|limit| (1..=MOST).contains(limit))
             .ok_or_else(|| format!("limit: \"{text}\" is not a number from 1 to {MOST}"))?,
     };
-    Ok(Query { from, limit, max_bytes: MAX_BYTES })
+    Ok(ChangeQuery { from, limit, max_bytes: MAX_BYTES })
 }
 
-fn since(text: &str) -> Result<Since, String> {
-    Since::parse(text, &Zoned::now()).map_err(|error| format!("since: {error}"))
+fn since(text: &str) -> Result<LogPosition, String> {
+    LogPosition::parse(text, &Zoned::now()).map_err(|error| format!("since: {error}"))
 }
 
 /// After which number a stream begins; `None` means now.
@@ -111,10 +111,10 @@ async fn resume_after(
     }
     let Some(text) = params.get("since") else { return Ok(None) };
     match since(text).map_err(|detail| refuse(&detail))? {
-        Since::After(seq) => Ok(Some(seq)),
-        Since::At(time) => {
-            let from = From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());
-            let found = admin.changes.read(Query { from, limit: 1, max_bytes: 1 }).await;
+        LogPosition::After(seq) => Ok(Some(seq)),
+        LogPosition::At(time) => {
+            let from = QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());
+            let found = admin.changes.read(ChangeQuery { from, limit: 1, max_bytes: 1 }).await;
             let found = found.map_err(|error| Box::new(unavailable(&error)))?;
             Ok(Some(found.rows.first().map_or(found.last, |row| row.seq - 1)))
         }

@@ -13,7 +13,7 @@ use tidings_downstream::auth::{Token, Tokens};
 use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
 use tidings_inventory::{Planner, Registry, Setup, Watches};
 use tidings_proto::FieldView;
-use tidings_store::{ChangeLog, Limits, ServerTable, Store};
+use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
 use tidings_upstream::{Connector, Launcher};
 use tower::ServiceExt as _;
 
@@ -95,7 +95,7 @@ async fn metrics_are_open_on_loopback_and_behind_the_token_elsewhere() {
     let gateway = gateway();
     let text = "text/plain; version=0.0.4; charset=utf-8".to_owned();
     let problem = "application/problem+json".to_owned();
-    let log = ChangeLog::start(Store::in_memory, Limits::default());
+    let log = ChangeLog::start(Store::in_memory, LogLimits::default());
     let open = tidings_admin::router(parts(&gateway, &log), keys(), true);
     assert_eq!(ask(&open, None).await, (200, text.clone()));
     let closed = tidings_admin::router(parts(&gateway, &log), keys(), false);

@@ -16,11 +16,11 @@ mod slot;
 mod store;
 mod tables;
 
-pub use log::{ChangeLog, Limits, LogError, Tail};
-pub use record::{ChangedItem, FieldChange, Record};
-pub use since::{Since, SinceError};
+pub use log::{ChangeLog, LogError, LogLimits, LogTail};
+pub use record::{ChangeRecord, ChangedItem, FieldChange};
+pub use since::{LogPosition, SinceError};
 pub use store::{Store, StoreError};
-pub use tables::changes::{From, Query, Row, Rows};
+pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 pub use tables::hooks::{HookTable, KeptDelivery};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};

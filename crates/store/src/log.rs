@@ -7,9 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::record::Record;
+use crate::record::ChangeRecord;
 use crate::store::Store;
-use crate::tables::changes::{From, Query, Row, Rows, Shelf};
+use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRowStorage, ChangeRows, QueryStart};
 
 /// How long a reader waits for the store to be opened.
 const OPENING: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// How much is kept.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct LogLimits {
     /// For how long.
     pub max_age: Duration,
     /// How many changes.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub max_waiting_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for LogLimits {
     fn default() -> Self {
         Self {
             max_age: Duration::from_secs(30 * 24 * 60 * 60),
@@ -62,32 +62,32 @@ pub enum LogError {
 
 /// The log. Clones are handles to the same one; it is closed when the last is dropped.
 #[derive(Clone, Debug)]
-pub struct ChangeLog(Arc<Owner>);
+pub struct ChangeLog(Arc<LogOwner>);
 
 #[derive(Debug)]
-struct Owner(Arc<Shared>);
+struct LogOwner(Arc<LogShared>);
 
 #[derive(Debug)]
-struct Shared {
-    limits: Limits,
+struct LogShared {
+    limits: LogLimits,
     /// Bounded by `limits`. What does not fit, or can not be written, is counted; the log says so, and so does the next
     /// change that is written.
-    queue: Mutex<Queue>,
+    queue: Mutex<LogQueue>,
     bell: Condvar,
-    shelf: OnceLock<Shelf>,
-    progress: watch::Sender<Progress>,
+    shelf: OnceLock<ChangeRowStorage>,
+    progress: watch::Sender<WriteProgress>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Record>,
+struct LogQueue {
+    waiting: VecDeque<ChangeRecord>,
     bytes: usize,
     lost: u64,
     closed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum WriteProgress {
     Opening,
     /// The newest number that can be read.
     Open(u64),
@@ -96,30 +96,30 @@ enum Progress {
 
 impl ChangeLog {
     /// Starts the log's thread, which begins by opening the store.
-    pub fn start(open: impl FnOnce() -> Store + Send + 'static, limits: Limits) -> Self {
-        let shared = Arc::new(Shared {
+    pub fn start(open: impl FnOnce() -> Store + Send + 'static, limits: LogLimits) -> Self {
+        let shared = Arc::new(LogShared {
             limits,
             queue: Mutex::default(),
             bell: Condvar::new(),
             shelf: OnceLock::new(),
-            progress: watch::Sender::new(Progress::Opening),
+            progress: watch::Sender::new(WriteProgress::Opening),
         });
-        let writer = Writer(Arc::clone(&shared));
+        let writer = LogWriter(Arc::clone(&shared));
         let spawned = std::thread::Builder::new().name("change-log".into()).spawn(move || writer.run(open));
         if let Err(error) = spawned {
             // The writer was dropped with its closure, so the log is closed and says so to whoever asks.
             tracing::error!(%error, "no thread for the change log; changes are not recorded");
         }
-        Self(Arc::new(Owner(shared)))
+        Self(Arc::new(LogOwner(shared)))
     }
 
     /// Reads a store that no log was started for. Blocks.
-    pub fn look(store: &Store, query: Query) -> Result<Rows, LogError> {
-        Shelf::new(store).read(query).map_err(|error| LogError::Unreadable(error.to_string()))
+    pub fn look(store: &Store, query: ChangeQuery) -> Result<ChangeRows, LogError> {
+        ChangeRowStorage::new(store).read(query).map_err(|error| LogError::Unreadable(error.to_string()))
     }
 
     /// Hands over a change. Does not wait.
-    pub fn append(&self, record: Record) {
+    pub fn append(&self, record: ChangeRecord) {
         let shared = &self.0.0;
         let mut queue = shared.queue();
         if queue.closed {
@@ -139,7 +139,7 @@ impl ChangeLog {
     }
 
     /// Reads.
-    pub async fn read(&self, query: Query) -> Result<Rows, LogError> {
+    pub async fn read(&self, query: ChangeQuery) -> Result<ChangeRows, LogError> {
         self.opened().await?;
         let shared = Arc::clone(&self.0.0);
         let read = tokio::task::spawn_blocking(move || match shared.shelf.get() {
@@ -150,7 +150,7 @@ impl ChangeLog {
     }
 
     /// Reads on from a number, or from now on.
-    pub async fn follow(&self, after: Option<u64>) -> Result<Tail, LogError> {
+    pub async fn follow(&self, after: Option<u64>) -> Result<LogTail, LogError> {
         let told = self.opened().await?;
         let cursor = match after {
             None => told,
@@ -158,11 +158,11 @@ impl ChangeLog {
             // A number from another log, or from the future, means now. But what is written can be read a moment before it
             // is told of: the store itself knows.
             Some(after) => {
-                let newest = Query { from: From::Newest, limit: 1, max_bytes: BATCH_BYTES };
+                let newest = ChangeQuery { from: QueryStart::Newest, limit: 1, max_bytes: BATCH_BYTES };
                 after.min(self.read(newest).await?.last)
             }
         };
-        Ok(Tail { log: self.clone(), cursor, progress: self.0.0.progress.subscribe() })
+        Ok(LogTail { log: self.clone(), cursor, progress: self.0.0.progress.subscribe() })
     }
 
     /// Waits until everything handed over is written, and takes no more.
@@ -170,10 +170,10 @@ impl ChangeLog {
         self.0.0.close();
         let mut progress = self.0.0.progress.subscribe();
         // Nobody need wait for a store that nothing is written to.
-        if *progress.borrow() == Progress::Opening && self.0.0.queue().waiting.is_empty() {
+        if *progress.borrow() == WriteProgress::Opening && self.0.0.queue().waiting.is_empty() {
             return;
         }
-        let closed = progress.wait_for(|progress| *progress == Progress::Closed);
+        let closed = progress.wait_for(|progress| *progress == WriteProgress::Closed);
         if tokio::time::timeout(CLOSING, closed).await.is_err() {
             tracing::error!("the last changes could not be written in time");
         }
@@ -182,11 +182,11 @@ impl ChangeLog {
     /// The newest number, once the store is open.
     async fn opened(&self) -> Result<u64, LogError> {
         let mut progress = self.0.0.progress.subscribe();
-        let opened = progress.wait_for(|progress| *progress != Progress::Opening);
+        let opened = progress.wait_for(|progress| *progress != WriteProgress::Opening);
         match tokio::time::timeout(OPENING, opened).await {
             Ok(Ok(state)) => match *state {
-                Progress::Open(last) => Ok(last),
-                Progress::Opening | Progress::Closed => Err(LogError::Closed),
+                WriteProgress::Open(last) => Ok(last),
+                WriteProgress::Opening | WriteProgress::Closed => Err(LogError::Closed),
             },
             Ok(Err(_)) => Err(LogError::Closed),
             Err(_) => Err(LogError::Opening),
@@ -196,21 +196,21 @@ impl ChangeLog {
 
 /// One reader that follows. Between two reads it holds nothing but its place, so a slow one costs only itself.
 #[derive(Debug)]
-pub struct Tail {
+pub struct LogTail {
     log: ChangeLog,
     cursor: u64,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<WriteProgress>,
 }
 
-impl Tail {
+impl LogTail {
     /// The next changes, at least one. Can be dropped and called again without loss.
-    pub async fn next(&mut self) -> Result<Vec<Row>, LogError> {
+    pub async fn next(&mut self) -> Result<Vec<ChangeRow>, LogError> {
         loop {
             // Marked before the read: what is written meanwhile rings again.
-            if *self.progress.borrow_and_update() == Progress::Closed {
+            if *self.progress.borrow_and_update() == WriteProgress::Closed {
                 return Err(LogError::Closed);
             }
-            let query = Query { from: From::After(self.cursor), limit: BATCH, max_bytes: BATCH_BYTES };
+            let query = ChangeQuery { from: QueryStart::After(self.cursor), limit: BATCH, max_bytes: BATCH_BYTES };
             let rows = self.log.read(query).await?.rows;
             if let Some(row) = rows.last() {
                 self.cursor = row.seq;
@@ -221,8 +221,8 @@ impl Tail {
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl LogShared {
+    fn queue(&self) -> MutexGuard<'_, LogQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -232,7 +232,7 @@ impl Shared {
     }
 
     /// Waits for something to write; `None` at the end.
-    fn take(&self) -> Option<(Vec<Record>, u64)> {
+    fn take(&self) -> Option<(Vec<ChangeRecord>, u64)> {
         let mut queue = self.queue();
         loop {
             if !queue.waiting.is_empty() {
@@ -248,17 +248,17 @@ impl Shared {
     }
 }
 
-impl Drop for Owner {
+impl Drop for LogOwner {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-struct Writer(Arc<Shared>);
+struct LogWriter(Arc<LogShared>);
 
-impl Writer {
+impl LogWriter {
     fn run(self, open: impl FnOnce() -> Store) {
-        let shelf = self.0.shelf.get_or_init(|| Shelf::new(&open()));
+        let shelf = self.0.shelf.get_or_init(|| ChangeRowStorage::new(&open()));
         let mut last = match shelf.last() {
             Ok(last) => last,
             Err(error) => {
@@ -266,13 +266,13 @@ impl Writer {
                 return;
             }
         };
-        self.0.progress.send_replace(Progress::Open(last));
+        self.0.progress.send_replace(WriteProgress::Open(last));
         while let Some((records, lost)) = self.0.take() {
             let count = records.len() as u64;
             match self.write(shelf, last, records, lost) {
                 Ok(newest) => {
                     last = newest;
-                    self.0.progress.send_replace(Progress::Open(last));
+                    self.0.progress.send_replace(WriteProgress::Open(last));
                 }
                 Err(error) => {
                     tracing::error!(%error, count, "changes could not be recorded");
@@ -284,7 +284,13 @@ impl Writer {
         }
     }
 
-    fn write(&self, shelf: &Shelf, last: u64, records: Vec<Record>, mut lost: u64) -> Result<u64, redb::Error> {
+    fn write(
+        &self,
+        shelf: &ChangeRowStorage,
+        last: u64,
+        records: Vec<ChangeRecord>,
+        mut lost: u64,
+    ) -> Result<u64, redb::Error> {
         let mut seq = last;
         let mut rows = Vec::with_capacity(records.len());
         for mut record in records {
@@ -293,7 +299,7 @@ impl Writer {
             record.lost = std::mem::take(&mut lost);
             let time = u64::try_from(record.time.as_millisecond()).unwrap_or_default();
             match serde_json::to_vec(&record) {
-                Ok(json) => rows.push(Row { seq, time, json: json.into() }),
+                Ok(json) => rows.push(ChangeRow { seq, time, json: json.into() }),
                 Err(error) => tracing::error!(%error, "a change could not be written down"),
             }
         }
@@ -303,10 +309,10 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         // Also when the thread panicked or was never started.
         self.0.queue().closed = true;
-        self.0.progress.send_replace(Progress::Closed);
+        self.0.progress.send_replace(WriteProgress::Closed);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 /// What one commit changed in one list of one server. Names are the server's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct ChangeRecord {
     /// Its number: higher than that of every earlier change, and never given twice. The log sets it.
     #[serde(default)]
     pub seq: u64,
@@ -58,7 +58,7 @@ pub struct FieldChange {
     pub truncated: bool,
 }
 
-impl Record {
+impl ChangeRecord {
     /// About how much memory it takes while it waits to be written.
     pub(crate) fn weight(&self) -> usize {
         let names = self.added.iter().chain(&self.removed).map(|name| name.len() + 24).sum::<usize>();

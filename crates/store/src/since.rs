@@ -6,7 +6,7 @@ use jiff::{Span, Timestamp, Zoned, civil};
 
 /// A point in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
+pub enum LogPosition {
     /// After the change with this number.
     After(u64),
     /// At this time or later.
@@ -21,7 +21,7 @@ pub enum Since {
 )]
 pub struct SinceError(pub String);
 
-impl Since {
+impl LogPosition {
     /// Reads a number, an RFC 3339 time, a local date or date and time, or how long ago.
     pub fn parse(text: &str, now: &Zoned) -> Result<Self, SinceError> {
         let text = text.trim();
@@ -45,19 +45,19 @@ impl Since {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Since, SinceError> {
+    fn parse(text: &str) -> Result<LogPosition, SinceError> {
         let now: Zoned = "2026-11-15T12:00:00+02:00[+02:00]".parse().expect("a time");
-        Since::parse(text, &now)
+        LogPosition::parse(text, &now)
     }
 
-    fn at(text: &str) -> Result<Since, SinceError> {
-        Ok(Since::At(text.parse().expect("a time")))
+    fn at(text: &str) -> Result<LogPosition, SinceError> {
+        Ok(LogPosition::At(text.parse().expect("a time")))
     }
 
     #[test]
     fn numbers_times_and_durations_are_understood() {
-        assert_eq!(parse("0"), Ok(Since::After(0)));
-        assert_eq!(parse(" 42 "), Ok(Since::After(42)));
+        assert_eq!(parse("0"), Ok(LogPosition::After(0)));
+        assert_eq!(parse(" 42 "), Ok(LogPosition::After(42)));
         assert_eq!(parse("2026-11-15T09:30:00Z"), at("2026-11-15T09:30:00Z"));
         assert_eq!(parse("2026-11-15T09:30:00.25+01:00"), at("2026-11-15T08:30:00.25Z"));
         assert_eq!(parse("2026-11-15"), at("2026-11-14T22:00:00Z"));

@@ -14,13 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// All tables of a store share one.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct DatabaseSlot {
     path: PathBuf,
     /// `None` while it can not be opened.
     current: Mutex<Option<Arc<Database>>>,
 }
 
-impl Slot {
+impl DatabaseSlot {
     pub(crate) fn new(path: PathBuf, database: Database) -> Self {
         Self { path, current: Mutex::new(Some(Arc::new(database))) }
     }
@@ -79,24 +79,24 @@ mod tests {
     use redb::{Builder, StorageBackend};
     use tidings_testkit::TempDir;
 
-    use crate::{ChangeLog, From, Limits, Query, Record, Store};
+    use crate::{ChangeLog, ChangeQuery, ChangeRecord, LogLimits, QueryStart, Store};
 
     use super::*;
 
     /// A disk that breaks when it is told to.
     #[derive(Debug)]
-    struct Disk {
+    struct BreakableDisk {
         content: InMemoryBackend,
         broken: Arc<AtomicBool>,
     }
 
-    impl Disk {
+    impl BreakableDisk {
         fn works(&self) -> io::Result<()> {
             if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
         }
     }
 
-    impl StorageBackend for Disk {
+    impl StorageBackend for BreakableDisk {
         fn len(&self) -> io::Result<u64> {
             self.works().and_then(|()| self.content.len())
         }
@@ -114,8 +114,8 @@ mod tests {
         }
     }
 
-    fn added(name: &str) -> Record {
-        Record {
+    fn added(name: &str) -> ChangeRecord {
+        ChangeRecord {
             seq: 0,
             time: jiff::Timestamp::now(),
             server: "one".into(),
@@ -132,11 +132,11 @@ mod tests {
     async fn the_log_goes_on_after_an_error_of_the_disk() {
         let directory = TempDir::new();
         let broken = Arc::new(AtomicBool::new(false));
-        let disk = Disk { content: InMemoryBackend::new(), broken: Arc::clone(&broken) };
+        let disk = BreakableDisk { content: InMemoryBackend::new(), broken: Arc::clone(&broken) };
         let database = Builder::new().create_with_backend(disk).unwrap();
         // What is opened again is a file, which is empty: a disk that was exchanged.
-        let store = Store::of(Slot::new(directory.join("tidings.redb"), database));
-        let log = ChangeLog::start(move || store, Limits::default());
+        let store = Store::of(DatabaseSlot::new(directory.join("tidings.redb"), database));
+        let log = ChangeLog::start(move || store, LogLimits::default());
         let mut tail = log.follow(None).await.unwrap();
         log.append(added("first"));
         assert_eq!(tail.next().await.unwrap().len(), 1);
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [2], "not lost, and with the next number");
         log.append(added("third"));
         assert_eq!(tail.next().await.unwrap()[0].seq, 3);
-        let all = Query { from: From::After(0), limit: usize::MAX, max_bytes: usize::MAX };
+        let all = ChangeQuery { from: QueryStart::After(0), limit: usize::MAX, max_bytes: usize::MAX };
         assert_eq!(log.read(all).await.unwrap().rows.len(), 2, "what the broken disk had is gone with it");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use redb::{Builder, Database, DatabaseError, StorageError};
 
-use crate::slot::Slot;
+use crate::slot::DatabaseSlot;
 
 /// The file in the data directory.
 const FILE: &str = "tidings.redb";
@@ -23,7 +23,7 @@ pub(crate) const RETRY: Duration = Duration::from_millis(50);
 /// An open store, or the memory that stands in for it.
 #[derive(Clone, Debug)]
 pub struct Store {
-    slot: Option<Arc<Slot>>,
+    slot: Option<Arc<DatabaseSlot>>,
     /// The least number that nothing of an earlier, lost store had.
     floor: u64,
 }
@@ -60,7 +60,7 @@ impl Store {
         let until = Instant::now() + patience;
         loop {
             match open(&path, true) {
-                Ok(database) => return Self::of(Slot::new(path, database)),
+                Ok(database) => return Self::of(DatabaseSlot::new(path, database)),
                 Err(StoreError::InUse(_)) if Instant::now() < until => std::thread::sleep(RETRY),
                 Err(StoreError::InUse(_)) => {
                     tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
@@ -80,7 +80,7 @@ impl Store {
         Self { slot: None, floor: 0 }
     }
 
-    pub(crate) fn of(slot: Slot) -> Self {
+    pub(crate) fn of(slot: DatabaseSlot) -> Self {
         Self { slot: Some(Arc::new(slot)), floor: 0 }
     }
 
@@ -91,7 +91,7 @@ impl Store {
             return Ok(None);
         }
         let database = open(&path, false)?;
-        Ok(Some(Self::of(Slot::new(path, database))))
+        Ok(Some(Self::of(DatabaseSlot::new(path, database))))
     }
 
     /// Whether what is written outlives the process.
@@ -99,7 +99,7 @@ impl Store {
         self.slot.is_some()
     }
 
-    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+    pub(crate) fn slot(&self) -> Option<&Arc<DatabaseSlot>> {
         self.slot.as_ref()
     }
 
@@ -118,9 +118,10 @@ impl Store {
         tracing::error!(%reason, aside = %aside.display(), "the store was broken; it was moved aside and a new one begun");
         match open(path, true) {
             // How far the lost log had counted is not known; it was fewer than seconds have passed since 1970.
-            Ok(database) => {
-                Self { floor: u64::try_from(now).unwrap_or_default(), ..Self::of(Slot::new(path.to_owned(), database)) }
-            }
+            Ok(database) => Self {
+                floor: u64::try_from(now).unwrap_or_default(),
+                ..Self::of(DatabaseSlot::new(path.to_owned(), database))
+            },
             Err(error) => {
                 tracing::error!(%error, "no store; changes are kept in memory");
                 Self::in_memory()

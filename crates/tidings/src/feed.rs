@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tidings_engine::{Change, ChangedDefinition, ChangedField, Journal};
 use tidings_proto::ListKind;
-use tidings_store::{ChangeLog, ChangedItem, FieldChange, Limits, Record, Store};
+use tidings_store::{ChangeLog, ChangeRecord, ChangedItem, FieldChange, LogLimits, Store};
 use tidings_wire::one_line;
 
 use crate::data::DataDir;
@@ -34,7 +34,7 @@ pub(crate) async fn open(data: Option<DataDir>, patience: Duration) -> Store {
 
 /// The change log in a store.
 pub(crate) fn log(store: Store) -> ChangeLog {
-    ChangeLog::start(move || store, Limits::default())
+    ChangeLog::start(move || store, LogLimits::default())
 }
 
 /// The engine's way to the log.
@@ -60,12 +60,12 @@ fn kind(kind: ListKind) -> &'static str {
     }
 }
 
-fn record(change: &Change) -> Record {
+fn record(change: &Change) -> ChangeRecord {
     let names = |all: &[Box<str>]| all.iter().take(NAMES).map(ToString::to_string).collect();
     let lengths = [change.added.len(), change.removed.len(), change.changed.len()];
     let mut room = VALUES;
     let time = Timestamp::try_from(change.time).unwrap_or_else(|_| Timestamp::now());
-    Record {
+    ChangeRecord {
         seq: 0,
         // Finer than anybody reads.
         time: Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time),

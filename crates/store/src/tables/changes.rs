@@ -8,8 +8,8 @@ use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, TableError,
 };
 
-use crate::log::Limits;
-use crate::slot::Slot;
+use crate::log::LogLimits;
+use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
 /// Number to time in milliseconds and record.
@@ -21,7 +21,7 @@ const BYTES: &str = "bytes";
 
 /// One change in its kept form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ChangeRow {
     /// Its number.
     pub seq: u64,
     /// Its time, in milliseconds since 1970.
@@ -32,9 +32,9 @@ pub struct Row {
 
 /// Which changes are wanted.
 #[derive(Clone, Copy, Debug)]
-pub struct Query {
+pub struct ChangeQuery {
     /// Where to begin.
-    pub from: From,
+    pub from: QueryStart,
     /// How many at most.
     pub limit: usize,
     /// How many bytes at most; one row is given even if it is larger.
@@ -43,7 +43,7 @@ pub struct Query {
 
 /// Where to begin.
 #[derive(Clone, Copy, Debug)]
-pub enum From {
+pub enum QueryStart {
     /// After this number, oldest first.
     After(u64),
     /// At this time or later (milliseconds since 1970), oldest first.
@@ -54,29 +54,29 @@ pub enum From {
 
 /// What was found, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Rows {
+pub struct ChangeRows {
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ChangeRow>,
     /// The newest number there is; when it is not that of the last row, there may be more.
     pub last: u64,
 }
 
 /// Where rows are kept.
 #[derive(Debug)]
-pub(crate) enum Shelf {
-    File(Arc<Slot>, u64),
-    Memory(Mutex<Memory>),
+pub(crate) enum ChangeRowStorage {
+    File(Arc<DatabaseSlot>, u64),
+    Memory(Mutex<MemoryRows>),
 }
 
 /// The stand-in for the file.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    rows: VecDeque<Row>,
+pub(crate) struct MemoryRows {
+    rows: VecDeque<ChangeRow>,
     bytes: u64,
     last: u64,
 }
 
-impl Shelf {
+impl ChangeRowStorage {
     pub(crate) fn new(store: &Store) -> Self {
         match store.slot() {
             Some(slot) => Self::File(Arc::clone(slot), store.floor()),
@@ -100,7 +100,7 @@ impl Shelf {
     }
 
     /// Adds rows, and takes away what is too old or too much. All of it is on disk when this returns.
-    pub(crate) fn append(&self, new: Vec<Row>, limits: &Limits, now: u64) -> Result<(), redb::Error> {
+    pub(crate) fn append(&self, new: Vec<ChangeRow>, limits: &LogLimits, now: u64) -> Result<(), redb::Error> {
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
         match self {
             Self::Memory(memory) => {
@@ -111,17 +111,17 @@ impl Shelf {
         }
     }
 
-    pub(crate) fn read(&self, query: Query) -> Result<Rows, redb::Error> {
+    pub(crate) fn read(&self, query: ChangeQuery) -> Result<ChangeRows, redb::Error> {
         let last = self.last()?;
         match self {
             Self::Memory(memory) => {
                 let memory = lock(memory);
-                let mut gathered = Gathered::new(query);
+                let mut gathered = GatheredRows::new(query);
                 match query.from {
-                    From::After(_) | From::Time(_) => {
+                    QueryStart::After(_) | QueryStart::Time(_) => {
                         let _ = memory.rows.iter().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
                     }
-                    From::Newest => {
+                    QueryStart::Newest => {
                         let _ =
                             memory.rows.iter().rev().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
                     }
@@ -133,7 +133,7 @@ impl Shelf {
     }
 }
 
-fn append(database: &Database, new: &[Row], limits: &Limits, expired: u64) -> Result<(), redb::Error> {
+fn append(database: &Database, new: &[ChangeRow], limits: &LogLimits, expired: u64) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     {
         let mut rows = write.open_table(ROWS)?;
@@ -163,20 +163,20 @@ fn append(database: &Database, new: &[Row], limits: &Limits, expired: u64) -> Re
     Ok(())
 }
 
-fn read(database: &Database, query: Query, last: u64) -> Result<Rows, redb::Error> {
+fn read(database: &Database, query: ChangeQuery, last: u64) -> Result<ChangeRows, redb::Error> {
     let read = database.begin_read()?;
     let rows = match read.open_table(ROWS) {
         Ok(rows) => rows,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Rows { rows: Vec::new(), last }),
+        Err(TableError::TableDoesNotExist(_)) => return Ok(ChangeRows { rows: Vec::new(), last }),
         Err(error) => return Err(error.into()),
     };
-    let mut gathered = Gathered::new(query);
+    let mut gathered = GatheredRows::new(query);
     let mut range = match query.from {
-        From::After(seq) => rows.range(seq.saturating_add(1)..)?,
-        From::Time(_) | From::Newest => rows.range(0..)?,
+        QueryStart::After(seq) => rows.range(seq.saturating_add(1)..)?,
+        QueryStart::Time(_) | QueryStart::Newest => rows.range(0..)?,
     };
     loop {
-        let next = if matches!(query.from, From::Newest) { range.next_back() } else { range.next() };
+        let next = if matches!(query.from, QueryStart::Newest) { range.next_back() } else { range.next() };
         let Some((seq, row)) = next.transpose()? else { break };
         let (time, json) = row.value();
         if gathered.take(seq.value(), time, json).is_none() {
@@ -186,8 +186,8 @@ fn read(database: &Database, query: Query, last: u64) -> Result<Rows, redb::Erro
     Ok(gathered.finish(last))
 }
 
-impl Memory {
-    fn append(&mut self, new: Vec<Row>, limits: &Limits, expired: u64) {
+impl MemoryRows {
+    fn append(&mut self, new: Vec<ChangeRow>, limits: &LogLimits, expired: u64) {
         for row in new {
             self.last = row.seq;
             self.bytes += row.json.len() as u64;
@@ -205,24 +205,24 @@ impl Memory {
 }
 
 /// Rows on their way to the answer.
-struct Gathered {
-    query: Query,
-    rows: Vec<Row>,
+struct GatheredRows {
+    query: ChangeQuery,
+    rows: Vec<ChangeRow>,
     bytes: usize,
 }
 
-impl Gathered {
-    fn new(query: Query) -> Self {
+impl GatheredRows {
+    fn new(query: ChangeQuery) -> Self {
         Self { query, rows: Vec::new(), bytes: 0 }
     }
 
     /// `None` when there is no room for more.
     fn take(&mut self, seq: u64, time: u64, json: &[u8]) -> Option<()> {
         let wanted = match self.query.from {
-            From::After(after) => seq > after,
+            QueryStart::After(after) => seq > after,
             // Clocks can be set back, so every row is looked at.
-            From::Time(since) => time >= since,
-            From::Newest => true,
+            QueryStart::Time(since) => time >= since,
+            QueryStart::Newest => true,
         };
         if !wanted {
             return Some(());
@@ -231,17 +231,17 @@ impl Gathered {
         if self.rows.len() >= self.query.limit || (self.bytes > self.query.max_bytes && !self.rows.is_empty()) {
             return None;
         }
-        self.rows.push(Row { seq, time, json: Bytes::copy_from_slice(json) });
+        self.rows.push(ChangeRow { seq, time, json: Bytes::copy_from_slice(json) });
         Some(())
     }
 
-    fn finish(mut self, last: u64) -> Rows {
-        if matches!(self.query.from, From::Newest) {
+    fn finish(mut self, last: u64) -> ChangeRows {
+        if matches!(self.query.from, QueryStart::Newest) {
             self.rows.reverse();
         }
         // A row may have come after the last number was read.
         let last = last.max(self.rows.last().map_or(0, |row| row.seq));
-        Rows { rows: self.rows, last }
+        ChangeRows { rows: self.rows, last }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redb::{Database, ReadableDatabase as _, TableDefinition, TableError};
 
 use super::servers::KeepError;
-use crate::slot::Slot;
+use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
 /// The name of the watch and the URI.
@@ -31,7 +31,7 @@ pub struct KeptDelivery {
 
 /// The table. Clones are handles to the same one. All of it blocks. Without a file nothing is kept.
 #[derive(Clone, Debug, Default)]
-pub struct HookTable(Option<Arc<Slot>>);
+pub struct HookTable(Option<Arc<DatabaseSlot>>);
 
 impl HookTable {
     /// The table of a store.

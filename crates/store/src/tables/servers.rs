@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use serde_json::Value;
 
-use crate::slot::Slot;
+use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
 /// Name to the keys of `[servers.X]`, as they were given: references to variables and files are not expanded.
@@ -41,11 +41,11 @@ pub struct KeepError(pub String);
 
 /// The table. Clones are handles to the same one. All of it blocks.
 #[derive(Clone, Debug)]
-pub struct ServerTable(Shelf);
+pub struct ServerTable(ServerStorage);
 
 #[derive(Clone, Debug)]
-enum Shelf {
-    File(Arc<Slot>),
+enum ServerStorage {
+    File(Arc<DatabaseSlot>),
     Memory(Arc<Mutex<KeptServers>>),
 }
 
@@ -53,38 +53,38 @@ impl ServerTable {
     /// The table of a store.
     pub fn new(store: &Store) -> Self {
         Self(match store.slot() {
-            Some(slot) => Shelf::File(Arc::clone(slot)),
-            None => Shelf::Memory(Arc::default()),
+            Some(slot) => ServerStorage::File(Arc::clone(slot)),
+            None => ServerStorage::Memory(Arc::default()),
         })
     }
 
     /// A table that does not outlive the process and begins with this.
     pub fn in_memory(kept: KeptServers) -> Self {
-        Self(Shelf::Memory(Arc::new(Mutex::new(kept))))
+        Self(ServerStorage::Memory(Arc::new(Mutex::new(kept))))
     }
 
     /// Whether what is written outlives the process.
     pub fn is_kept(&self) -> bool {
-        matches!(self.0, Shelf::File(_))
+        matches!(self.0, ServerStorage::File(_))
     }
 
     /// Everything. A row that can not be read is reported and left out.
     pub fn read(&self) -> Result<KeptServers, KeepError> {
         match &self.0 {
-            Shelf::Memory(kept) => Ok(kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-            Shelf::File(slot) => slot.run(read).map_err(|error| KeepError(error.to_string())),
+            ServerStorage::Memory(kept) => Ok(kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            ServerStorage::File(slot) => slot.run(read).map_err(|error| KeepError(error.to_string())),
         }
     }
 
     /// Takes steps, all or none. They are on disk when this returns.
     pub fn keep(&self, steps: &[KeepStep]) -> Result<(), KeepError> {
         match &self.0 {
-            Shelf::Memory(kept) => {
+            ServerStorage::Memory(kept) => {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 steps.iter().for_each(|step| kept.take(step));
                 Ok(())
             }
-            Shelf::File(slot) => {
+            ServerStorage::File(slot) => {
                 slot.run(|database| keep(database, steps)).map_err(|error| KeepError(error.to_string()))
             }
         }

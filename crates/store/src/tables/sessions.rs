@@ -9,7 +9,7 @@ use redb::{
 };
 
 use super::servers::KeepError;
-use crate::slot::Slot;
+use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
 /// The hash of an id to what is kept of the session.
@@ -33,7 +33,7 @@ pub enum SessionStep {
 
 /// The table. Clones are handles to the same one. All of it blocks.
 #[derive(Clone, Debug)]
-pub struct SessionTable(Option<Arc<Slot>>);
+pub struct SessionTable(Option<Arc<DatabaseSlot>>);
 
 impl SessionTable {
     /// The table of a store. In memory nothing is kept.

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidings_store::{ChangeLog, From, Limits, Query, Record, Store};
+use tidings_store::{ChangeLog, ChangeQuery, ChangeRecord, LogLimits, QueryStart, Store};
 use tidings_testkit::TempDir;
 
 use crate::{ALL, added, added_at, in_memory, log, names, wait_written};
 
 /// The same log on disk and in memory.
-fn both(directory: &TempDir, limits: &Limits) -> [ChangeLog; 2] {
+fn both(directory: &TempDir, limits: &LogLimits) -> [ChangeLog; 2] {
     [log(directory.path(), limits.clone()), in_memory(limits.clone())]
 }
 
@@ -17,7 +17,7 @@ fn both(directory: &TempDir, limits: &Limits) -> [ChangeLog; 2] {
 #[tokio::test]
 async fn the_oldest_go_when_there_are_too_many() {
     let directory = TempDir::new();
-    for log in both(&directory, &Limits { max_rows: 3, ..Limits::default() }) {
+    for log in both(&directory, &LogLimits { max_rows: 3, ..LogLimits::default() }) {
         for i in 1..=5_u64 {
             log.append(added(&format!("t{i}")));
             wait_written(&log, i - 1, 1).await;
@@ -32,8 +32,8 @@ async fn the_oldest_go_when_there_are_too_many() {
 #[tokio::test]
 async fn the_oldest_go_when_they_are_too_large() {
     let directory = TempDir::new();
-    let size = serde_json::to_vec(&Record { seq: 1, ..added("t1") }).unwrap().len() as u64;
-    for log in both(&directory, &Limits { max_bytes: size * 2 + size / 2, ..Limits::default() }) {
+    let size = serde_json::to_vec(&ChangeRecord { seq: 1, ..added("t1") }).unwrap().len() as u64;
+    for log in both(&directory, &LogLimits { max_bytes: size * 2 + size / 2, ..LogLimits::default() }) {
         for i in 1..=5_u64 {
             log.append(added(&format!("t{i}")));
             wait_written(&log, i - 1, 1).await;
@@ -46,7 +46,7 @@ async fn the_oldest_go_when_they_are_too_large() {
 #[tokio::test]
 async fn the_old_go_with_the_next_change() {
     let directory = TempDir::new();
-    for log in both(&directory, &Limits { max_age: Duration::from_secs(3600), ..Limits::default() }) {
+    for log in both(&directory, &LogLimits { max_age: Duration::from_secs(3600), ..LogLimits::default() }) {
         log.append(added_at("old", Timestamp::now() - 2.hours()));
         log.append(added_at("young", Timestamp::now() - 30.minutes()));
         // Already in the first write the old one is too old.
@@ -61,7 +61,7 @@ async fn the_old_go_with_the_next_change() {
 #[tokio::test]
 async fn parts_of_the_log_can_be_read() {
     let directory = TempDir::new();
-    for log in both(&directory, &Limits::default()) {
+    for log in both(&directory, &LogLimits::default()) {
         let begin = Timestamp::now() - 100.minutes();
         for i in 0..10_i64 {
             // The clock is set back once.
@@ -70,17 +70,17 @@ async fn parts_of_the_log_can_be_read() {
         }
         wait_written(&log, 0, 10).await;
         let read = async |from, limit, max_bytes| {
-            let rows = log.read(Query { from, limit, max_bytes }).await.unwrap();
+            let rows = log.read(ChangeQuery { from, limit, max_bytes }).await.unwrap();
             assert_eq!(rows.last, 10);
             names(&rows.rows)
         };
-        assert_eq!(read(From::After(8), 9, usize::MAX).await, ["t8", "t9"]);
-        assert_eq!(read(From::After(2), 3, usize::MAX).await, ["t2", "t3", "t4"]);
-        assert_eq!(read(From::Newest, 3, usize::MAX).await, ["t7", "t8", "t9"]);
-        assert_eq!(read(From::Newest, 0, usize::MAX).await, Vec::<String>::new());
-        assert_eq!(read(From::After(2), 3, 1).await, ["t2"], "one is given even if it is too large");
+        assert_eq!(read(QueryStart::After(8), 9, usize::MAX).await, ["t8", "t9"]);
+        assert_eq!(read(QueryStart::After(2), 3, usize::MAX).await, ["t2", "t3", "t4"]);
+        assert_eq!(read(QueryStart::Newest, 3, usize::MAX).await, ["t7", "t8", "t9"]);
+        assert_eq!(read(QueryStart::Newest, 0, usize::MAX).await, Vec::<String>::new());
+        assert_eq!(read(QueryStart::After(2), 3, 1).await, ["t2"], "one is given even if it is too large");
         let late = u64::try_from((begin + 60.minutes()).as_millisecond()).unwrap();
-        assert_eq!(read(From::Time(late), 9, usize::MAX).await, ["t6", "t8", "t9"]);
+        assert_eq!(read(QueryStart::Time(late), 9, usize::MAX).await, ["t6", "t8", "t9"]);
     }
 }
 
@@ -92,7 +92,7 @@ async fn what_could_not_wait_is_counted_in_the_next_change() {
         let _ = wait.recv();
         Store::in_memory()
     };
-    let log = ChangeLog::start(open, Limits { max_waiting: 2, ..Limits::default() });
+    let log = ChangeLog::start(open, LogLimits { max_waiting: 2, ..LogLimits::default() });
     for i in 0..5 {
         log.append(added(&format!("t{i}")));
     }
@@ -101,7 +101,7 @@ async fn what_could_not_wait_is_counted_in_the_next_change() {
     assert_eq!(names(&rows), ["t0", "t1"]);
     log.append(added("t5"));
     wait_written(&log, 2, 1).await;
-    let lost = |row: &tidings_store::Row| serde_json::from_slice::<Record>(&row.json).unwrap().lost;
+    let lost = |row: &tidings_store::ChangeRow| serde_json::from_slice::<ChangeRecord>(&row.json).unwrap().lost;
     let rows = log.read(ALL).await.unwrap().rows;
     assert_eq!(rows.iter().map(lost).sum::<u64>(), 3, "{rows:?}");
 }

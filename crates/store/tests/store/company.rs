@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use tidings_store::{Limits, Store, StoreError};
+use tidings_store::{LogLimits, Store, StoreError};
 use tidings_testkit::TempDir;
 
 use crate::{ALL, added, impatient, log, names, wait_written};
@@ -12,12 +12,12 @@ use crate::{ALL, added, impatient, log, names, wait_written};
 #[tokio::test]
 async fn the_first_owns_the_file_and_the_second_keeps_its_own_in_memory() {
     let directory = TempDir::new();
-    let first = log(directory.path(), Limits::default());
+    let first = log(directory.path(), LogLimits::default());
     first.append(added("first"));
     wait_written(&first, 0, 1).await;
     assert!(!Store::open(directory.path(), Duration::ZERO).is_kept());
     assert!(matches!(Store::existing(directory.path()), Err(StoreError::InUse(_))));
-    let second = impatient(directory.path(), Limits::default(), Duration::ZERO);
+    let second = impatient(directory.path(), LogLimits::default(), Duration::ZERO);
     second.append(added("second"));
     assert_eq!(names(&wait_written(&second, 0, 1).await), ["second"]);
     assert_eq!(names(&first.read(ALL).await.unwrap().rows), ["first"]);
@@ -35,7 +35,7 @@ fn only_its_owner_can_read_the_file() {
 #[tokio::test]
 async fn without_a_directory_changes_are_kept_in_memory() {
     let directory = TempDir::new();
-    let log = log(&directory.join("not/there"), Limits::default());
+    let log = log(&directory.join("not/there"), LogLimits::default());
     log.append(added("new"));
     assert_eq!(names(&wait_written(&log, 0, 1).await), ["new"]);
 }

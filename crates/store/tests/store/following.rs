@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_store::{ChangeLog, Limits, LogError, Store};
+use tidings_store::{ChangeLog, LogError, LogLimits, Store};
 use tidings_testkit::TempDir;
 
 use crate::{added, in_memory, log, wait_written};
@@ -12,7 +12,7 @@ use crate::{added, in_memory, log, wait_written};
 async fn followers_of_any_beginning_see_every_later_change_once() {
     const COUNT: u64 = 500;
     let directory = TempDir::new();
-    for log in [log(directory.path(), Limits::default()), in_memory(Limits::default())] {
+    for log in [log(directory.path(), LogLimits::default()), in_memory(LogLimits::default())] {
         let writer = log.clone();
         let writing = tokio::task::spawn_blocking(move || {
             for i in 0..COUNT {
@@ -48,7 +48,7 @@ async fn followers_of_any_beginning_see_every_later_change_once() {
 // S4.4
 #[tokio::test]
 async fn without_a_beginning_only_what_comes_is_seen() {
-    let log = in_memory(Limits::default());
+    let log = in_memory(LogLimits::default());
     log.append(added("old"));
     wait_written(&log, 0, 1).await;
     for after in [None, Some(99)] {
@@ -61,7 +61,7 @@ async fn without_a_beginning_only_what_comes_is_seen() {
 
 #[tokio::test]
 async fn a_closed_log_ends_its_followers() {
-    let log = in_memory(Limits::default());
+    let log = in_memory(LogLimits::default());
     let mut tail = log.follow(None).await.unwrap();
     log.append(added("last"));
     log.close().await;
@@ -77,7 +77,7 @@ async fn the_end_does_not_wait_for_a_store_that_nothing_is_written_to() {
         let _ = wait.recv();
         Store::in_memory()
     };
-    let log = ChangeLog::start(open, Limits::default());
+    let log = ChangeLog::start(open, LogLimits::default());
     let begun = tokio::time::Instant::now();
     log.close().await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
@@ -90,6 +90,6 @@ async fn readers_do_not_wait_for_ever_for_the_store() {
         let _ = wait.recv();
         Store::in_memory()
     };
-    let log = ChangeLog::start(open, Limits::default());
+    let log = ChangeLog::start(open, LogLimits::default());
     assert_eq!(log.read(crate::ALL).await.map(|rows| rows.last), Err(LogError::Opening));
 }

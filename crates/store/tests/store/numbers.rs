@@ -1,7 +1,7 @@
 //! Numbers never repeat: not after a restart, not after everything was pruned, not after the file was lost.
 
 use jiff::{Timestamp, ToSpan as _};
-use tidings_store::{Limits, Store, StoreError};
+use tidings_store::{LogLimits, Store, StoreError};
 use tidings_testkit::{TempDir, eventually};
 
 use crate::{ALL, added, added_at, log, names, wait_written};
@@ -11,12 +11,12 @@ use crate::{ALL, added, added_at, log, names, wait_written};
 async fn a_restart_goes_on_counting_and_keeps_what_was_there() {
     let directory = TempDir::new();
     for round in 0..3_u64 {
-        let log = log(directory.path(), Limits::default());
+        let log = log(directory.path(), LogLimits::default());
         log.append(added(&format!("a{round}")));
         log.append(added(&format!("b{round}")));
         log.close().await;
     }
-    let log = log(directory.path(), Limits::default());
+    let log = log(directory.path(), LogLimits::default());
     let rows = log.read(ALL).await.unwrap();
     assert_eq!(names(&rows.rows), ["a0", "b0", "a1", "b1", "a2", "b2"]);
     assert_eq!(rows.rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
@@ -26,12 +26,12 @@ async fn a_restart_goes_on_counting_and_keeps_what_was_there() {
 #[tokio::test]
 async fn a_restart_after_everything_was_pruned_goes_on_counting() {
     let directory = TempDir::new();
-    let first = log(directory.path(), Limits::default());
+    let first = log(directory.path(), LogLimits::default());
     first.append(added_at("old", Timestamp::now() - 1000.hours()));
     first.append(added_at("older", Timestamp::now() - 2000.hours()));
     first.close().await;
     drop(first);
-    let second = log(directory.path(), Limits::default());
+    let second = log(directory.path(), LogLimits::default());
     let rows = second.read(ALL).await.unwrap();
     assert!(rows.rows.is_empty());
     assert_eq!(rows.last, 2);
@@ -55,7 +55,7 @@ async fn a_broken_file_is_moved_aside_and_the_count_goes_up() {
     ] {
         let directory = TempDir::new();
         let file = directory.join("tidings.redb");
-        let first = log(directory.path(), Limits::default());
+        let first = log(directory.path(), LogLimits::default());
         first.append(added("before"));
         first.close().await;
         drop(first);
@@ -64,7 +64,7 @@ async fn a_broken_file_is_moved_aside_and_the_count_goes_up() {
         std::fs::write(&file, &broken).unwrap();
         assert!(matches!(Store::existing(directory.path()), Err(StoreError::Broken { .. })), "a look moves nothing");
         assert_eq!(std::fs::read(&file).unwrap(), broken, "and changes nothing");
-        let second = log(directory.path(), Limits::default());
+        let second = log(directory.path(), LogLimits::default());
         second.append(added("after"));
         let rows = wait_written(&second, 1, 1).await;
         assert_eq!(names(&rows), ["after"]);

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
 
 use jiff::Zoned;
-use tidings_store::{From, Record, Row, Since};
+use tidings_store::{ChangeRecord, ChangeRow, LogPosition, QueryStart};
 
 use super::terminal::Paint;
 use crate::cli::Cli;
@@ -32,11 +32,11 @@ pub(super) struct ChangesArgs<'a> {
 }
 
 pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), Failure> {
-    let from = match args.since.map(|text| Since::parse(text, &Zoned::now())).transpose() {
+    let from = match args.since.map(|text| LogPosition::parse(text, &Zoned::now())).transpose() {
         Err(error) => return Err(Failure::Usage(format!("--since: {error}"))),
-        Ok(None) => From::Newest,
-        Ok(Some(Since::After(seq))) => From::After(seq),
-        Ok(Some(Since::At(time))) => From::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
+        Ok(None) => QueryStart::Newest,
+        Ok(Some(LogPosition::After(seq))) => QueryStart::After(seq),
+        Ok(Some(LogPosition::At(time))) => QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
     };
     let limit = args.limit.unwrap_or(if args.since.is_some() { usize::MAX } else { RECENT });
     let data = DataDir::find(cli.data.as_deref())?;
@@ -67,7 +67,7 @@ impl std::convert::From<Failure> for Stop {
     }
 }
 
-async fn show(source: &Source<'_>, from: From, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+async fn show(source: &Source<'_>, from: QueryStart, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
     let rows = source.read(from, limit).await?.rows;
     if printer.json {
         return printer.document(&rows);
@@ -75,7 +75,11 @@ async fn show(source: &Source<'_>, from: From, limit: usize, printer: &mut Print
     if rows.is_empty() {
         eprintln!(
             "{}",
-            if matches!(from, From::Newest) { "No change was recorded yet." } else { "Nothing changed since then." }
+            if matches!(from, QueryStart::Newest) {
+                "No change was recorded yet."
+            } else {
+                "Nothing changed since then."
+            }
         );
         if matches!(source, Source::Store(_)) {
             eprintln!("No gateway is running; changes are recorded while one is: tidings serve");
@@ -85,7 +89,7 @@ async fn show(source: &Source<'_>, from: From, limit: usize, printer: &mut Print
 }
 
 /// Never ends by itself: a gateway that ends may come back.
-async fn follow(data: &DataDir, from: From, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
     let mut place: Option<u64> = None;
     let mut waiting = false;
     loop {
@@ -127,16 +131,16 @@ struct Printer {
 }
 
 impl Printer {
-    fn row(&mut self, row: &Row) -> Result<(), Stop> {
+    fn row(&mut self, row: &ChangeRow) -> Result<(), Stop> {
         if self.json {
             return print(&[&row.json[..], b"\n"].concat());
         }
-        let record: Record = serde_json::from_slice(&row.json).map_err(Failure::failed)?;
+        let record: ChangeRecord = serde_json::from_slice(&row.json).map_err(Failure::failed)?;
         print(self.page.change(&record, &Zoned::now()).as_bytes())
     }
 
     /// All of them as one document, one line each. The text is the log's own, so no number loses a digit.
-    fn document(&self, rows: &[Row]) -> Result<(), Stop> {
+    fn document(&self, rows: &[ChangeRow]) -> Result<(), Stop> {
         let lines: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
         let (head, end): (&[u8], &[u8]) =
             if lines.is_empty() { (b"{\"changes\":[", b"]}\n") } else { (b"{\"changes\":[\n", b"\n]}\n") };

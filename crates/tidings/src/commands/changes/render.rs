@@ -6,7 +6,7 @@ use anstyle::Style;
 use jiff::Zoned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_store::{ChangedItem, FieldChange, Record};
+use tidings_store::{ChangeRecord, ChangedItem, FieldChange};
 
 use super::diff::{self, Line};
 use super::structure::{self, Part};
@@ -33,7 +33,7 @@ impl Page {
     }
 
     /// One change, with a blank line before all but the first.
-    pub(super) fn change(&mut self, record: &Record, now: &Zoned) -> String {
+    pub(super) fn change(&mut self, record: &ChangeRecord, now: &Zoned) -> String {
         let mut out = String::new();
         if std::mem::replace(&mut self.begun, true) {
             out.push('\n');
@@ -172,7 +172,7 @@ mod tests {
         Page::new(Paint { colours, width })
     }
 
-    fn record(json: &str) -> Record {
+    fn record(json: &str) -> ChangeRecord {
         serde_json::from_str(json).expect("a record")
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tidings_downstream::LIMITS;
-use tidings_store::{ChangeLog, From, Query, Row, Rows, Store, StoreError};
+use tidings_store::{ChangeLog, ChangeQuery, ChangeRow, ChangeRows, QueryStart, Store, StoreError};
 use tidings_upstream::HttpClient;
 
 use crate::backend::Events;
@@ -54,18 +54,18 @@ impl<'a> Source<'a> {
     }
 
     /// The newest, or all since a point but at most the newest `limit` of them.
-    pub(super) async fn read(&self, from: From, limit: usize) -> Result<Rows, Failure> {
-        let mut all = Rows::default();
+    pub(super) async fn read(&self, from: QueryStart, limit: usize) -> Result<ChangeRows, Failure> {
+        let mut all = ChangeRows::default();
         let mut next = from;
         loop {
             let page = match self {
                 Self::Running(running) => fetch(running, next, limit.clamp(1, PAGE)).await?,
-                Self::Store(data) => look(data, Query { from: next, limit, max_bytes: usize::MAX })?,
+                Self::Store(data) => look(data, ChangeQuery { from: next, limit, max_bytes: usize::MAX })?,
             };
             all.last = page.last;
-            let done = page.rows.last().is_none_or(|row| row.seq >= page.last) || matches!(next, From::Newest);
+            let done = page.rows.last().is_none_or(|row| row.seq >= page.last) || matches!(next, QueryStart::Newest);
             if let Some(row) = page.rows.last() {
-                next = From::After(row.seq);
+                next = QueryStart::After(row.seq);
             }
             all.rows.extend(page.rows);
             let surplus = all.rows.len().saturating_sub(limit);
@@ -77,9 +77,9 @@ impl<'a> Source<'a> {
     }
 }
 
-fn look(data: &DataDir, query: Query) -> Result<Rows, Failure> {
+fn look(data: &DataDir, query: ChangeQuery) -> Result<ChangeRows, Failure> {
     match Store::existing(data.path()) {
-        Ok(None) => Ok(Rows::default()),
+        Ok(None) => Ok(ChangeRows::default()),
         Ok(Some(store)) => ChangeLog::look(&store, query).map_err(Failure::failed),
         Err(error @ StoreError::InUse(_)) => Err(Failure::Failed(format!(
             "{error}, probably a `tidings stdio`, and no `tidings serve` is running to ask; try again when it has ended"
@@ -88,14 +88,14 @@ fn look(data: &DataDir, query: Query) -> Result<Rows, Failure> {
     }
 }
 
-async fn fetch(running: &Running, from: From, limit: usize) -> Result<Rows, Failure> {
+async fn fetch(running: &Running, from: QueryStart, limit: usize) -> Result<ChangeRows, Failure> {
     let since = match from {
-        From::After(seq) => format!("&since={seq}"),
-        From::Time(time) => match jiff::Timestamp::from_millisecond(i64::try_from(time).unwrap_or(i64::MAX)) {
+        QueryStart::After(seq) => format!("&since={seq}"),
+        QueryStart::Time(time) => match jiff::Timestamp::from_millisecond(i64::try_from(time).unwrap_or(i64::MAX)) {
             Ok(time) => format!("&since={time}"),
             Err(_) => String::new(),
         },
-        From::Newest => String::new(),
+        QueryStart::Newest => String::new(),
     };
     let request = Request::get(format!("{}/api/v1/changes?limit={limit}{since}", running.url));
     let request = authorised(running, request)?;
@@ -107,14 +107,14 @@ async fn fetch(running: &Running, from: From, limit: usize) -> Result<Rows, Fail
     }
     let answer: Answer = serde_json::from_slice(answer.body()).map_err(Failure::failed)?;
     let rows = answer.changes.iter().map(|raw| row(raw.get().as_bytes())).collect::<Result<_, _>>()?;
-    Ok(Rows { rows, last: answer.last })
+    Ok(ChangeRows { rows, last: answer.last })
 }
 
 /// Gives every change after a number to `take`, as it happens, until one side has enough.
 pub(super) async fn stream(
     running: &Running,
     after: u64,
-    mut take: impl FnMut(&Row) -> bool,
+    mut take: impl FnMut(&ChangeRow) -> bool,
 ) -> Result<Ended, Failure> {
     let request = Request::get(format!("{}/api/v1/changes/stream", running.url))
         .header("accept", "text/event-stream")
@@ -141,9 +141,9 @@ pub(super) async fn stream(
     Ok(Ended::Gateway)
 }
 
-fn row(json: &[u8]) -> Result<Row, Failure> {
+fn row(json: &[u8]) -> Result<ChangeRow, Failure> {
     let Place { seq } = serde_json::from_slice(json).map_err(Failure::failed)?;
-    Ok(Row { seq, time: 0, json: Bytes::copy_from_slice(json) })
+    Ok(ChangeRow { seq, time: 0, json: Bytes::copy_from_slice(json) })
 }
 
 fn authorised(running: &Running, request: http::request::Builder) -> Result<Request<Full<Bytes>>, Failure> {
