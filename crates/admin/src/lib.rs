@@ -30,7 +30,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::Tokens;
 use tidings_engine::Gateway;
-use tidings_inventory::Registry;
+use tidings_inventory::ServerRegistry;
 use tidings_search::ToolIndex;
 use tidings_store::ChangeLog;
 
@@ -38,7 +38,7 @@ use tidings_store::ChangeLog;
 #[derive(Clone)]
 struct Admin {
     gateway: Gateway,
-    registry: Registry,
+    registry: ServerRegistry,
     index: Arc<ToolIndex>,
     changes: ChangeLog,
     keys: Tokens,
@@ -73,7 +73,7 @@ pub struct Parts {
     /// The gateway.
     pub gateway: Gateway,
     /// What decides which servers it has.
-    pub registry: Registry,
+    pub registry: ServerRegistry,
     /// The searchable catalogue of its tools.
     pub index: Arc<ToolIndex>,
     /// What changed.

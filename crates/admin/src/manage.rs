@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tidings_inventory::{Change, Refusal};
+use tidings_inventory::{RegistryChange, RegistryRefusal};
 
 use crate::servers::describe_one;
 use crate::{Admin, problem};
@@ -19,7 +19,7 @@ pub(crate) async fn put(State(admin): State<Admin>, Path(name): Path<String>, bo
         Err(refused) => return *refused,
     };
     let known = admin.registry.state().server(&name).is_some();
-    match admin.registry.apply(vec![Change::Put { name: name.clone(), server }]).await {
+    match admin.registry.apply(vec![RegistryChange::Put { name: name.clone(), server }]).await {
         Ok(()) => {
             let status = if known { StatusCode::OK } else { StatusCode::CREATED };
             (status, Json(describe_one(&admin, &name))).into_response()
@@ -30,7 +30,7 @@ pub(crate) async fn put(State(admin): State<Admin>, Path(name): Path<String>, bo
 
 /// `DELETE /servers/{name}`.
 pub(crate) async fn delete(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
-    match admin.registry.apply(vec![Change::Delete { name: name.clone() }]).await {
+    match admin.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await {
         Ok(()) => Json(json!({ "removed": name })).into_response(),
         Err(refusal) => refused(&refusal),
     }
@@ -66,7 +66,7 @@ pub(crate) async fn batch(State(admin): State<Admin>, body: Bytes) -> Response {
         Ok(changes) => changes,
         Err(refused) => return *refused,
     };
-    let puts = changes.iter().filter(|change| !matches!(change, Change::Delete { .. }));
+    let puts = changes.iter().filter(|change| !matches!(change, RegistryChange::Delete { .. }));
     let put: Vec<String> = puts.map(|change| change.name().to_owned()).collect();
     match admin.registry.apply(changes).await {
         Ok(()) => {
@@ -92,7 +92,7 @@ pub(crate) async fn reload(State(admin): State<Admin>) -> Response {
     }
 }
 
-fn refused(refusal: &Refusal) -> Response {
+fn refused(refusal: &RegistryRefusal) -> Response {
     let status = StatusCode::from_u16(refusal.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     problem(status, &refusal.to_string())
 }
@@ -107,7 +107,7 @@ fn object(body: &[u8]) -> Result<Value, Box<Response>> {
 }
 
 /// The operations of a batch; a fault names its place.
-fn operations(body: &Value) -> Result<Vec<Change>, Box<Response>> {
+fn operations(body: &Value) -> Result<Vec<RegistryChange>, Box<Response>> {
     let bad = |detail: String| Box::new(problem(StatusCode::BAD_REQUEST, &detail));
     let list = body["operations"].as_array().filter(|list| !list.is_empty());
     let list = list.ok_or_else(|| bad("`operations` must be a list with at least one operation".into()))?;
@@ -116,10 +116,10 @@ fn operations(body: &Value) -> Result<Vec<Change>, Box<Response>> {
         let name = name.ok_or_else(|| bad(format!("operations[{place}].name must be a string")))?;
         match operation["op"].as_str() {
             Some("put") if operation["server"].is_object() => {
-                Ok(Change::Put { name, server: operation["server"].clone() })
+                Ok(RegistryChange::Put { name, server: operation["server"].clone() })
             }
             Some("put") => Err(bad(format!("operations[{place}].server must be an object with the keys of a server"))),
-            Some("delete") => Ok(Change::Delete { name }),
+            Some("delete") => Ok(RegistryChange::Delete { name }),
             _ => Err(bad(format!("operations[{place}].op must be \"put\" or \"delete\""))),
         }
     };
@@ -137,7 +137,7 @@ mod tests {
             {"op": "delete", "name": "b"},
         ]});
         let changes = operations(&body).expect("a batch");
-        assert_eq!(changes.iter().map(Change::name).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(changes.iter().map(RegistryChange::name).collect::<Vec<_>>(), ["a", "b"]);
         for wrong in [
             json!({}),
             json!({"operations": []}),

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
-use tidings_inventory::{Entry, State as Configured};
+use tidings_inventory::{RegistryEntry, RegistryState as Configured};
 use tidings_proto::ListKind;
 
 use crate::Admin;
@@ -74,7 +74,7 @@ fn hidden(gateway: &Gateway) -> Vec<Value> {
 /// The servers, as the API and the command line show them: those that run, then those that are configured and do not.
 pub fn describe(gateway: &Gateway, state: &Configured) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
-    let runs = |entry: &Entry| {
+    let runs = |entry: &RegistryEntry| {
         catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
     };
     let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server));
@@ -84,7 +84,7 @@ pub fn describe(gateway: &Gateway, state: &Configured) -> Value {
 }
 
 /// A server that is configured, but off or of no use.
-fn not_running(entry: &Entry) -> Value {
+fn not_running(entry: &RegistryEntry) -> Value {
     json!({
         "name": entry.name,
         "state": if entry.enabled { "failing" } else { "disabled" },

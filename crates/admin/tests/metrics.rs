@@ -11,7 +11,7 @@ use tidings_admin::Parts;
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{Token, Tokens};
 use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
-use tidings_inventory::{Planner, Registry, Setup, Watches};
+use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
 use tidings_upstream::{Connector, Launcher};
@@ -44,19 +44,19 @@ fn gateway() -> Gateway {
 /// A registry of nothing.
 struct Nothing;
 
-impl Planner for Nothing {
+impl ServerPlanner for Nothing {
     fn plan(&self, _: &ServerConfig, _: Origin) -> Result<ServerPlan, String> {
         Err("no servers here".to_owned())
     }
 
-    fn watches(&self, _: &Config) -> Result<Watches, String> {
+    fn watches(&self, _: &Config) -> Result<WatchServerPlan, String> {
         Err("no watches here".to_owned())
     }
 }
 
 fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
     let table = ServerTable::new(&Store::in_memory());
-    let setup = Setup {
+    let setup = RegistrySetup {
         config: Config::default(),
         text: None,
         file: None,
@@ -65,7 +65,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
         planner: Arc::new(Nothing),
         table,
     };
-    let registry = Registry::new(setup);
+    let registry = ServerRegistry::new(setup);
     Parts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
-use tidings_inventory::Registry;
+use tidings_inventory::ServerRegistry;
 use tidings_proto::{ListKind, Method, code};
 use tidings_server_catalog::EntryCatalogue;
 use tidings_upstream::{Connected, Connector, Redirect, Sink};
@@ -39,7 +39,7 @@ pub struct RegistryTools {
 
 /// What the tools work with.
 struct ToolContext {
-    registry: Registry,
+    registry: ServerRegistry,
     entries: Arc<dyn EntryCatalogue>,
     /// Knows how downloads of images go.
     connector: Connector,
@@ -49,7 +49,7 @@ struct ToolContext {
 
 impl RegistryTools {
     /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
-    pub fn new(registry: Registry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
+    pub fn new(registry: ServerRegistry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
         Self { context: Arc::new(ToolContext { registry, entries, connector, editing: Mutex::default() }) }
     }
 }

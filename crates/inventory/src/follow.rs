@@ -14,7 +14,7 @@ use notify::{EventKind, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::registry::Registry;
+use crate::registry::ServerRegistry;
 
 /// How long the folder has to be quiet before the file is read, and how long that may be put off.
 const QUIET: Duration = Duration::from_millis(50);
@@ -22,12 +22,12 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// How often the file is looked at where its folder can not be watched.
 const POLL: Duration = Duration::from_secs(2);
 
-impl Registry {
+impl ServerRegistry {
     /// Applies changes of the configuration file for as long as this is polled. Returns at once when there is no file.
     pub async fn follow_file(&self) {
         let Some(file) = self.file() else { return };
         self.attached().await;
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(FolderBell::default());
         let watcher = watch(&file, &bell);
         if let Err(error) = &watcher {
             tracing::warn!(file = %file.display(), %error, "its folder can not be watched; it is looked at from time to time");
@@ -53,7 +53,7 @@ async fn read(file: &Path) -> Option<Vec<u8>> {
     tokio::fs::read(file).await.ok()
 }
 
-fn watch(file: &Path, bell: &Arc<Bell>) -> notify::Result<notify::RecommendedWatcher> {
+fn watch(file: &Path, bell: &Arc<FolderBell>) -> notify::Result<notify::RecommendedWatcher> {
     let bell = Arc::clone(bell);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         match event.map(|event| event.kind) {
@@ -84,14 +84,14 @@ fn folders(file: &Path) -> Vec<PathBuf> {
 
 /// Rings when something happened in the folder.
 #[derive(Default)]
-struct Bell {
+struct FolderBell {
     rings: Notify,
     /// Whether somebody is done with a file.
     whole: AtomicBool,
 }
 
 /// Waits for a ring, and then until a file is whole or it has been quiet for a while, but not for ever.
-async fn quiet(bell: &Bell) {
+async fn quiet(bell: &FolderBell) {
     bell.rings.notified().await;
     let latest = Instant::now() + LONGEST;
     while !bell.whole.swap(false, Ordering::SeqCst) {

@@ -1,6 +1,6 @@
 //! Which servers there should be, and where each comes from.
 //!
-//! - [`Registry`] is the one way to change the set of servers: from a tool, the HTTP API, the command line or the
+//! - [`ServerRegistry`] is the one way to change the set of servers: from a tool, the HTTP API, the command line or the
 //!   configuration file. Whatever asks, the difference becomes one transaction of the engine.
 //! - Servers come from the configuration file or were added at run time; the latter are kept in the store and started
 //!   again. The file wins over a kept server of the same name.
@@ -16,7 +16,7 @@ mod reload;
 mod sources;
 mod state;
 
-pub use planner::{Loader, Planner, Setup, Watches};
-pub use refusal::{Kind, Refusal};
-pub use registry::{Change, Registry};
-pub use state::{Entry, ReloadReport, Reloaded, State};
+pub use planner::{ConfigLoader, RegistrySetup, ServerPlanner, WatchServerPlan};
+pub use refusal::{RefusalClass, RegistryRefusal};
+pub use registry::{RegistryChange, ServerRegistry};
+pub use state::{RegistryEntry, RegistryState, ReloadOutcome, ReloadReport};

@@ -5,7 +5,7 @@ use tidings_engine::{ChangeError, Prefix};
 
 /// What a refusal means for whoever asked, in the terms of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RefusalClass {
     /// What was asked for makes no sense as it stands (422).
     Invalid,
     /// It is at odds with what is there (409).
@@ -22,7 +22,7 @@ pub enum Kind {
     Unavailable,
 }
 
-impl Kind {
+impl RefusalClass {
     /// The HTTP status.
     pub const fn status(self) -> u16 {
         match self {
@@ -53,7 +53,7 @@ impl Kind {
 /// Why nothing was changed. Each says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RegistryRefusal {
     /// The description of a server has faults; each names its key and the remedy.
     #[error("{0}")]
     Invalid(ConfigErrors),
@@ -143,24 +143,24 @@ pub enum Refusal {
     NotRunning,
 }
 
-impl Refusal {
+impl RegistryRefusal {
     /// What it means for whoever asked.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> RefusalClass {
         match self {
-            Self::Invalid(_) | Self::Twice { .. } | Self::Unsupported { .. } => Kind::Invalid,
+            Self::Invalid(_) | Self::Twice { .. } | Self::Unsupported { .. } => RefusalClass::Invalid,
             Self::NameTaken { .. } | Self::PrefixClash { .. } | Self::FromFile { .. } | Self::Disabled { .. } => {
-                Kind::Conflict
+                RefusalClass::Conflict
             }
-            Self::Unknown { .. } => Kind::Unknown,
-            Self::Failed { .. } => Kind::Failed,
-            Self::Timeout { .. } => Kind::Late,
-            Self::Store { .. } => Kind::NotKept,
-            Self::NotRunning => Kind::Unavailable,
+            Self::Unknown { .. } => RefusalClass::Unknown,
+            Self::Failed { .. } => RefusalClass::Failed,
+            Self::Timeout { .. } => RefusalClass::Late,
+            Self::Store { .. } => RefusalClass::NotKept,
+            Self::NotRunning => RefusalClass::Unavailable,
         }
     }
 }
 
-impl From<ChangeError> for Refusal {
+impl From<ChangeError> for RegistryRefusal {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Twice { name } => Self::Twice { name },

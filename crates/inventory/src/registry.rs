@@ -11,14 +11,14 @@ use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::planner::{Loader, Planner, Setup};
-use crate::refusal::Refusal;
-use crate::sources::{Resolved, Sources, Wanted};
-use crate::state::{Entry, State};
+use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
+use crate::refusal::RegistryRefusal;
+use crate::sources::{ResolvedServers, ServerSources, WantedServer};
+use crate::state::{RegistryEntry, RegistryState};
 
 /// One wish of a batch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum RegistryChange {
     /// A server that is to be there as described. One of the same name that was added at run time is replaced.
     Put {
         /// Its name.
@@ -40,7 +40,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl RegistryChange {
     /// Which server it is about.
     pub fn name(&self) -> &str {
         match self {
@@ -51,19 +51,19 @@ impl Change {
 
 /// The registry. Clones are handles to the same one.
 #[derive(Clone)]
-pub struct Registry(pub(crate) Arc<Shared>);
+pub struct ServerRegistry(pub(crate) Arc<RegistryShared>);
 
-pub(crate) struct Shared {
-    pub(crate) planner: Arc<dyn Planner>,
-    pub(crate) load: Option<Loader>,
+pub(crate) struct RegistryShared {
+    pub(crate) planner: Arc<dyn ServerPlanner>,
+    pub(crate) load: Option<ConfigLoader>,
     /// What stood in the file at the start.
     pub(crate) text: Option<Vec<u8>>,
     base: PathBuf,
     table: ServerTable,
     gateway: SetOnce<Gateway>,
     /// One change at a time.
-    desired: Mutex<Desired>,
-    pub(crate) state: watch::Sender<Arc<State>>,
+    desired: Mutex<DesiredServers>,
+    pub(crate) state: watch::Sender<Arc<RegistryState>>,
     /// What the gateway started with.
     pub(crate) first: Config,
     /// Changes under way: whoever asked may leave, they are finished all the same.
@@ -71,26 +71,26 @@ pub(crate) struct Shared {
 }
 
 /// What was last asked for, and what runs because of it.
-pub(crate) struct Desired {
+pub(crate) struct DesiredServers {
     /// The configuration that is in force.
     pub(crate) config: Config,
-    pub(crate) sources: Sources,
-    running: BTreeMap<String, Wanted>,
+    pub(crate) sources: ServerSources,
+    running: BTreeMap<String, WantedServer>,
 }
 
 /// What has to be done to get from what runs to what is wanted.
-pub(crate) struct Steps {
+pub(crate) struct RegistrySteps {
     pub(crate) operations: Vec<Operation>,
     pub(crate) added: Vec<String>,
     pub(crate) removed: Vec<String>,
     pub(crate) changed: Vec<String>,
-    running: BTreeMap<String, Wanted>,
-    entries: Vec<Entry>,
+    running: BTreeMap<String, WantedServer>,
+    entries: Vec<RegistryEntry>,
 }
 
-impl Registry {
+impl ServerRegistry {
     /// A registry with everything that is kept. Blocks while it reads the store.
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: RegistrySetup) -> Self {
         let kept = setup.table.read().unwrap_or_else(|error| {
             tracing::error!(%error, "servers that were added at run time are not started");
             KeptServers::default()
@@ -98,7 +98,7 @@ impl Registry {
         if !setup.table.is_kept() {
             tracing::info!("servers that are added at run time will not outlive this process");
         }
-        let sources = Sources::new(&setup.config, &kept, &setup.base);
+        let sources = ServerSources::new(&setup.config, &kept, &setup.base);
         let resolved = sources.resolve();
         for entry in resolved.entries.iter().filter(|entry| entry.enabled) {
             if let Some(problem) = &entry.problem {
@@ -106,21 +106,21 @@ impl Registry {
             }
         }
         let running = by_name(&resolved);
-        let state = State {
+        let state = RegistryState {
             file: setup.file,
             kept: setup.table.is_kept(),
             servers: resolved.entries,
             reload: None,
             needs_restart: Vec::new(),
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(RegistryShared {
             planner: setup.planner,
             load: setup.load,
             text: setup.text,
             base: setup.base,
             table: setup.table,
             gateway: SetOnce::new(),
-            desired: Mutex::new(Desired { config: setup.config.clone(), sources, running }),
+            desired: Mutex::new(DesiredServers { config: setup.config.clone(), sources, running }),
             state: watch::Sender::new(Arc::new(state)),
             first: setup.config,
             tasks: TaskTracker::new(),
@@ -144,7 +144,7 @@ impl Registry {
     }
 
     /// What there is.
-    pub fn state(&self) -> Arc<State> {
+    pub fn state(&self) -> Arc<RegistryState> {
         Arc::clone(&self.0.state.borrow())
     }
 
@@ -155,19 +155,19 @@ impl Registry {
 
     /// Carries out a batch: all of it or nothing. When it returns, it is kept, it can be read, and every client is owed
     /// its notice.
-    pub async fn apply(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+    pub async fn apply(&self, changes: Vec<RegistryChange>) -> Result<(), RegistryRefusal> {
         let registry = self.clone();
-        self.finish(async move { registry.apply_now(changes).await }).await.unwrap_or(Err(Refusal::NotRunning))
+        self.finish(async move { registry.apply_now(changes).await }).await.unwrap_or(Err(RegistryRefusal::NotRunning))
     }
 
-    async fn apply_now(&self, changes: Vec<Change>) -> Result<(), Refusal> {
+    async fn apply_now(&self, changes: Vec<RegistryChange>) -> Result<(), RegistryRefusal> {
         self.prepare(&changes).await?;
         let desired = self.0.desired.lock().await;
         let mut steps = Vec::new();
         let mut named = BTreeSet::new();
         for change in &changes {
             if !named.insert(change.name().to_owned()) {
-                return Err(Refusal::Twice { name: change.name().to_owned() });
+                return Err(RegistryRefusal::Twice { name: change.name().to_owned() });
             }
             steps.extend(self.steps(&desired.sources, change)?);
         }
@@ -175,14 +175,16 @@ impl Registry {
     }
 
     /// Gets what new servers need, while others may change something else. What can be refused is refused before.
-    async fn prepare(&self, changes: &[Change]) -> Result<(), Refusal> {
+    async fn prepare(&self, changes: &[RegistryChange]) -> Result<(), RegistryRefusal> {
         let sources = self.0.desired.lock().await.sources.clone();
         for change in changes {
             self.steps(&sources, change)?;
         }
         for change in changes {
-            let (Change::Put { name, server } | Change::Add { name, server }) = change else { continue };
-            let read = crate::sources::read_server(name, server, &self.0.base).map_err(Refusal::Invalid)?;
+            let (RegistryChange::Put { name, server } | RegistryChange::Add { name, server }) = change else {
+                continue;
+            };
+            let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
             if read.enabled {
                 self.gateway()?.prepare(&self.plan(&read, Origin::Runtime)?).await?;
             }
@@ -191,13 +193,13 @@ impl Registry {
     }
 
     /// Ends a server and starts it again; returns when it is ready, or with the reason why it is not.
-    pub async fn restart(&self, name: &str) -> Result<(), Refusal> {
+    pub async fn restart(&self, name: &str) -> Result<(), RegistryRefusal> {
         let gateway = self.gateway()?;
         let state = self.state();
         match state.server(name) {
-            None => return Err(Refusal::Unknown { name: name.to_owned() }),
+            None => return Err(RegistryRefusal::Unknown { name: name.to_owned() }),
             Some(entry) if !entry.enabled || entry.problem.is_some() => {
-                return Err(Refusal::Disabled { name: name.to_owned() });
+                return Err(RegistryRefusal::Disabled { name: name.to_owned() });
             }
             Some(_) => {}
         }
@@ -205,25 +207,25 @@ impl Registry {
     }
 
     /// Switches a server on or off, wherever it comes from. This outlives the process.
-    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
+    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), RegistryRefusal> {
         let (registry, name) = (self.clone(), name.to_owned());
         let switch = async move { registry.switch(&name, enabled).await };
-        self.finish(switch).await.unwrap_or(Err(Refusal::NotRunning))
+        self.finish(switch).await.unwrap_or(Err(RegistryRefusal::NotRunning))
     }
 
-    async fn switch(&self, name: &str, enabled: bool) -> Result<(), Refusal> {
+    async fn switch(&self, name: &str, enabled: bool) -> Result<(), RegistryRefusal> {
         let desired = self.0.desired.lock().await;
         let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
         let configured = match (configured, desired.sources.kept.get(name)) {
             (Some(configured), _) => configured,
             (None, Some(kept)) => {
-                let read = kept.read.as_ref().map_err(|errors| Refusal::Invalid(errors.clone()))?;
+                let read = kept.read.as_ref().map_err(|errors| RegistryRefusal::Invalid(errors.clone()))?;
                 if enabled {
                     check_prefix(&desired.sources, read)?;
                 }
                 read.enabled
             }
-            (None, None) => return Err(Refusal::Unknown { name: name.to_owned() }),
+            (None, None) => return Err(RegistryRefusal::Unknown { name: name.to_owned() }),
         };
         let switch = (configured != enabled).then_some(enabled);
         // Whoever switches a server of the file on wants it to be there, also if it fails.
@@ -238,24 +240,25 @@ impl Registry {
     }
 
     /// What one change means for what is kept.
-    fn steps(&self, sources: &Sources, change: &Change) -> Result<Vec<KeepStep>, Refusal> {
+    fn steps(&self, sources: &ServerSources, change: &RegistryChange) -> Result<Vec<KeepStep>, RegistryRefusal> {
         let name = change.name().to_owned();
         if sources.in_file(&name) {
             return Err(match change {
-                Change::Add { .. } => Refusal::NameTaken { name },
-                Change::Put { .. } | Change::Delete { .. } => Refusal::FromFile { name },
+                RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
+                RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
             });
         }
         let is_there = sources.kept.contains_key(&name);
         Ok(match change {
-            Change::Add { .. } if is_there => return Err(Refusal::NameTaken { name }),
-            Change::Delete { .. } if !is_there => return Err(Refusal::Unknown { name }),
-            Change::Delete { .. } => vec![KeepStep::Remove(name.clone()), KeepStep::Switch(name, None)],
-            Change::Put { server, .. } | Change::Add { server, .. } => {
-                let read = crate::sources::read_server(&name, server, &self.0.base).map_err(Refusal::Invalid)?;
+            RegistryChange::Add { .. } if is_there => return Err(RegistryRefusal::NameTaken { name }),
+            RegistryChange::Delete { .. } if !is_there => return Err(RegistryRefusal::Unknown { name }),
+            RegistryChange::Delete { .. } => vec![KeepStep::Remove(name.clone()), KeepStep::Switch(name, None)],
+            RegistryChange::Put { server, .. } | RegistryChange::Add { server, .. } => {
+                let read =
+                    crate::sources::read_server(&name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
                 let plan = self.plan(&read, Origin::Runtime)?;
                 if let Source::Unready(unready) = &plan.source {
-                    let refused = |reason| Refusal::Unsupported { name: name.clone(), reason };
+                    let refused = |reason| RegistryRefusal::Unsupported { name: name.clone(), reason };
                     unready.try_again().map_err(refused)?;
                 }
                 check_prefix(sources, &read)?;
@@ -267,10 +270,10 @@ impl Registry {
 
     async fn transact(
         &self,
-        mut desired: MutexGuard<'_, Desired>,
+        mut desired: MutexGuard<'_, DesiredServers>,
         steps: Vec<KeepStep>,
         must_start: &BTreeSet<String>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RegistryRefusal> {
         let mut sources = desired.sources.clone();
         steps.iter().for_each(|step| sources.take(step, &self.0.base));
         let todo = self.difference(&desired, &sources, must_start)?;
@@ -289,12 +292,12 @@ impl Registry {
     /// What has to be done for the sources to have their way.
     pub(crate) fn difference(
         &self,
-        desired: &Desired,
-        sources: &Sources,
+        desired: &DesiredServers,
+        sources: &ServerSources,
         must_start: &BTreeSet<String>,
-    ) -> Result<Steps, Refusal> {
+    ) -> Result<RegistrySteps, RegistryRefusal> {
         let resolved = sources.resolve();
-        let mut steps = Steps {
+        let mut steps = RegistrySteps {
             operations: Vec::new(),
             added: Vec::new(),
             removed: Vec::new(),
@@ -320,13 +323,13 @@ impl Registry {
         Ok(steps)
     }
 
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, Refusal> {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, RegistryRefusal> {
         let plan = self.0.planner.plan(server, origin);
-        plan.map_err(|reason| Refusal::Unsupported { name: server.name.clone(), reason })
+        plan.map_err(|reason| RegistryRefusal::Unsupported { name: server.name.clone(), reason })
     }
 
-    pub(crate) fn gateway(&self) -> Result<&Gateway, Refusal> {
-        self.0.gateway.get().ok_or(Refusal::NotRunning)
+    pub(crate) fn gateway(&self) -> Result<&Gateway, RegistryRefusal> {
+        self.0.gateway.get().ok_or(RegistryRefusal::NotRunning)
     }
 
     /// Waits until the gateway runs.
@@ -339,14 +342,14 @@ impl Registry {
         self.0.state.borrow().file.clone()
     }
 
-    pub(crate) async fn desired(&self) -> MutexGuard<'_, Desired> {
+    pub(crate) async fn desired(&self) -> MutexGuard<'_, DesiredServers> {
         self.0.desired.lock().await
     }
 }
 
-impl Desired {
+impl DesiredServers {
     /// The sources have had their way.
-    pub(crate) fn settle(&mut self, sources: Sources, running: Steps) -> Vec<Entry> {
+    pub(crate) fn settle(&mut self, sources: ServerSources, running: RegistrySteps) -> Vec<RegistryEntry> {
         self.sources = sources;
         self.running = running.running;
         running.entries
@@ -354,15 +357,15 @@ impl Desired {
 }
 
 /// Refuses a server whose names could not be told from those of one of the file.
-fn check_prefix(sources: &Sources, server: &ServerConfig) -> Result<(), Refusal> {
+fn check_prefix(sources: &ServerSources, server: &ServerConfig) -> Result<(), RegistryRefusal> {
     let Some((other, kind)) = sources.clash(server) else { return Ok(()) };
     let prefix = match kind {
         Prefix::Name => server.name_prefix(),
         Prefix::Uri => server.uri_prefix(),
     };
-    Err(Refusal::PrefixClash { name: server.name.clone(), other: other.name.clone(), prefix, kind })
+    Err(RegistryRefusal::PrefixClash { name: server.name.clone(), other: other.name.clone(), prefix, kind })
 }
 
-fn by_name(resolved: &Resolved) -> BTreeMap<String, Wanted> {
+fn by_name(resolved: &ResolvedServers) -> BTreeMap<String, WantedServer> {
     resolved.wanted.iter().map(|wanted| (wanted.config.name.clone(), wanted.clone())).collect()
 }

@@ -7,20 +7,20 @@ use std::time::{Instant, SystemTime};
 use tidings_config::Config;
 use tidings_engine::{Operation, Start};
 
-use crate::registry::Registry;
-use crate::sources::Sources;
-use crate::state::{ReloadReport, Reloaded};
+use crate::registry::ServerRegistry;
+use crate::sources::ServerSources;
+use crate::state::{ReloadOutcome, ReloadReport};
 
-impl Registry {
+impl ServerRegistry {
     /// Reads the configuration file again and applies what differs from what runs. A file with a fault changes nothing.
-    /// The outcome is logged, and stays in [`Registry::state`].
-    pub async fn reload(&self) -> Result<Reloaded, String> {
+    /// The outcome is logged, and stays in [`ServerRegistry::state`].
+    pub async fn reload(&self) -> Result<ReloadOutcome, String> {
         let registry = self.clone();
         let gone = || Err("the gateway is not running".to_owned());
         self.finish(async move { registry.reload_and_report().await }).await.unwrap_or_else(gone)
     }
 
-    async fn reload_and_report(&self) -> Result<Reloaded, String> {
+    async fn reload_and_report(&self) -> Result<ReloadOutcome, String> {
         let outcome = self.reload_now().await;
         match &outcome {
             Ok(done) => tracing::info!(
@@ -29,7 +29,7 @@ impl Registry {
             ),
             Err(error) => tracing::error!("the configuration was changed, but not applied: {error}"),
         }
-        if let Ok(Reloaded { needs_restart, .. }) = &outcome
+        if let Ok(ReloadOutcome { needs_restart, .. }) = &outcome
             && !needs_restart.is_empty()
         {
             tracing::warn!(sections = ?needs_restart, "changed, and need a restart of the gateway to apply");
@@ -39,7 +39,7 @@ impl Registry {
         outcome
     }
 
-    async fn reload_now(&self) -> Result<Reloaded, String> {
+    async fn reload_now(&self) -> Result<ReloadOutcome, String> {
         let load = self.0.load.clone().ok_or("there is no configuration file")?;
         let gateway = self.gateway().map_err(|refusal| refusal.to_string())?;
         let mut desired = self.desired().await;
@@ -47,8 +47,8 @@ impl Registry {
         let begun = Instant::now();
         let config = tokio::task::spawn_blocking(move || load()).await.map_err(|error| error.to_string())??;
         let read = begun.elapsed();
-        let sources = Sources { file: config.servers.clone(), ..desired.sources.clone() };
-        let refused = |refusal: crate::Refusal| refusal.to_string();
+        let sources = ServerSources { file: config.servers.clone(), ..desired.sources.clone() };
+        let refused = |refusal: crate::RegistryRefusal| refusal.to_string();
         let mut todo = self.difference(&desired, &sources, &BTreeSet::new()).map_err(refused)?;
         let watches = config.watches != desired.config.watches;
         let mut committed = None;
@@ -67,7 +67,7 @@ impl Registry {
         let changed = begun.elapsed() - read - compared;
         tracing::debug!(?read, ?compared, ?changed, "configuration applied");
         let needs_restart = needs_restart(&self.0.first, &config);
-        let done = Reloaded {
+        let done = ReloadOutcome {
             added: todo.added.clone(),
             removed: todo.removed.clone(),
             changed: todo.changed.clone(),

@@ -8,18 +8,18 @@ use tidings_config::{Config, ConfigErrors, ConfigSurroundings, ServerConfig, Uri
 use tidings_engine::{Origin, Prefix};
 use tidings_store::{KeepStep, KeptServers};
 
-use crate::state::Entry;
+use crate::state::RegistryEntry;
 
 /// A server that is to run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedServer {
     pub(crate) config: ServerConfig,
     pub(crate) origin: Origin,
 }
 
 /// A server that was added at run time.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct AddedServer {
     pub(crate) server: Value,
     /// What it says, as far as it can be read here and now.
     pub(crate) read: Result<ServerConfig, ConfigErrors>,
@@ -27,25 +27,25 @@ pub(crate) struct Kept {
 
 /// Where servers come from.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources {
+pub(crate) struct ServerSources {
     pub(crate) file: Vec<ServerConfig>,
-    pub(crate) kept: BTreeMap<String, Kept>,
+    pub(crate) kept: BTreeMap<String, AddedServer>,
     pub(crate) switched: BTreeMap<String, bool>,
 }
 
 /// What the sources come to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedServers {
     /// What is to run: those of the file in its order, then the others by name.
-    pub(crate) wanted: Vec<Wanted>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) wanted: Vec<WantedServer>,
+    pub(crate) entries: Vec<RegistryEntry>,
 }
 
-impl Sources {
+impl ServerSources {
     pub(crate) fn new(config: &Config, kept: &KeptServers, base: &Path) -> Self {
         let kept_servers = kept.servers.iter().map(|(name, server)| {
             let read = read_server(name, server, base);
-            (name.clone(), Kept { server: server.clone(), read })
+            (name.clone(), AddedServer { server: server.clone(), read })
         });
         Self { file: config.servers.clone(), kept: kept_servers.collect(), switched: kept.switched.clone() }
     }
@@ -59,7 +59,7 @@ impl Sources {
         match step {
             KeepStep::Put(name, server) => {
                 let read = read_server(name, server, base);
-                self.kept.insert(name.clone(), Kept { server: server.clone(), read });
+                self.kept.insert(name.clone(), AddedServer { server: server.clone(), read });
             }
             KeepStep::Remove(name) => {
                 self.kept.remove(name);
@@ -74,8 +74,8 @@ impl Sources {
     }
 
     /// What is to run, and everything that is configured.
-    pub(crate) fn resolve(&self) -> Resolved {
-        let mut resolved = Resolved::default();
+    pub(crate) fn resolve(&self) -> ResolvedServers {
+        let mut resolved = ResolvedServers::default();
         for server in &self.file {
             let entry = self.entry(&server.name, Origin::File, server.enabled, None);
             resolved.add(entry, Some(server));
@@ -91,10 +91,10 @@ impl Sources {
         resolved
     }
 
-    fn entry(&self, name: &str, origin: Origin, configured: bool, problem: Option<String>) -> Entry {
+    fn entry(&self, name: &str, origin: Origin, configured: bool, problem: Option<String>) -> RegistryEntry {
         let switched = self.switched.get(name).copied();
         let enabled = switched.unwrap_or(configured);
-        Entry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), made_of: None, problem }
+        RegistryEntry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), made_of: None, problem }
     }
 
     /// Why the file keeps a server from running that was added at run time.
@@ -117,13 +117,13 @@ impl Sources {
     }
 }
 
-impl Resolved {
-    fn add(&mut self, entry: Entry, server: Option<&ServerConfig>) {
-        let entry = Entry { made_of: server.and_then(|server| server.entry.clone()), ..entry };
+impl ResolvedServers {
+    fn add(&mut self, entry: RegistryEntry, server: Option<&ServerConfig>) {
+        let entry = RegistryEntry { made_of: server.and_then(|server| server.entry.clone()), ..entry };
         if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
             // Whether it is on is decided; it is no part of what runs.
             let config = ServerConfig { enabled: true, ..server.clone() };
-            self.wanted.push(Wanted { config, origin: entry.origin });
+            self.wanted.push(WantedServer { config, origin: entry.origin });
         }
         self.entries.push(entry);
     }

@@ -7,13 +7,13 @@ use tidings_engine::Origin;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct RegistryState {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// Whether servers that are added at run time outlive the process.
     pub kept: bool,
     /// All servers that are configured, also those that do not run: first those of the file, in its order.
-    pub servers: Vec<Entry>,
+    pub servers: Vec<RegistryEntry>,
     /// How the last reading of the file while running went, if there was one.
     pub reload: Option<ReloadReport>,
     /// Sections of the file that changed since the start and need a restart of the gateway to apply.
@@ -22,7 +22,7 @@ pub struct State {
 
 /// One configured server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RegistryEntry {
     /// Its name.
     pub name: String,
     /// Where it comes from.
@@ -43,12 +43,12 @@ pub struct ReloadReport {
     /// When.
     pub at: SystemTime,
     /// What it changed, or why it changed nothing: every fault with its place.
-    pub outcome: Result<Reloaded, String>,
+    pub outcome: Result<ReloadOutcome, String>,
 }
 
 /// What a reading of the file changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct ReloadOutcome {
     /// Servers that came.
     pub added: Vec<String>,
     /// Servers that went.
@@ -61,9 +61,9 @@ pub struct Reloaded {
     pub needs_restart: Vec<&'static str>,
 }
 
-impl State {
+impl RegistryState {
     /// One configured server.
-    pub fn server(&self, name: &str) -> Option<&Entry> {
+    pub fn server(&self, name: &str) -> Option<&RegistryEntry> {
         self.servers.iter().filter(|entry| entry.name == name).min_by_key(|entry| entry.origin != Origin::File)
     }
 }

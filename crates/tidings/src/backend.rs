@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Gateway, Principal, Reply};
-use tidings_inventory::Registry;
+use tidings_inventory::ServerRegistry;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{ListKind, Method, Revision, headers};
 use tidings_search::ToolIndex;
@@ -41,7 +41,7 @@ pub(crate) enum Backend {
 pub(crate) struct Own {
     gateway: Gateway,
     index: Arc<ToolIndex>,
-    registry: Registry,
+    registry: ServerRegistry,
 }
 
 impl Backend {

@@ -2,18 +2,18 @@
 
 use std::io::IsTerminal as _;
 
-use tidings_inventory::Registry;
+use tidings_inventory::ServerRegistry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Follows the file until the end.
-pub(crate) async fn follow(registry: Registry, stop: CancellationToken) {
+pub(crate) async fn follow(registry: ServerRegistry, stop: CancellationToken) {
     stop.run_until_cancelled(registry.follow_file()).await;
 }
 
 /// Follows the file until the end, and reads it again on SIGHUP. On a terminal that signal says that the terminal is
 /// closed, which still ends the process.
-pub(crate) async fn run(registry: Registry, stop: CancellationToken) {
+pub(crate) async fn run(registry: ServerRegistry, stop: CancellationToken) {
     let hangups = if std::io::stdin().is_terminal() { None } else { signal(SignalKind::hangup()).ok() };
     let Some(mut hangups) = hangups else { return follow(registry, stop).await };
     let on_signal = async {

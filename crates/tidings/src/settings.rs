@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidings_config::{Config, ConfigErrors, ConfigNotice, FoundConfig};
-use tidings_inventory::Loader;
+use tidings_inventory::ConfigLoader;
 use tidings_store::{HookTable, ServerTable};
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ impl Loaded {
         let agreed = commands(&self.config);
         let file = self.found.map(|found| {
             let (path, asks) = (found.path.clone(), found.origin.needs_consent());
-            let load: Loader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
+            let load: ConfigLoader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
             (found.path, load)
         });
         let hooks = HookTable::default();

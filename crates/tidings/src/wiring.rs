@@ -20,7 +20,7 @@ use tidings_engine::{
 };
 
 use tidings_builtin::SearchTools;
-use tidings_inventory::{Loader, Planner, Registry, Setup, Watches};
+use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::ToolIndex;
@@ -46,7 +46,7 @@ const LONGEST_PAGE: usize = 200;
 pub(crate) struct GatewayInputs {
     pub(crate) config: Config,
     /// The file that it was read from, and how to read it again.
-    pub(crate) file: Option<(PathBuf, Loader)>,
+    pub(crate) file: Option<(PathBuf, ConfigLoader)>,
     /// What stood in it.
     pub(crate) text: Option<Vec<u8>>,
     /// Servers that were added at run time.
@@ -62,7 +62,7 @@ impl GatewayInputs {
     pub(crate) fn amend(&mut self, change: impl Fn(&mut Config) + Send + Sync + 'static) {
         change(&mut self.config);
         self.file = self.file.take().map(|(path, load)| {
-            let again: Loader = Arc::new(move || {
+            let again: ConfigLoader = Arc::new(move || {
                 let mut config = load()?;
                 change(&mut config);
                 Ok(config)
@@ -80,7 +80,7 @@ pub(crate) struct Prepared {
     watches: Arc<watches::Watches>,
     /// Makes the plans, also of what is configured later.
     planner: Arc<Plans>,
-    registry: Registry,
+    registry: ServerRegistry,
     entries: Arc<LocalCatalogue>,
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
@@ -119,8 +119,9 @@ pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) 
     let watching = AtomicBool::new(false);
     let planner = Arc::new(Plans { expose, watches: Arc::clone(&watches), watching, projects, listeners });
     let (file, load) = file.unzip();
-    let plans: Arc<dyn Planner> = Arc::clone(&planner) as _;
-    let registry = Registry::new(Setup { config: config.clone(), file, text, load, base, planner: plans, table });
+    let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
+    let registry =
+        ServerRegistry::new(RegistrySetup { config: config.clone(), file, text, load, base, planner: plans, table });
     let mut demo = None;
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
     let made = nothing.then(|| Demo::in_data_directory(cli)).transpose().unwrap_or_else(|failure| {
@@ -150,7 +151,7 @@ impl Prepared {
     }
 
     /// The way to change the set of servers.
-    pub(crate) fn registry(&self) -> Registry {
+    pub(crate) fn registry(&self) -> ServerRegistry {
         self.registry.clone()
     }
 
@@ -215,20 +216,20 @@ impl Plans {
     }
 }
 
-impl Planner for Plans {
+impl ServerPlanner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         self.plan(server, origin)
     }
 
-    fn watches(&self, config: &Config) -> Result<Watches, String> {
+    fn watches(&self, config: &Config) -> Result<WatchServerPlan, String> {
         let next = self.watches.prepare(config).map_err(|failure| failure.to_string())?;
         if !self.watching.load(Ordering::Relaxed) {
             // Nobody sees it before it is committed, and then it is to be seen whole.
             self.watches.apply(next);
-            return Ok(Watches { plan: Some(self.watch_plan()), committed: Box::new(|| {}) });
+            return Ok(WatchServerPlan { plan: Some(self.watch_plan()), committed: Box::new(|| {}) });
         }
         let watches = Arc::clone(&self.watches);
-        Ok(Watches { plan: None, committed: Box::new(move || watches.apply(next)) })
+        Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
     }
 }
 

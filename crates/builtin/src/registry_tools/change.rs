@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tidings_engine::Origin;
-use tidings_inventory::{Change, Refusal};
+use tidings_inventory::{RegistryChange, RegistryRefusal};
 use tidings_server_catalog::{ExtraKeys, default_prefix, server_keys};
 use tokio::time::{Instant, interval_at};
 
@@ -37,7 +37,7 @@ impl Tools {
         let id = arguments.text("entry_id", ID)?;
         let name = self.find_server(id)?;
         let made_of = self.context.registry.state().server(&name).and_then(|entry| entry.made_of.clone());
-        self.context.registry.apply(vec![Change::Delete { name: name.clone() }]).await?;
+        self.context.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await?;
         Ok(json!({ "removed": { "entry_id": made_of.as_deref().unwrap_or(&name), "name": name } }).into())
     }
 
@@ -51,7 +51,7 @@ impl Tools {
         let _editing = self.context.editing.lock().await;
         let name = self.find_server(id)?;
         let kept = self.context.registry.kept(&name).await;
-        let Some(Value::Object(mut keys)) = kept else { return Err(Refusal::FromFile { name }.into()) };
+        let Some(Value::Object(mut keys)) = kept else { return Err(RegistryRefusal::FromFile { name }.into()) };
         let made_of = keys.get("entry").and_then(Value::as_str).unwrap_or_default().to_owned();
         let entry = self.context.entries.get(made_of).await?;
         let own = |keys: &Map<String, Value>| keys.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Tools {
             env.extend(variables.into_iter().map(|(name, value)| (name, value.into())));
             keys.insert("env".into(), env.into());
         }
-        let change = Change::Put { name: name.clone(), server: Value::Object(keys) };
+        let change = RegistryChange::Put { name: name.clone(), server: Value::Object(keys) };
         self.apply(request, &name, &name, change).await?;
         self.described(&name)
     }
@@ -87,12 +87,12 @@ impl Tools {
         if built_in {
             return Err(Problem(format!("\"{name}\" is a part of the gateway; choose another `prefix`")));
         }
-        self.apply(request, &name, what, Change::Add { name: name.clone(), server }).await?;
+        self.apply(request, &name, what, RegistryChange::Add { name: name.clone(), server }).await?;
         self.described(&name)
     }
 
     /// Carries out a change; meanwhile the caller hears how it goes.
-    async fn apply(&self, request: &Request, name: &str, what: &str, change: Change) -> Result<(), Problem> {
+    async fn apply(&self, request: &Request, name: &str, what: &str, change: RegistryChange) -> Result<(), Problem> {
         let begun = Instant::now();
         let mut news = self.context.connector.pulls();
         let mut still = interval_at(begun + STILL, STILL);

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, Origin, ServerState, ServerStatus};
-use tidings_inventory::{Entry, State};
+use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::ListKind;
 
 use super::{Problem, ToolReply, Tools, browse};
@@ -74,7 +74,7 @@ fn external(catalogue: &Catalogue) -> impl Iterator<Item = &ServerStatus> {
     catalogue.servers.iter().filter(|status| status.origin != Origin::BuiltIn)
 }
 
-fn running(catalogue: &Catalogue, status: &ServerStatus, state: &State) -> Value {
+fn running(catalogue: &Catalogue, status: &ServerStatus, state: &RegistryState) -> Value {
     let snapshot = &catalogue.snapshot;
     let offer = snapshot.offer(status.id);
     let items = |kind| offer.map_or(&[][..], |offer| &offer.list(kind).items);
@@ -105,7 +105,7 @@ fn running(catalogue: &Catalogue, status: &ServerStatus, state: &State) -> Value
     shown
 }
 
-fn not_running(entry: &Entry) -> Value {
+fn not_running(entry: &RegistryEntry) -> Value {
     let mut shown = json!({
         "entry_id": entry.made_of.as_deref().unwrap_or(&entry.name),
         "name": entry.name,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use tidings_inventory::{Change, Kind, Refusal};
+use tidings_inventory::{RefusalClass, RegistryChange, RegistryRefusal};
 use tidings_testkit::{Server, Tool, eventually};
 
 use crate::house::{House, KINDS, Rules, all_expect, full, keys, put, shell};
@@ -15,7 +15,7 @@ async fn strict(server: &Server) -> House {
     House::open_with(&format!("[servers.old]\n{}", server.toml()), rules).await
 }
 
-async fn refusal(house: &House, changes: Vec<Change>) -> Refusal {
+async fn refusal(house: &House, changes: Vec<RegistryChange>) -> RegistryRefusal {
     house.registry.apply(changes.clone()).await.expect_err(&format!("{changes:?}"))
 }
 
@@ -39,25 +39,25 @@ async fn a_server_that_does_not_start_is_told_to_nobody_but_whoever_asked_with_i
     let mark = house.directory().join("pid");
 
     let missing = refusal(&house, vec![put("new", json!({"command": "/no/such/program"}))]).await;
-    assert_eq!(missing.kind(), Kind::Failed);
+    assert_eq!(missing.kind(), RefusalClass::Failed);
     assert!(missing.to_string().contains("command not found"), "{missing}");
 
     let script = marked(&mark, "echo I can not find my licence >&2; exit 3");
     let exits = refusal(&house, vec![put("new", script)]).await;
-    assert_eq!(exits.kind(), Kind::Failed);
+    assert_eq!(exits.kind(), RefusalClass::Failed);
     assert!(exits.to_string().contains("exit status: 3"), "{exits}");
     assert!(exits.to_string().contains("I can not find my licence"), "{exits}");
     gone(&mark).await;
 
     let script = marked(&mark, "echo waiting for the moon >&2; exec sleep 600");
     let hangs = refusal(&house, vec![put("new", script)]).await;
-    assert_eq!(hangs.kind(), Kind::Late, "{hangs:?}");
+    assert_eq!(hangs.kind(), RefusalClass::Late, "{hangs:?}");
     assert!(hangs.to_string().contains("waiting for the moon"), "{hangs}");
     gone(&mark).await;
 
     let script = marked(&mark, "while read line; do echo '<html>hello</html>'; done");
     let garbage = refusal(&house, vec![put("new", script)]).await;
-    assert!(matches!(garbage.kind(), Kind::Late | Kind::Failed), "{garbage:?}");
+    assert!(matches!(garbage.kind(), RefusalClass::Late | RefusalClass::Failed), "{garbage:?}");
     assert!(garbage.to_string().contains("<html>hello"), "{garbage}");
     gone(&mark).await;
 
@@ -65,7 +65,7 @@ async fn a_server_that_does_not_start_is_told_to_nobody_but_whoever_asked_with_i
         full("new").on_raw("prompts/list", |call| async move { call.error(-32603, "no prompts today", None) });
     let listless = listless.stdio().await;
     let fails = refusal(&house, vec![put("new", keys(&listless))]).await;
-    assert_eq!(fails.kind(), Kind::Failed);
+    assert_eq!(fails.kind(), RefusalClass::Failed);
     assert!(fails.to_string().contains("no prompts today"), "{fails}");
     listless.wait_all_exited().await;
 
@@ -85,9 +85,10 @@ async fn one_bad_server_of_a_batch_undoes_all_of_it() {
     let house = strict(&old).await;
     house.add(&[("leaves", &old)]).await;
     let mut followers = house.followers().await;
-    let changes = vec![put("good", keys(&good)), put("bad", shell("exit 1")), Change::Delete { name: "leaves".into() }];
+    let changes =
+        vec![put("good", keys(&good)), put("bad", shell("exit 1")), RegistryChange::Delete { name: "leaves".into() }];
     let refused = refusal(&house, changes).await;
-    assert!(matches!(&refused, Refusal::Failed { name, .. } if name == "bad"), "{refused:?}");
+    assert!(matches!(&refused, RegistryRefusal::Failed { name, .. } if name == "bad"), "{refused:?}");
     good.wait_all_exited().await;
     assert_eq!(house.servers(), ["old", "leaves"]);
     house.remove("leaves").await;
@@ -100,28 +101,28 @@ async fn one_bad_server_of_a_batch_undoes_all_of_it() {
 async fn what_makes_no_sense_is_refused_before_anything_is_started() {
     let old = full("old").stdio().await;
     let house = strict(&old).await;
-    let add = |name: &str| Change::Add { name: name.into(), server: keys(&old) };
-    let delete = |name: &str| Change::Delete { name: name.into() };
+    let add = |name: &str| RegistryChange::Add { name: name.into(), server: keys(&old) };
+    let delete = |name: &str| RegistryChange::Delete { name: name.into() };
     let table = [
-        (vec![add("old")], Kind::Conflict, "already"),
-        (vec![put("old", keys(&old))], Kind::Conflict, "configuration file"),
-        (vec![delete("old")], Kind::Conflict, "configuration file"),
-        (vec![delete("nobody")], Kind::Unknown, "nobody"),
-        (vec![add("a"), add("a")], Kind::Invalid, "twice"),
-        (vec![add("o ld"), add("o_ld")], Kind::Conflict, "prefix"),
-        (vec![put("x", json!({"prefix": "old", "command": "true"}))], Kind::Conflict, "prefix"),
-        (vec![put("x", json!({}))], Kind::Invalid, "command"),
-        (vec![put("x", json!({"comand": "true"}))], Kind::Invalid, "command"),
-        (vec![put("", keys(&old))], Kind::Invalid, "empty"),
-        (vec![put("x", json!({"container": "image"}))], Kind::Invalid, "containers"),
+        (vec![add("old")], RefusalClass::Conflict, "already"),
+        (vec![put("old", keys(&old))], RefusalClass::Conflict, "configuration file"),
+        (vec![delete("old")], RefusalClass::Conflict, "configuration file"),
+        (vec![delete("nobody")], RefusalClass::Unknown, "nobody"),
+        (vec![add("a"), add("a")], RefusalClass::Invalid, "twice"),
+        (vec![add("o ld"), add("o_ld")], RefusalClass::Conflict, "prefix"),
+        (vec![put("x", json!({"prefix": "old", "command": "true"}))], RefusalClass::Conflict, "prefix"),
+        (vec![put("x", json!({}))], RefusalClass::Invalid, "command"),
+        (vec![put("x", json!({"comand": "true"}))], RefusalClass::Invalid, "command"),
+        (vec![put("", keys(&old))], RefusalClass::Invalid, "empty"),
+        (vec![put("x", json!({"container": "image"}))], RefusalClass::Invalid, "containers"),
     ];
     for (changes, kind, word) in table {
         let refused = refusal(&house, changes.clone()).await;
         assert_eq!(refused.kind(), kind, "{changes:?} {refused}");
         assert!(refused.to_string().contains(word), "{refused}");
     }
-    assert_eq!(house.registry.restart("nobody").await.unwrap_err().kind(), Kind::Unknown);
-    assert_eq!(house.registry.set_enabled("nobody", true).await.unwrap_err().kind(), Kind::Unknown);
+    assert_eq!(house.registry.restart("nobody").await.unwrap_err().kind(), RefusalClass::Unknown);
+    assert_eq!(house.registry.set_enabled("nobody", true).await.unwrap_err().kind(), RefusalClass::Unknown);
     assert_eq!(old.processes().len(), 1, "nothing else was started");
     house.close().await;
 }
@@ -139,7 +140,7 @@ async fn what_can_not_be_kept_does_not_happen() {
         let _full = FullDisk::just_above(&house.directory().join("tidings.redb"));
         refusal(&house, vec![put("new", server)]).await
     };
-    assert_eq!(refused.kind(), Kind::NotKept, "{refused:?}");
+    assert_eq!(refused.kind(), RefusalClass::NotKept, "{refused:?}");
     new.wait_all_exited().await;
     assert_eq!(house.servers(), ["old"]);
     assert!(house.registry.state().server("new").is_none());

@@ -10,7 +10,7 @@ use tidings_downstream::http::{self, Options};
 use tidings_engine::{
     Change as Recorded, Gateway, Isolation, Journal, Names, NoticePace, Origin, ServerPlan, Settings, Source,
 };
-use tidings_inventory::{Change, Loader, Planner, Registry, Setup, Watches};
+use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
@@ -36,7 +36,7 @@ impl Default for Rules {
 
 /// A running gateway whose servers can be changed.
 pub(crate) struct House {
-    pub(crate) registry: Registry,
+    pub(crate) registry: ServerRegistry,
     pub(crate) gateway: Gateway,
     /// What the change feed was told.
     pub(crate) feed: Arc<Feed>,
@@ -65,7 +65,7 @@ impl Feed {
 
 struct Plans;
 
-impl Planner for Plans {
+impl ServerPlanner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         let transport = match &server.transport {
             TransportConfig::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
@@ -98,7 +98,7 @@ impl Planner for Plans {
         })
     }
 
-    fn watches(&self, _config: &Config) -> Result<Watches, String> {
+    fn watches(&self, _config: &Config) -> Result<WatchServerPlan, String> {
         Err("this house watches nothing".into())
     }
 }
@@ -117,12 +117,12 @@ impl House {
 
     async fn start(directory: Arc<TempDir>, rules: Rules) -> Self {
         let file = directory.join("tidings.toml");
-        let load: Loader = {
+        let load: ConfigLoader = {
             let file = file.clone();
             Arc::new(move || tidings_config::load(&file, &|_| None).map_err(|errors| errors.to_string()))
         };
         let store = Store::open(directory.path(), Duration::from_secs(2));
-        let registry = Registry::new(Setup {
+        let registry = ServerRegistry::new(RegistrySetup {
             config: load().unwrap(),
             text: std::fs::read(&file).ok(),
             file: Some(file),
@@ -183,7 +183,7 @@ impl House {
     }
 
     pub(crate) async fn remove(&self, name: &str) {
-        self.registry.apply(vec![Change::Delete { name: name.into() }]).await.unwrap();
+        self.registry.apply(vec![RegistryChange::Delete { name: name.into() }]).await.unwrap();
     }
 
     /// The names of the servers that the engine has.
@@ -249,8 +249,8 @@ pub(crate) fn keys(server: &Server) -> Value {
     json!({ "command": command, "args": args })
 }
 
-pub(crate) fn put(name: &str, server: Value) -> Change {
-    Change::Put { name: name.into(), server }
+pub(crate) fn put(name: &str, server: Value) -> RegistryChange {
+    RegistryChange::Put { name: name.into(), server }
 }
 
 /// A script for `sh`.

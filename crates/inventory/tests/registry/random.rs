@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidings_inventory::Change;
+use tidings_inventory::RegistryChange;
 use tidings_testkit::{Server, within};
 
 use crate::house::{House, ListFollower, keys, put};
@@ -55,7 +55,7 @@ async fn after_any_changes_every_client_sees_the_truth_and_nothing_is_left() {
             }
             0 | 1 => {
                 let change = match added.remove(&number) {
-                    true => Change::Delete { name },
+                    true => RegistryChange::Delete { name },
                     false => {
                         added.insert(number);
                         put(&name, keys(&servers[number]))
@@ -72,7 +72,8 @@ async fn after_any_changes_every_client_sees_the_truth_and_nothing_is_left() {
                 // Several at once, one of which may not start: then none is there.
                 let bad = dice.roll(2) == 0;
                 let free: Vec<usize> = (0..SERVERS).filter(|n| n % 4 >= 2 && !added.contains(n)).collect();
-                let mut changes: Vec<Change> = free.iter().map(|n| put(&format!("s{n}"), keys(&servers[*n]))).collect();
+                let mut changes: Vec<RegistryChange> =
+                    free.iter().map(|n| put(&format!("s{n}"), keys(&servers[*n]))).collect();
                 if bad {
                     changes.push(put("bad", crate::house::shell("exit 1")));
                 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidings_engine::ServerState;
-use tidings_inventory::Kind;
+use tidings_inventory::RefusalClass;
 use tidings_testkit::{Gate, Server, Tool};
 
 use crate::house::{House, KINDS, Rules, all_expect, full, keys, put, shell};
@@ -47,7 +47,7 @@ async fn what_is_put_as_it_is_or_can_not_take_its_place_leaves_the_old_one_alone
     let mut followers = house.followers().await;
     house.add(&[("s", &server)]).await;
     let refused = house.registry.apply(vec![put("s", shell("exit 1"))]).await.unwrap_err();
-    assert_eq!(refused.kind(), Kind::Failed);
+    assert_eq!(refused.kind(), RefusalClass::Failed);
     assert_eq!(house.registry.kept("s").await, Some(keys(&server)));
     assert_eq!(server.processes().len(), 1);
     server.put_tool(Tool::text_tool("more", "more"));
@@ -107,7 +107,7 @@ async fn a_server_that_is_switched_off_is_gone_for_everybody_and_stays_off_until
         all_expect(&mut followers, &KINDS).await;
         server.wait_all_exited().await;
         assert!(!house.registry.state().server(name).unwrap().enabled);
-        assert_eq!(house.registry.restart(name).await.unwrap_err().kind(), Kind::Conflict);
+        assert_eq!(house.registry.restart(name).await.unwrap_err().kind(), RefusalClass::Conflict);
     }
     drop(followers);
     let house = house.close().await.open().await;

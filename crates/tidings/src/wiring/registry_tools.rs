@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidings_config::{Config, RegistryToolsSetting};
 use tidings_engine::{ServerPlan, Source};
-use tidings_inventory::Registry;
+use tidings_inventory::ServerRegistry;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_upstream::Connector;
 
@@ -24,7 +24,7 @@ pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, Failure> {
 pub(super) fn plan(
     config: &Config,
     entries: Arc<LocalCatalogue>,
-    registry: Registry,
+    registry: ServerRegistry,
     connector: Connector,
     on_stdio: bool,
 ) -> Option<ServerPlan> {
