@@ -14,7 +14,7 @@ use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan,
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
-use tidings_upstream::{Connector, Launcher};
+use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tower::ServiceExt as _;
 
 fn gateway() -> Gateway {
@@ -38,7 +38,7 @@ fn gateway() -> Gateway {
         version: "0",
         path: Default::default(),
     };
-    Gateway::start(settings, Vec::new(), Connector::new(Launcher::new(None)).unwrap(), None, None)
+    Gateway::start(settings, Vec::new(), LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
 }
 
 /// A registry of nothing.

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_proto::{Method, Revision, code};
-use tidings_upstream::{CallEvent, CallStream, Connected, Hello, Link, LinkError, Outgoing, Redirect, Sink};
+use tidings_upstream::{
+    CallEvent, CallStream, ConnectedLink, Link, LinkError, MessageSink, OutgoingRequest, ServerHello, ToolRedirect,
+};
 use tidings_wire::{Frame, FrameLimits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -40,7 +42,7 @@ pub(crate) enum Outcome {
     /// An error with its code.
     Error(i64, String),
     /// Another tool answers, for the same client and as the same request.
-    Redirect(Redirect),
+    Redirect(ToolRedirect),
 }
 
 impl From<Result<Value, (i64, String)>> for Outcome {
@@ -61,9 +63,9 @@ pub(crate) trait Answers: Send + Sync + 'static {
 /// Connects a server of the gateway's own tools. `work` goes on beside it until the link ends, or it is done.
 pub(crate) fn connect_tools(
     server: Arc<impl Answers>,
-    sink: Arc<dyn Sink>,
+    sink: Arc<dyn MessageSink>,
     work: Option<impl Future<Output = ()> + Send + 'static>,
-) -> Connected {
+) -> ConnectedLink {
     let stop = CancellationToken::new();
     let work = work.map(|work| {
         let stop = stop.clone();
@@ -76,9 +78,9 @@ pub(crate) fn connect_tools(
             drop(sink);
         }))
     });
-    Connected {
+    ConnectedLink {
         link: Arc::new(LocalLink { server, stop, _work: work }),
-        hello: Hello {
+        hello: ServerHello {
             revision: Revision::MODERN,
             capabilities: json!({ "tools": {} }),
             info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
@@ -97,7 +99,7 @@ pub(crate) struct LocalLink<S> {
 }
 
 impl<S: Answers> Link for LocalLink<S> {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         let frame = match parse(request.bytes) {
             Ok(frame) => frame,
             Err(error) => return CallStream::failed(error),

@@ -24,7 +24,7 @@ use tidings_engine::{LocalServer, ServerAudience, Surroundings};
 use tidings_inventory::ServerRegistry;
 use tidings_proto::{ListKind, Method, code};
 use tidings_server_catalog::EntryCatalogue;
-use tidings_upstream::{Connected, Connector, Redirect, Sink};
+use tidings_upstream::{ConnectedLink, LinkConnector, MessageSink, ToolRedirect};
 use tidings_wire::{Frame, encode_string, is_object};
 use tokio::sync::Mutex;
 
@@ -42,14 +42,14 @@ struct ToolContext {
     registry: ServerRegistry,
     entries: Arc<dyn EntryCatalogue>,
     /// Knows how downloads of images go.
-    connector: Connector,
+    connector: LinkConnector,
     /// What is read, changed and written back is one person's at a time.
     editing: Mutex<()>,
 }
 
 impl RegistryTools {
     /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
-    pub fn new(registry: ServerRegistry, entries: Arc<dyn EntryCatalogue>, connector: Connector) -> Self {
+    pub fn new(registry: ServerRegistry, entries: Arc<dyn EntryCatalogue>, connector: LinkConnector) -> Self {
         Self { context: Arc::new(ToolContext { registry, entries, connector, editing: Mutex::default() }) }
     }
 }
@@ -59,7 +59,7 @@ impl LocalServer for RegistryTools {
         ServerAudience::Admins
     }
 
-    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+    fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let own = surroundings.server();
         let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
         connect_tools(Arc::new(Tools { context: Arc::clone(&self.context), surroundings }), sink, report)
@@ -149,7 +149,7 @@ impl Tools {
             Some(route) if route.server == self.surroundings.server() => {
                 Err(Problem(format!("{} is called by its own name", route.local)))
             }
-            Some(_) => Ok(Outcome::Redirect(Redirect { server: None, name: name.into_owned(), arguments })),
+            Some(_) => Ok(Outcome::Redirect(ToolRedirect { server: None, name: name.into_owned(), arguments })),
             None => Err(Problem(self.unknown_tool(request.call, &name).await)),
         }
     }

@@ -14,7 +14,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_proto::{ListKind, Method, code};
 use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
-use tidings_upstream::{Connected, Redirect, Sink};
+use tidings_upstream::{ConnectedLink, MessageSink, ToolRedirect};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
 
@@ -44,7 +44,7 @@ impl LocalServer for SearchTools {
         ServerAudience::Everybody
     }
 
-    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+    fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let (index, own) = (Arc::clone(&self.index), surroundings.server());
         let current = surroundings.catalogue().map(|catalogue| keep_current(index, catalogue, own));
         connect_tools(Arc::new(Tools { index: Arc::clone(&self.index), surroundings }), sink, current)
@@ -123,7 +123,7 @@ impl Tools {
             Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
-            Some(_) => Ok(Outcome::Redirect(Redirect { server: None, name: call.name, arguments: call.arguments })),
+            Some(_) => Ok(Outcome::Redirect(ToolRedirect { server: None, name: call.name, arguments: call.arguments })),
             None => Err(self.suggest(request, &call.name).await),
         }
     }

@@ -12,7 +12,7 @@ use tidings_hub::ledger::{CommitOccasion, FollowerId};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
-use tidings_upstream::{Connector, Hello, Introduction, SharedLink};
+use tidings_upstream::{LegacyIntroduction, LinkConnector, ServerHello, SharedLink};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -43,7 +43,7 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
-    pub(crate) connector: Connector,
+    pub(crate) connector: LinkConnector,
     pub(crate) in_flight: InFlight,
     pub(crate) sealer: Sealer,
     pub(crate) servers: ArcSwap<Servers>,
@@ -89,7 +89,7 @@ impl Gateway {
     pub fn start(
         settings: Settings,
         plans: Vec<ServerPlan>,
-        connector: Connector,
+        connector: LinkConnector,
         only_client: Option<(Value, Era)>,
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
@@ -309,14 +309,14 @@ impl Inner {
     }
 
     /// How a server is told who we are; `own` is the session that the connection is made for.
-    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> Introduction {
+    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> LegacyIntroduction {
         let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
         let several = self.servers.load().external() > 1;
         let reaches = |(declared, era)| match several {
             true => (capabilities::among_several(declared), era),
             false => (declared, era),
         };
-        Introduction {
+        LegacyIntroduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
             only_client: own.or_else(|| self.only_client.clone()).map(reaches),
             gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),
@@ -469,7 +469,7 @@ impl Inner {
         self: &Arc<Self>,
         server: &Server,
         offer: ServerOffer,
-        hello: Arc<Hello>,
+        hello: Arc<ServerHello>,
         occasion: &CommitOccasion,
     ) {
         let id = offer.server;

@@ -13,7 +13,7 @@ use tidings_hub::scope::ServerAudience;
 use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, Revision};
-use tidings_upstream::{Connected, ServerSpec, Sink, Transport};
+use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
 
 use crate::plan::surroundings::Surroundings;
 
@@ -161,9 +161,9 @@ impl Source {
             Self::Local(server) => server.kind(),
             Self::Unready(unready) => unready.transport(),
             Self::Remote(spec) => match spec.transport {
-                Transport::Stdio(_) => "stdio",
-                Transport::Http(_) => "http",
-                Transport::Container(_) => "container",
+                TransportSpec::Stdio(_) => "stdio",
+                TransportSpec::Http(_) => "http",
+                TransportSpec::Container(_) => "container",
             },
         }
     }
@@ -181,7 +181,7 @@ pub trait Unready: Send + Sync + 'static {
 /// A server inside the process: it makes links like any other.
 pub trait LocalServer: Send + Sync + 'static {
     /// A new link.
-    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected;
+    fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink;
 
     /// What it is, in a word.
     fn kind(&self) -> &'static str {

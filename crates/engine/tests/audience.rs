@@ -13,7 +13,10 @@ use tidings_engine::{
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
-use tidings_upstream::{CallEvent, CallStream, Connected, Connector, Hello, Launcher, Link, Outgoing, Sink};
+use tidings_upstream::{
+    CallEvent, CallStream, ConnectedLink, Link, LinkConnector, MessageSink, OutgoingRequest, ProcessLauncher,
+    ServerHello,
+};
 use tidings_wire::{Frame, FrameLimits, RawId, request, response};
 
 /// A server whose only tool says whether its caller is an admin.
@@ -22,19 +25,19 @@ struct Registry(ServerAudience);
 struct RegistryLink {
     surroundings: Surroundings,
     /// To let go of it is to end the link.
-    _sink: Arc<dyn Sink>,
+    _sink: Arc<dyn MessageSink>,
 }
 
 impl LocalServer for Registry {
-    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
-        let hello = Hello {
+    fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
+        let hello = ServerHello {
             revision: Revision::MODERN,
             capabilities: json!({ "tools": {} }),
             info: json!({ "name": "registry", "version": "0" }),
             instructions: Some("Add servers.".to_owned()),
             gateways: Vec::new(),
         };
-        Connected { link: Arc::new(RegistryLink { surroundings, _sink: sink }), hello }
+        ConnectedLink { link: Arc::new(RegistryLink { surroundings, _sink: sink }), hello }
     }
 
     fn audience(&self) -> ServerAudience {
@@ -43,7 +46,7 @@ impl LocalServer for Registry {
 }
 
 impl Link for RegistryLink {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         let result = match request.method {
             Method::List(_) => json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private",
                 "tools": [{"name": "add", "inputSchema": {"type": "object"}}]}),
@@ -102,7 +105,7 @@ fn gateway(audience: ServerAudience) -> Gateway {
         listed: true,
         permits: Arc::new(|_| true),
     };
-    Gateway::start(settings, vec![plan], Connector::new(Launcher::new(None)).unwrap(), None, None)
+    Gateway::start(settings, vec![plan], LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
 }
 
 /// One request of somebody.

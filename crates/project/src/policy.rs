@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_proto::code;
-use tidings_upstream::Launcher;
+use tidings_upstream::ProcessLauncher;
 
 use crate::entry::Tool;
 use crate::home::Home;
@@ -33,7 +33,7 @@ mcp_tools_policy_check "$2" "$3"
 pub(crate) type Denied = (i64, String);
 
 /// Fails where the tool may not run.
-pub(crate) async fn check(home: &Home, launcher: &Arc<Launcher>, tool: &Tool) -> Result<(), Denied> {
+pub(crate) async fn check(home: &Home, launcher: &Arc<ProcessLauncher>, tool: &Tool) -> Result<(), Denied> {
     let listed = home.settings.tools.permits(&tool.name);
     let path = home.folders.server.join("policy.sh");
     if !path.is_file() {
@@ -81,7 +81,7 @@ mod tests {
         let path = std::env::var("PATH").unwrap();
         let home = project.home(&[variables, &[("PATH", &path)]].concat());
         let tool = Survey::of(&home).contents.unwrap().tools[0].clone();
-        check(&home, &Launcher::new(None), &tool).await
+        check(&home, &ProcessLauncher::new(None), &tool).await
     }
 
     const ALL: (&str, &str) = ("MCPBASH_TOOL_ALLOWLIST", "*");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_upstream::Launcher;
+use tidings_upstream::ProcessLauncher;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -45,7 +45,7 @@ impl Drop for Registry {
 
 impl Registry {
     /// Begins to look. Must be called inside a runtime.
-    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<Launcher>>) -> Arc<Self> {
+    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<ProcessLauncher>>) -> Arc<Self> {
         let (sender, state) = watch::channel(None);
         let (looked, looks) = watch::channel(0);
         let keeper = Keeper { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
@@ -89,7 +89,7 @@ struct HookState {
 /// The task behind the registry.
 struct Keeper {
     home: Arc<Home>,
-    launcher: Option<Arc<Launcher>>,
+    launcher: Option<Arc<ProcessLauncher>>,
     sender: watch::Sender<Option<Arc<State>>>,
     /// Counts the looks at the folder.
     looked: watch::Sender<u64>,

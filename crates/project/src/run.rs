@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidings_proto::LogLevel;
-use tidings_upstream::{CallEvent, CallQueue, CallStream, Launcher, LinkError, call_channel};
+use tidings_upstream::{CallEvent, CallQueue, CallStream, LinkError, ProcessLauncher, call_channel};
 use tidings_wire::{Frame, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -68,7 +68,7 @@ pub struct Caller {
 /// Runs the scripts of one project.
 pub struct Runner {
     home: Arc<Home>,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
     tool_variables: Variables,
     provider_variables: Variables,
     workers: Arc<Workers>,
@@ -103,7 +103,7 @@ struct Call<'a> {
 
 impl Runner {
     /// A runner of this project. Must be called inside a runtime; nothing is started yet.
-    pub fn new(home: Arc<Home>, launcher: Arc<Launcher>, kit: &Kit) -> Arc<Self> {
+    pub fn new(home: Arc<Home>, launcher: Arc<ProcessLauncher>, kit: &Kit) -> Arc<Self> {
         let json = JsonTool::find(&home.environment, kit);
         let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let processes = home.environment.get("TIDINGS_TOOL_PROCESSES").and_then(|text| text.trim().parse().ok());

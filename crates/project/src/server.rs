@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tidings_engine::{LocalServer, Surroundings};
 use tidings_proto::Revision;
-use tidings_upstream::{Connected, Hello, Launcher, Sink};
+use tidings_upstream::{ConnectedLink, MessageSink, ProcessLauncher, ServerHello};
 
 use crate::home::Home;
 use crate::identity::{Identity, capabilities};
@@ -22,14 +22,14 @@ pub struct ProjectServer {
     home: Arc<Home>,
     /// Each link has its own, with the workers of this one.
     runner: Arc<Runner>,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
     registry: Mutex<Weak<Registry>>,
 }
 
 impl ProjectServer {
     /// A server of the project in this home. Nothing is read until somebody connects; scripts are started by `launcher` and
     /// find the `kit`.
-    pub fn new(home: Home, launcher: Arc<Launcher>, kit: &Kit) -> Self {
+    pub fn new(home: Home, launcher: Arc<ProcessLauncher>, kit: &Kit) -> Self {
         let home = Arc::new(home);
         let runner = Runner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
         Self { home, runner, launcher, registry: Mutex::default() }
@@ -52,14 +52,14 @@ impl LocalServer for ProjectServer {
     }
 
     /// Speaks the last legacy revision: scripts ask questions in the middle of a call.
-    fn connect(&self, sink: Arc<dyn Sink>, surroundings: Surroundings) -> Connected {
+    fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let (identity, problems) = Identity::read(&self.home);
         for problem in problems {
             tracing::warn!(target: "tidings::project", "{problem}");
         }
-        Connected {
+        ConnectedLink {
             link: Arc::new(ProjectLink::new(self.registry(), self.runner.another(), sink, surroundings)),
-            hello: Hello {
+            hello: ServerHello {
                 revision: Revision::LATEST_LEGACY,
                 capabilities: capabilities(),
                 info: identity.info,

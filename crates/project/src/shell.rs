@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tidings_upstream::{Adopted, Launcher, marked_processes};
+use tidings_upstream::{AdoptedGroup, ProcessLauncher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
@@ -58,7 +58,7 @@ pub(crate) fn bash(script: &str, name: &str, arguments: impl IntoIterator<Item =
 /// Runs a hook with the environment that the project was given, in the project's folder.
 pub(crate) async fn run(
     home: &Home,
-    launcher: Option<&Arc<Launcher>>,
+    launcher: Option<&Arc<ProcessLauncher>>,
     command: &[OsString],
     limit: usize,
     patience: Duration,
@@ -71,7 +71,7 @@ pub(crate) async fn run(
 
 async fn heard(
     home: &Home,
-    launcher: Option<&Arc<Launcher>>,
+    launcher: Option<&Arc<ProcessLauncher>>,
     command: &[OsString],
     limit: usize,
 ) -> Result<HookOutput, Silent> {
@@ -102,7 +102,7 @@ async fn heard(
     Ok(HookOutput { status, output, complaint: String::from_utf8_lossy(&complaint).into_owned() })
 }
 
-fn started(home: &Home, launcher: Option<&Arc<Launcher>>, command: &[OsString]) -> std::io::Result<Child> {
+fn started(home: &Home, launcher: Option<&Arc<ProcessLauncher>>, command: &[OsString]) -> std::io::Result<Child> {
     let (program, arguments) = command.split_first().ok_or_else(|| std::io::Error::other("nothing to run"))?;
     let folders = &home.folders;
     let mut command = Command::new(program);
@@ -149,10 +149,10 @@ async fn drained(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 }
 
 /// A process group, ended with this value, or with the gateway, however that ends.
-struct Group(Option<Pid>, Option<Adopted>);
+struct Group(Option<Pid>, Option<AdoptedGroup>);
 
 impl Group {
-    fn of(child: &Child, launcher: Option<&Arc<Launcher>>) -> Self {
+    fn of(child: &Child, launcher: Option<&Arc<ProcessLauncher>>) -> Self {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         Self(group, group.zip(launcher).map(|(group, launcher)| launcher.adopt(group)))
     }

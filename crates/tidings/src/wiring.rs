@@ -26,7 +26,9 @@ use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable};
-use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+use tidings_upstream::{
+    EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec as Link,
+};
 use tidings_watch::Hooks;
 
 use crate::cli::Cli;
@@ -75,7 +77,7 @@ impl GatewayInputs {
 /// Everything that can fail is done: only the servers are left to start.
 pub(crate) struct Prepared {
     config: Config,
-    connector: Connector,
+    connector: LinkConnector,
     index: Arc<ToolIndex>,
     watches: Arc<watches::Watches>,
     /// Makes the plans, also of what is configured later.
@@ -105,7 +107,7 @@ pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) 
     let GatewayInputs { config, file, text, table, listeners, hooks } = ground;
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
-    let launcher = Launcher::new(helper);
+    let launcher = ProcessLauncher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
     let projects = Arc::new(Projects::new(cli, launcher));
     let watches = Arc::new(watches::Watches::new(hooks));

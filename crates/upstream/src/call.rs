@@ -20,7 +20,7 @@ const QUEUE_BYTES: usize = 8 << 20;
 
 /// Another tool to be called in the place of the one that was asked for, for the same client and as the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
+pub struct ToolRedirect {
     /// The server that has the tool, by its configured name; then `name` is what that server calls it. Without, `name` is
     /// one that clients use.
     pub server: Option<String>,
@@ -44,7 +44,7 @@ pub enum CallEvent {
     /// The connection broke; it will be picked up again.
     Broken,
     /// Not an answer but who is to give it (servers inside the process only).
-    Redirect(Redirect),
+    Redirect(ToolRedirect),
     /// The answer.
     Response(Frame),
     /// The server refused it, as it seems because of the session or the era: then it was not run. If that proves wrong, what the
@@ -81,7 +81,7 @@ impl CallStream {
 
     /// The same stream, which keeps something until it is dropped.
     pub fn keeping(self, kept: impl Send + Unpin + 'static) -> Self {
-        Self(Box::pin(Keeping { events: self.0, _kept: kept }))
+        Self(Box::pin(KeepingStream { events: self.0, _kept: kept }))
     }
 
     /// The next event; a stream that ends without an answer counts as lost.
@@ -101,12 +101,12 @@ impl CallStream {
     }
 }
 
-struct Keeping<K> {
+struct KeepingStream<K> {
     events: Pin<Box<dyn Stream<Item = CallEvent> + Send>>,
     _kept: K,
 }
 
-impl<K: Unpin> Stream for Keeping<K> {
+impl<K: Unpin> Stream for KeepingStream<K> {
     type Item = CallEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
@@ -122,7 +122,7 @@ pub struct CallQueue {
     end: oneshot::Sender<CallEvent>,
 }
 
-struct Queued {
+struct QueuedStream {
     messages: mpsc::Receiver<CallEvent>,
     waiting: Arc<AtomicUsize>,
     end: oneshot::Receiver<CallEvent>,
@@ -133,7 +133,7 @@ pub fn call_channel() -> (CallQueue, CallStream) {
     let (messages, receiver) = mpsc::channel(QUEUE);
     let (end, ended) = oneshot::channel();
     let waiting = Arc::new(AtomicUsize::new(0));
-    let queued = Queued { messages: receiver, waiting: Arc::clone(&waiting), end: ended };
+    let queued = QueuedStream { messages: receiver, waiting: Arc::clone(&waiting), end: ended };
     (CallQueue { messages, waiting, end }, CallStream::new(queued))
 }
 
@@ -175,7 +175,7 @@ impl CallQueue {
     }
 }
 
-impl Stream for Queued {
+impl Stream for QueuedStream {
     type Item = CallEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {

@@ -7,45 +7,47 @@ use tidings_proto::Era;
 use tidings_wire::notification;
 use tokio_util::task::TaskTracker;
 
-use crate::container::{ContainerLink, Containers, PullProgress};
-use crate::handshake::{Initialized, Introduction, Probed, first_try, introduce_legacy, introduce_modern, probe};
+use crate::container::{ContainerLink, ContainerStarter, PullProgress};
+use crate::handshake::{
+    InitializeOutcome, LegacyIntroduction, ProbeOutcome, first_try, introduce_legacy, introduce_modern, probe,
+};
 use crate::http::{HttpClient, HttpLink};
-use crate::link::{SharedLink, Sink};
+use crate::link::{MessageSink, SharedLink};
 use crate::remedy;
-use crate::spec::{ServerSpec, Transport};
+use crate::spec::{ServerSpec, TransportSpec};
 use crate::stdio::StdioLink;
-use crate::stdio::process::Launcher;
-use crate::{Hello, LinkError};
+use crate::stdio::process::ProcessLauncher;
+use crate::{LinkError, ServerHello};
 
 /// A link that is ready for calls.
-pub struct Connected {
+pub struct ConnectedLink {
     /// The link.
     pub link: SharedLink,
     /// What the server said of itself.
-    pub hello: Hello,
+    pub hello: ServerHello,
 }
 
 /// Makes links.
 #[derive(Clone)]
-pub struct Connector {
-    launcher: Arc<Launcher>,
+pub struct LinkConnector {
+    launcher: Arc<ProcessLauncher>,
     client: HttpClient,
-    containers: Arc<Containers>,
+    containers: Arc<ContainerStarter>,
     /// Links that are ending.
     goodbyes: TaskTracker,
 }
 
-impl Connector {
+impl LinkConnector {
     /// A connector that starts processes through `launcher`. What has to outlive the process is kept with temporary files.
-    pub fn new(launcher: Arc<Launcher>) -> Result<Self, LinkError> {
+    pub fn new(launcher: Arc<ProcessLauncher>) -> Result<Self, LinkError> {
         let user = rustix::process::geteuid().as_raw();
         Self::with_home(launcher, std::env::temp_dir().join(format!("tidings-{user}")))
     }
 
     /// The same, with a folder of this user that outlives the process: it tells the next one which containers are left.
     /// Made with the first container.
-    pub fn with_home(launcher: Arc<Launcher>, home: PathBuf) -> Result<Self, LinkError> {
-        let containers = Arc::new(Containers::new(Arc::clone(&launcher), home));
+    pub fn with_home(launcher: Arc<ProcessLauncher>, home: PathBuf) -> Result<Self, LinkError> {
+        let containers = Arc::new(ContainerStarter::new(Arc::clone(&launcher), home));
         Ok(Self { launcher, client: HttpClient::new()?, containers, goodbyes: TaskTracker::new() })
     }
 
@@ -58,8 +60,8 @@ impl Connector {
     /// reported to [`Self::pulls`]; [`Self::connect`] does it too, but whoever has a deadline for that does it before.
     pub async fn prepare(&self, spec: &ServerSpec) -> Result<(), LinkError> {
         match &spec.transport {
-            Transport::Container(container) => self.containers.prepare(&spec.name, container).await,
-            Transport::Stdio(_) | Transport::Http(_) => Ok(()),
+            TransportSpec::Container(container) => self.containers.prepare(&spec.name, container).await,
+            TransportSpec::Stdio(_) | TransportSpec::Http(_) => Ok(()),
         }
     }
 
@@ -86,9 +88,9 @@ impl Connector {
         &self,
         spec: &ServerSpec,
         known: Option<Era>,
-        introduction: &Introduction,
-        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
-    ) -> Result<Connected, LinkError> {
+        introduction: &LegacyIntroduction,
+        sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
+    ) -> Result<ConnectedLink, LinkError> {
         self.try_connect(spec, known, introduction, sink).await.map_err(|error| remedy::explain(spec, error))
     }
 
@@ -96,20 +98,20 @@ impl Connector {
         &self,
         spec: &ServerSpec,
         known: Option<Era>,
-        introduction: &Introduction,
-        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
-    ) -> Result<Connected, LinkError> {
+        introduction: &LegacyIntroduction,
+        sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
+    ) -> Result<ConnectedLink, LinkError> {
         let first = first_try(spec.era, known);
         let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
         // Whoever asked may lose patience: then nothing must be left.
-        let abandoned = Abandoned(Some(open.link()));
+        let abandoned = AbandonedLink(Some(open.link()));
         let outcome = match first {
             Some(Era::Modern) => introduce_modern(open.link(), introduction).await.map(Box::new),
             Some(Era::Legacy) => legacy(&open, introduction).await,
             None => match probe(open.link(), introduction).await {
-                Ok(Probed::Modern(hello)) => Ok(hello),
-                Ok(Probed::Legacy) => legacy(&open, introduction).await,
-                Ok(Probed::Died) => {
+                Ok(ProbeOutcome::Modern(hello)) => Ok(hello),
+                Ok(ProbeOutcome::Legacy) => legacy(&open, introduction).await,
+                Ok(ProbeOutcome::Died) => {
                     open.link().close().await;
                     let words = open.link().last_words();
                     let again = Box::pin(self.connect_again(spec, introduction, sink)).await;
@@ -123,7 +125,7 @@ impl Connector {
             Ok(hello) => {
                 open.settle(&hello).await;
                 abandoned.keep();
-                Ok(Connected { link: open.into_link(), hello: *hello })
+                Ok(ConnectedLink { link: open.into_link(), hello: *hello })
             }
             Err(error) => {
                 let error = error.with_words(open.link().last_words());
@@ -137,38 +139,38 @@ impl Connector {
     async fn connect_again(
         &self,
         spec: &ServerSpec,
-        introduction: &Introduction,
-        sink: &(dyn Fn() -> Arc<dyn Sink> + Send + Sync),
-    ) -> Result<Connected, LinkError> {
+        introduction: &LegacyIntroduction,
+        sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
+    ) -> Result<ConnectedLink, LinkError> {
         self.try_connect(spec, Some(Era::Legacy), introduction, sink).await
     }
 
-    async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn Sink>) -> Result<Open, LinkError> {
+    async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn MessageSink>) -> Result<OpenTransport, LinkError> {
         Ok(match &spec.transport {
-            Transport::Stdio(stdio) => {
-                Open::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, None, sink).await?)
+            TransportSpec::Stdio(stdio) => {
+                OpenTransport::Stdio(StdioLink::spawn(&self.launcher, &spec.name, stdio, None, sink).await?)
             }
-            Transport::Http(http) => {
+            TransportSpec::Http(http) => {
                 let goodbyes = self.goodbyes.clone();
-                Open::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
+                OpenTransport::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
             }
-            Transport::Container(container) => {
-                Open::Container(self.containers.open(&spec.name, container, sink).await?)
+            TransportSpec::Container(container) => {
+                OpenTransport::Container(self.containers.open(&spec.name, container, sink).await?)
             }
         })
     }
 }
 
 /// Gives a link up when it is dropped before it was kept.
-struct Abandoned<'a>(Option<&'a dyn crate::Link>);
+struct AbandonedLink<'a>(Option<&'a dyn crate::Link>);
 
-impl Abandoned<'_> {
+impl AbandonedLink<'_> {
     fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Abandoned<'_> {
+impl Drop for AbandonedLink<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.0 {
             drop(link.close());
@@ -176,24 +178,24 @@ impl Drop for Abandoned<'_> {
     }
 }
 
-async fn legacy(open: &Open, introduction: &Introduction) -> Result<Box<Hello>, LinkError> {
+async fn legacy(open: &OpenTransport, introduction: &LegacyIntroduction) -> Result<Box<ServerHello>, LinkError> {
     open.expect_era(Era::Legacy);
     match introduce_legacy(open.link(), introduction).await? {
-        Initialized::Hello(hello) => Ok(hello),
-        Initialized::IsModern => {
+        InitializeOutcome::Hello(hello) => Ok(hello),
+        InitializeOutcome::IsModern => {
             open.expect_era(Era::Modern);
             introduce_modern(open.link(), introduction).await.map(Box::new)
         }
     }
 }
 
-enum Open {
+enum OpenTransport {
     Stdio(Arc<StdioLink>),
     Http(Arc<HttpLink>),
     Container(ContainerLink),
 }
 
-impl Open {
+impl OpenTransport {
     fn link(&self) -> &dyn crate::Link {
         match self {
             Self::Stdio(link) => &**link,
@@ -218,7 +220,7 @@ impl Open {
     }
 
     /// Headers say the revision from now on, `initialized` is the first to, and only then does the server speak by itself.
-    async fn settle(&self, hello: &Hello) {
+    async fn settle(&self, hello: &ServerHello) {
         match self {
             Self::Http(link) => link.settle(hello.revision),
             Self::Container(container) => container.settle(),

@@ -4,7 +4,7 @@
 //! Three things hold. The container is gone when the link is closed: its input is closed, then it is asked to end, then it
 //! is removed by force, each with a deadline. The container is gone when the gateway is killed: the watchdog removes it. And
 //! what is left all the same (both were killed, the machine lost power) is removed when a gateway starts again
-//! ([`Containers::sweep`]).
+//! ([`ContainerStarter::sweep`]).
 
 mod arguments;
 mod image;
@@ -24,13 +24,13 @@ use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::LinkError;
-use crate::link::Sink;
+use crate::link::MessageSink;
 use crate::spec::StdioSpec;
-use crate::stdio::process::Launcher;
-use crate::stdio::{Epilogue, StdioLink};
-use arguments::Identity;
-use lease::{EnvFile, Hold, Leases};
-use tool::Tool;
+use crate::stdio::process::ProcessLauncher;
+use crate::stdio::{ProcessEpilogue, StdioLink};
+use arguments::ContainerIdentity;
+use lease::{ContainerLeases, EnvFile, LeaseHold};
+use tool::RuntimeTool;
 
 pub use image::PullProgress;
 pub use spec::{ContainerSpec, Mount, MountSource, Network, Runtime};
@@ -41,9 +41,9 @@ const REPORTS: usize = 64;
 const NAME: usize = 40;
 
 /// Starts containers.
-pub(crate) struct Containers {
-    launcher: Arc<Launcher>,
-    leases: Arc<Leases>,
+pub(crate) struct ContainerStarter {
+    launcher: Arc<ProcessLauncher>,
+    leases: Arc<ContainerLeases>,
     pulls: broadcast::Sender<PullProgress>,
     /// One download of an image at a time.
     images: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -51,12 +51,12 @@ pub(crate) struct Containers {
     sweeping: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl Containers {
+impl ContainerStarter {
     /// `home` is a folder that outlives the process; made when it is needed.
-    pub(crate) fn new(launcher: Arc<Launcher>, home: PathBuf) -> Self {
+    pub(crate) fn new(launcher: Arc<ProcessLauncher>, home: PathBuf) -> Self {
         Self {
             launcher,
-            leases: Leases::new(home),
+            leases: ContainerLeases::new(home),
             pulls: broadcast::Sender::new(REPORTS),
             images: Mutex::default(),
             sweeping: Mutex::default(),
@@ -81,7 +81,7 @@ impl Containers {
 
     /// Gets the image if it is not there.
     pub(crate) async fn prepare(&self, server: &str, spec: &ContainerSpec) -> Result<(), LinkError> {
-        self.ensure_image(&Tool::find(spec)?, server, &spec.image).await
+        self.ensure_image(&RuntimeTool::find(spec)?, server, &spec.image).await
     }
 
     /// Starts a container. Its image is got first if it is not there.
@@ -89,9 +89,9 @@ impl Containers {
         &self,
         server: &str,
         spec: &ContainerSpec,
-        sink: Arc<dyn Sink>,
+        sink: Arc<dyn MessageSink>,
     ) -> Result<ContainerLink, LinkError> {
-        let tool = Tool::find(spec)?;
+        let tool = RuntimeTool::find(spec)?;
         let program = format!("{} run {}", tool.program(), spec.image);
         let fail = |reason: String| LinkError::Spawn { program: program.clone(), reason };
         check_mounts(spec).map_err(&fail)?;
@@ -103,11 +103,11 @@ impl Containers {
         let number = lease.number();
         let env_file = lease.env_file(number, &spec.env).map_err(beside)?;
         let name = container_name(server, lease.id(), number);
-        let identity = Identity { name: &name, run: lease.id(), server };
+        let identity = ContainerIdentity { name: &name, run: lease.id(), server };
         let args = arguments::run(spec, &identity, env_file.as_ref().map(EnvFile::path));
         let stdio = StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None };
         let removal = std::iter::once(tool.program().to_owned()).chain(tool.removal(&[&name])).collect();
-        let contained = Arc::new(Contained {
+        let contained = Arc::new(ContainerEpilogue {
             program,
             tool,
             name,
@@ -119,7 +119,7 @@ impl Containers {
         });
         contained.hold.started();
         self.launcher.at_death(&contained.removal);
-        let epilogue = Arc::clone(&contained) as Arc<dyn Epilogue>;
+        let epilogue = Arc::clone(&contained) as Arc<dyn ProcessEpilogue>;
         let link = StdioLink::spawn(&self.launcher, server, &stdio, Some(epilogue), sink).await;
         match link {
             Ok(link) => Ok(ContainerLink { link, contained, _env_file: env_file }),
@@ -130,7 +130,7 @@ impl Containers {
         }
     }
 
-    async fn ensure_image(&self, tool: &Tool, server: &str, image: &str) -> Result<(), LinkError> {
+    async fn ensure_image(&self, tool: &RuntimeTool, server: &str, image: &str) -> Result<(), LinkError> {
         if image::is_here(tool, image).await {
             return Ok(());
         }
@@ -180,7 +180,7 @@ fn container_name(server: &str, run: &str, number: u64) -> String {
 /// A container being introduced.
 pub(crate) struct ContainerLink {
     pub(crate) link: Arc<StdioLink>,
-    contained: Arc<Contained>,
+    contained: Arc<ContainerEpilogue>,
     /// Read when the container was started; gone as soon as the server has introduced itself, or failed to.
     _env_file: Option<EnvFile>,
 }
@@ -193,18 +193,18 @@ impl ContainerLink {
 }
 
 /// What has to be done when the process is over.
-struct Contained {
+struct ContainerEpilogue {
     program: String,
-    tool: Tool,
+    tool: RuntimeTool,
     name: String,
     removal: Vec<String>,
     memory: Option<u64>,
-    launcher: Arc<Launcher>,
-    hold: Hold,
+    launcher: Arc<ProcessLauncher>,
+    hold: LeaseHold,
     runs: AtomicBool,
 }
 
-impl Contained {
+impl ContainerEpilogue {
     fn forget(&self) {
         self.launcher.not_at_death(&self.removal);
         self.hold.removed();
@@ -216,7 +216,7 @@ impl Contained {
     }
 }
 
-impl Epilogue for Contained {
+impl ProcessEpilogue for ContainerEpilogue {
     fn explain(&self, error: LinkError, code: Option<i32>) -> LinkError {
         let LinkError::Exited { status, last_words } = error else { return error };
         let words = last_words.clone().unwrap_or_default();

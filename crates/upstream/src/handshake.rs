@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidings_proto::{Era, Method, Revision, capabilities, code, gateway_path, meta};
 use tidings_wire::{Frame, FrameKind, RawId, request};
 
-use crate::link::{Link, Outgoing};
+use crate::link::{Link, OutgoingRequest};
 use crate::{EraChoice, LinkError};
 
 /// How long a server may stay silent on the probe before it is taken for a legacy one.
@@ -26,7 +26,7 @@ const MODERN_IDS: [u64; 2] = [3, 4];
 
 /// How we introduce ourselves to a legacy server.
 #[derive(Clone, Debug)]
-pub struct Introduction {
+pub struct LegacyIntroduction {
     /// Our `clientInfo`.
     pub client_info: Value,
     /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
@@ -39,7 +39,7 @@ pub struct Introduction {
     pub is_legacy: bool,
 }
 
-impl Introduction {
+impl LegacyIntroduction {
     /// Waits for an answer for as long as there is patience.
     async fn within<T>(&self, answer: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
         let begun = Instant::now();
@@ -52,7 +52,7 @@ impl Introduction {
 
 /// What a server said of itself.
 #[derive(Clone, Debug)]
-pub struct Hello {
+pub struct ServerHello {
     /// The revision that is spoken.
     pub revision: Revision,
     /// Its capabilities.
@@ -66,15 +66,15 @@ pub struct Hello {
 }
 
 /// How the probe ended.
-pub(crate) enum Probed {
-    Modern(Box<Hello>),
+pub(crate) enum ProbeOutcome {
+    Modern(Box<ServerHello>),
     Legacy,
     /// The server ended itself on the probe: it is legacy, but a new link is needed.
     Died,
 }
 
 /// The `_meta` of requests that the gateway itself makes of a modern server.
-pub(crate) fn own_meta(introduction: &Introduction) -> Value {
+pub(crate) fn own_meta(introduction: &LegacyIntroduction) -> Value {
     json!({
         meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
         meta::CLIENT_INFO: introduction.client_info,
@@ -83,10 +83,10 @@ pub(crate) fn own_meta(introduction: &Introduction) -> Value {
     })
 }
 
-fn discover(id: u64, introduction: &Introduction) -> Outgoing {
+fn discover(id: u64, introduction: &LegacyIntroduction) -> OutgoingRequest {
     let params = json!({ "_meta": own_meta(introduction) }).to_string();
     let bytes = request(&RawId::from(id), Method::Discover.as_str(), Some(params.as_bytes()));
-    Outgoing { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
+    OutgoingRequest { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
 }
 
 /// An introduction that is too long is refused: what it says is kept.
@@ -100,54 +100,60 @@ fn fits(frame: Frame) -> Result<Frame, LinkError> {
 }
 
 /// Asks whether the server is modern. Only an answer that no legacy server gives counts as yes.
-pub(crate) async fn probe(link: &dyn Link, introduction: &Introduction) -> Result<Probed, LinkError> {
+pub(crate) async fn probe(link: &dyn Link, introduction: &LegacyIntroduction) -> Result<ProbeOutcome, LinkError> {
     let call = link.call(discover(PROBE_ID, introduction));
     let patience = if introduction.is_legacy { PROBE_AGAIN } else { PROBE };
     let answer = async { fits(call.answer().await?) };
     match tokio::time::timeout(patience, answer).await {
-        Err(_) => Ok(Probed::Legacy),
+        Err(_) => Ok(ProbeOutcome::Legacy),
         Ok(Ok(frame)) => match read_discover(&frame) {
-            Discovered::Hello(hello) => Ok(Probed::Modern(hello)),
-            Discovered::TryAgain => {
-                introduce_modern(link, introduction).await.map(|hello| Probed::Modern(Box::new(hello)))
+            DiscoverOutcome::Hello(hello) => Ok(ProbeOutcome::Modern(hello)),
+            DiscoverOutcome::TryAgain => {
+                introduce_modern(link, introduction).await.map(|hello| ProbeOutcome::Modern(Box::new(hello)))
             }
-            Discovered::OtherModern(reason) => Err(LinkError::Refused(reason)),
-            Discovered::NotModern => Ok(Probed::Legacy),
+            DiscoverOutcome::OtherModern(reason) => Err(LinkError::Refused(reason)),
+            DiscoverOutcome::NotModern => Ok(ProbeOutcome::Legacy),
         },
-        Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(Probed::Died),
-        Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(Probed::Legacy),
-        Ok(Err(LinkError::Protocol(_))) => Ok(Probed::Legacy),
+        Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(ProbeOutcome::Died),
+        Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(ProbeOutcome::Legacy),
+        Ok(Err(LinkError::Protocol(_))) => Ok(ProbeOutcome::Legacy),
         Ok(Err(error)) => Err(error),
     }
 }
 
 /// The modern introduction, when the era is known.
-pub(crate) async fn introduce_modern(link: &dyn Link, introduction: &Introduction) -> Result<Hello, LinkError> {
+pub(crate) async fn introduce_modern(
+    link: &dyn Link,
+    introduction: &LegacyIntroduction,
+) -> Result<ServerHello, LinkError> {
     for id in MODERN_IDS {
         let frame = fits(introduction.within(link.call(discover(id, introduction)).answer()).await?)?;
         match read_discover(&frame) {
-            Discovered::Hello(hello) => return Ok(*hello),
-            Discovered::TryAgain => {}
-            Discovered::OtherModern(reason) => return Err(LinkError::Refused(reason)),
-            Discovered::NotModern if frame.kind() == FrameKind::Error => {
+            DiscoverOutcome::Hello(hello) => return Ok(*hello),
+            DiscoverOutcome::TryAgain => {}
+            DiscoverOutcome::OtherModern(reason) => return Err(LinkError::Refused(reason)),
+            DiscoverOutcome::NotModern if frame.kind() == FrameKind::Error => {
                 let (code, message) = read_error(&frame);
                 return Err(LinkError::Refused(format!("it does not answer server/discover: {message} ({code})")));
             }
-            Discovered::NotModern => return Err(LinkError::Refused("it does not answer server/discover".into())),
+            DiscoverOutcome::NotModern => return Err(LinkError::Refused("it does not answer server/discover".into())),
         }
     }
     Err(LinkError::Refused("it refuses a protocol version that it says it supports".into()))
 }
 
 /// What became of the legacy introduction.
-pub(crate) enum Initialized {
-    Hello(Box<Hello>),
+pub(crate) enum InitializeOutcome {
+    Hello(Box<ServerHello>),
     /// It answered `initialize` as only a modern server does: the probe came too late.
     IsModern,
 }
 
 /// The legacy introduction, up to the server's answer.
-pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introduction) -> Result<Initialized, LinkError> {
+pub(crate) async fn introduce_legacy(
+    link: &dyn Link,
+    introduction: &LegacyIntroduction,
+) -> Result<InitializeOutcome, LinkError> {
     let revision = Revision::LATEST_LEGACY;
     let declared = match &introduction.only_client {
         Some((own, era)) => capabilities::of_client(own, *era, revision),
@@ -161,18 +167,19 @@ pub(crate) async fn introduce_legacy(link: &dyn Link, introduction: &Introductio
     })
     .to_string();
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
-    let outgoing = Outgoing { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
+    let outgoing =
+        OutgoingRequest { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
     let frame = fits(introduction.within(link.call(outgoing).answer()).await?)?;
     if frame.kind() == FrameKind::Error {
         let (code, message) = read_error(&frame);
         return if code::is_modern(code) {
-            Ok(Initialized::IsModern)
+            Ok(InitializeOutcome::IsModern)
         } else {
             Err(LinkError::Refused(format!("{message} ({code})")))
         };
     }
     let hello = read_initialize(&frame)?;
-    Ok(Initialized::Hello(Box::new(hello)))
+    Ok(InitializeOutcome::Hello(Box::new(hello)))
 }
 
 /// Which era to try first.
@@ -184,36 +191,36 @@ pub(crate) fn first_try(choice: EraChoice, known: Option<Era>) -> Option<Era> {
     }
 }
 
-enum Discovered {
-    Hello(Box<Hello>),
+enum DiscoverOutcome {
+    Hello(Box<ServerHello>),
     /// It refused the version, and named that very version as one it supports.
     TryAgain,
     OtherModern(String),
     NotModern,
 }
 
-fn read_discover(frame: &Frame) -> Discovered {
+fn read_discover(frame: &Frame) -> DiscoverOutcome {
     if frame.kind() == FrameKind::Error {
         let (code, message) = read_error(frame);
         let supported = outcome(frame).and_then(|error| common_era(&error["data"]["supported"]));
         return match (code, supported) {
-            (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => Discovered::TryAgain,
-            (code::UNSUPPORTED_VERSION, Some(Era::Legacy)) => Discovered::NotModern,
-            _ if code::is_modern(code) => Discovered::OtherModern(format!("{message} ({code})")),
-            _ => Discovered::NotModern,
+            (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => DiscoverOutcome::TryAgain,
+            (code::UNSUPPORTED_VERSION, Some(Era::Legacy)) => DiscoverOutcome::NotModern,
+            _ if code::is_modern(code) => DiscoverOutcome::OtherModern(format!("{message} ({code})")),
+            _ => DiscoverOutcome::NotModern,
         };
     }
-    let Some(result) = outcome(frame) else { return Discovered::NotModern };
+    let Some(result) = outcome(frame) else { return DiscoverOutcome::NotModern };
     let Some(versions) = result.get("supportedVersions").filter(|versions| versions.is_array()) else {
-        return Discovered::NotModern;
+        return DiscoverOutcome::NotModern;
     };
     match common_era(versions) {
         Some(Era::Modern) => {}
-        Some(Era::Legacy) => return Discovered::NotModern,
-        None => return Discovered::OtherModern(format!("it speaks only {versions}")),
+        Some(Era::Legacy) => return DiscoverOutcome::NotModern,
+        None => return DiscoverOutcome::OtherModern(format!("it speaks only {versions}")),
     }
     let info = result.get("_meta").and_then(|m| m.get(meta::SERVER_INFO)).cloned().unwrap_or_else(|| json!({}));
-    Discovered::Hello(Box::new(Hello {
+    DiscoverOutcome::Hello(Box::new(ServerHello {
         revision: Revision::MODERN,
         capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
         info,
@@ -228,13 +235,13 @@ fn common_era(versions: &Value) -> Option<Era> {
     listed.max().map(Revision::era)
 }
 
-fn read_initialize(frame: &Frame) -> Result<Hello, LinkError> {
+fn read_initialize(frame: &Frame) -> Result<ServerHello, LinkError> {
     let result = outcome(frame).ok_or_else(|| LinkError::Protocol("no result of initialize".into()))?;
     let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let revision = Revision::parse(version)
         .filter(|r| r.era() == Era::Legacy)
         .ok_or_else(|| LinkError::Refused(format!("it offers the unknown protocol version \"{version}\"")))?;
-    Ok(Hello {
+    Ok(ServerHello {
         revision,
         capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
         info: result.get("serverInfo").cloned().unwrap_or_else(|| json!({})),

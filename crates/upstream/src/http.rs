@@ -23,12 +23,12 @@ use tidings_wire::assert_outgoing;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::link::{Link, Outgoing, Sink};
+use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::spec::HttpSpec;
 use crate::{CallStream, LinkError, MAX_MESSAGE};
 pub use client::HttpClient;
 pub use pool::Body as HttpBody;
-pub(crate) use pool::Destination;
+pub(crate) use pool::HttpDestination;
 pub use reach::is_public;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -51,19 +51,19 @@ const DELETE: Duration = Duration::from_secs(2);
 
 /// A session with a legacy server, or an understanding with a modern one.
 pub(crate) struct HttpLink {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<HttpLinkShared>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct HttpLinkShared {
     pub(crate) client: HttpClient,
     pub(crate) url: Uri,
-    to: Arc<Destination>,
+    to: Arc<HttpDestination>,
     configured: HeaderMap,
-    state: RwLock<State>,
-    pub(crate) sink: Arc<dyn Sink>,
+    state: RwLock<HttpLinkState>,
+    pub(crate) sink: Arc<dyn MessageSink>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    progress: cancellation::Progress,
+    progress: cancellation::LinkCallProgress,
     /// Calls that are not over: the session is not ended under them.
     pub(crate) calls: TaskTracker,
     /// Whoever waits for the ends of links waits for this one too.
@@ -73,13 +73,13 @@ pub(crate) struct Shared {
 }
 
 #[derive(Clone)]
-pub(crate) struct State {
+pub(crate) struct HttpLinkState {
     pub(crate) era: Era,
     revision: Option<HeaderValue>,
     session: Option<HeaderValue>,
 }
 
-impl State {
+impl HttpLinkState {
     /// Whether the server is introduced: from then on a refusal is news.
     pub(crate) fn is_settled(&self) -> bool {
         self.revision.is_some()
@@ -95,7 +95,7 @@ impl HttpLink {
         client: HttpClient,
         spec: &HttpSpec,
         era: Era,
-        sink: Arc<dyn Sink>,
+        sink: Arc<dyn MessageSink>,
         goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
         let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
@@ -107,16 +107,16 @@ impl HttpLink {
             configured.insert(name, value);
         }
         Ok(Arc::new(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(HttpLinkShared {
                 client,
-                to: Arc::new(Destination::new(&url)?),
+                to: Arc::new(HttpDestination::new(&url)?),
                 url,
                 configured,
-                state: RwLock::new(State { era, revision: None, session: None }),
+                state: RwLock::new(HttpLinkState { era, revision: None, session: None }),
                 sink,
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
-                progress: cancellation::Progress::default(),
+                progress: cancellation::LinkCallProgress::default(),
                 calls: TaskTracker::new(),
                 goodbyes,
                 closing: AtomicBool::new(false),
@@ -141,12 +141,12 @@ impl HttpLink {
     }
 }
 
-impl Shared {
-    pub(crate) fn state(&self) -> State {
+impl HttpLinkShared {
+    pub(crate) fn state(&self) -> HttpLinkState {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut HttpLinkState)) {
         change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// Headers that every request carries.
-    pub(crate) fn base_headers(&self, state: &State) -> HeaderMap {
+    pub(crate) fn base_headers(&self, state: &HttpLinkState) -> HeaderMap {
         let mut headers = self.configured.clone();
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, BOTH);
@@ -199,7 +199,7 @@ impl Shared {
     }
 
     /// Headers of a request, those that mirror its body included.
-    pub(crate) fn call_headers(&self, state: &State, request: &Outgoing) -> HeaderMap {
+    pub(crate) fn call_headers(&self, state: &HttpLinkState, request: &OutgoingRequest) -> HeaderMap {
         let mut headers = self.base_headers(state);
         if state.era == Era::Modern {
             headers.insert(VERSION, HeaderValue::from_static(Revision::MODERN.as_str()));
@@ -249,7 +249,7 @@ impl Shared {
 }
 
 impl Link for HttpLink {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         call::start(Arc::clone(&self.shared), request)
     }
 
@@ -286,7 +286,7 @@ impl Link for HttpLink {
 }
 
 /// Posts a message that wants no answer.
-async fn post(shared: Arc<Shared>, message: Bytes) {
+async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
     let headers = shared.base_headers(&shared.state());
     let request = shared.request(http::Method::POST, headers, message);
     match shared.fetch(request, POST).await {
@@ -297,7 +297,7 @@ async fn post(shared: Arc<Shared>, message: Bytes) {
 }
 
 /// The header that mirrors the method. That of a vendor's method stands only in the message.
-fn method_header(request: &Outgoing) -> Option<HeaderValue> {
+fn method_header(request: &OutgoingRequest) -> Option<HeaderValue> {
     if request.method != Method::Other {
         return Some(HeaderValue::from_static(request.method.as_str()));
     }

@@ -1,7 +1,7 @@
 //! Links to servers.
 //!
 //! A [`Link`] carries calls to one server and brings back, for each call and in order, everything the server sent for
-//! it. What belongs to no call goes to the [`Sink`], from the same reader and thus in the same order. A link is never
+//! it. What belongs to no call goes to the [`MessageSink`], from the same reader and thus in the same order. A link is never
 //! repaired: when it breaks it says so once, and a new one is made, so that nobody can miss a reset.
 //!
 //! Nothing here knows clients, names or routes.
@@ -20,17 +20,17 @@ mod remedy;
 mod spec;
 mod stdio;
 
-pub use call::{CallEvent, CallQueue, CallStream, Redirect, call_channel};
-pub use connect::{Connected, Connector};
+pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
+pub use connect::{ConnectedLink, LinkConnector};
 pub use container::{ContainerSpec, Mount, MountSource, Network, PullProgress, Runtime};
 pub use error::LinkError;
-pub use handshake::{Hello, Introduction};
+pub use handshake::{LegacyIntroduction, ServerHello};
 pub use http::{HttpBody, HttpClient, is_public};
-pub use link::{Link, Outgoing, SharedLink, Sink};
-pub use log_budget::{Admission, LogBudget};
-pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, Transport};
+pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
+pub use log_budget::{LineAdmission, LogBudget};
+pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, TransportSpec};
 pub use stdio::marked_processes;
-pub use stdio::process::{Adopted, Launcher, exec_helper, watchdog_helper};
+pub use stdio::process::{AdoptedGroup, ProcessLauncher, exec_helper, watchdog_helper};
 
 /// Request ids below this belong to the handshake of each link; callers begin here.
 pub const FIRST_CALL_ID: u64 = 16;

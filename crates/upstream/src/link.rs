@@ -12,7 +12,7 @@ use crate::call::CallStream;
 
 /// A request, ready to be sent.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingRequest {
     /// Its id, as it stands in the bytes.
     pub id: u64,
     /// What it asks.
@@ -28,7 +28,7 @@ pub struct Outgoing {
 /// A connection to a server.
 pub trait Link: Send + Sync + 'static {
     /// Sends a request. Dropping the stream forgets the call: later answers are discarded.
-    fn call(&self, request: Outgoing) -> CallStream;
+    fn call(&self, request: OutgoingRequest) -> CallStream;
 
     /// Tells the server that a call is no longer wanted. The stream must be dropped as well.
     fn cancel(&self, id: u64, reason: Option<&str>);
@@ -53,7 +53,7 @@ pub trait Link: Send + Sync + 'static {
 
 /// Where a link delivers what belongs to no stream of its own. Called in the order of arrival, from the one task that
 /// reads the link; it must not block.
-pub trait Sink: Send + Sync + 'static {
+pub trait MessageSink: Send + Sync + 'static {
     /// The call a message belongs to, if only the gateway can know (on stdio all calls share one pipe).
     fn owner(&self, message: &Frame) -> Option<u64>;
 

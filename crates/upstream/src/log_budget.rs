@@ -15,11 +15,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LogBudget {
     per_pause: usize,
-    state: Mutex<State>,
+    state: Mutex<LogBudgetState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LogBudgetState {
     left: usize,
     /// When the budget is as large as ever again.
     renewed: Option<Instant>,
@@ -28,7 +28,7 @@ struct State {
 
 /// Whether a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum LineAdmission {
     /// It is, after a word about those that were left out before it.
     Write {
         /// How many those are.
@@ -44,16 +44,16 @@ pub enum Admission {
 impl LogBudget {
     /// At most about this many bytes each second.
     pub const fn new(bytes_per_second: usize) -> Self {
-        let state = State { left: bytes_per_second, renewed: None, left_out: 0 };
+        let state = LogBudgetState { left: bytes_per_second, renewed: None, left_out: 0 };
         Self { per_pause: bytes_per_second, state: Mutex::new(state) }
     }
 
     /// A line of `len` bytes wants to be written.
-    pub fn admit(&self, len: usize) -> Admission {
+    pub fn admit(&self, len: usize) -> LineAdmission {
         self.admit_at(len, Instant::now())
     }
 
-    fn admit_at(&self, len: usize, now: Instant) -> Admission {
+    fn admit_at(&self, len: usize, now: Instant) -> LineAdmission {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = *state.renewed.get_or_insert(now + PAUSE);
         if now >= renewed {
@@ -65,10 +65,10 @@ impl LogBudget {
         if cost > state.left && state.left < self.per_pause {
             state.left_out += 1;
             state.left = 0;
-            return Admission::LeaveOut { first: state.left_out == 1 };
+            return LineAdmission::LeaveOut { first: state.left_out == 1 };
         }
         state.left = state.left.saturating_sub(cost);
-        Admission::Write { left_out: std::mem::take(&mut state.left_out) }
+        LineAdmission::Write { left_out: std::mem::take(&mut state.left_out) }
     }
 
     /// Counts what was not even looked at.
@@ -100,10 +100,10 @@ mod tests {
         let (mut bytes, mut written, mut told, mut firsts) = (0, 0, 0, 0);
         for i in 0..80_000 {
             match budget.admit_at(72, start + Duration::from_micros(100) * i) {
-                Admission::Write { left_out } => {
+                LineAdmission::Write { left_out } => {
                     (bytes, written, told) = (bytes + 200, written + 1, told + left_out);
                 }
-                Admission::LeaveOut { first } => firsts += u32::from(first),
+                LineAdmission::LeaveOut { first } => firsts += u32::from(first),
             }
         }
         assert!((60_000..=90_000).contains(&bytes), "{bytes} bytes in 8 s");
@@ -117,7 +117,7 @@ mod tests {
         let start = Instant::now();
         for i in 0..100 {
             let admission = budget.admit_at(20_000, start + Duration::from_secs(1) * i);
-            assert_eq!(admission, Admission::Write { left_out: 0 }, "one long line a second");
+            assert_eq!(admission, LineAdmission::Write { left_out: 0 }, "one long line a second");
         }
     }
 }

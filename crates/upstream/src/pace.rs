@@ -14,12 +14,12 @@ const WINDOW: Duration = Duration::from_millis(100);
 
 /// Counts them.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct StderrPace {
     since: Option<Instant>,
     seen: usize,
 }
 
-impl Pace {
+impl StderrPace {
     /// So many more were read; gives how long to wait before reading on.
     pub(crate) fn count(&mut self, unasked: usize) -> Option<Duration> {
         if unasked == 0 {
@@ -53,7 +53,7 @@ mod tests {
     // edges G7
     #[test]
     fn a_flood_is_read_at_a_pace_and_a_burst_at_once() {
-        let mut pace = Pace::default();
+        let mut pace = StderrPace::default();
         let start = Instant::now();
         assert!((0..UNASKED).all(|_| pace.count_at(1, start).is_none()), "a burst");
         assert_eq!(pace.count_at(1, start), Some(WINDOW));

@@ -2,7 +2,7 @@
 //! the description. Only wording; nothing here decides what the gateway does.
 
 use crate::error::LinkError;
-use crate::spec::{ServerSpec, StdioSpec, Transport};
+use crate::spec::{ServerSpec, StdioSpec, TransportSpec};
 
 /// The words of [`LinkError::Spawn`] for a program that is nowhere.
 pub(crate) const NOT_FOUND: &str = "command not found";
@@ -22,9 +22,9 @@ const SOURCES: [(&[&str], &str); 4] = [
 /// The same error with a remedy, where there is one.
 pub(crate) fn explain(spec: &ServerSpec, error: LinkError) -> LinkError {
     let remedy = match &spec.transport {
-        Transport::Stdio(stdio) => of_command(stdio, error.cause()),
-        Transport::Http(http) => of_url(&http.url, error.cause()),
-        Transport::Container(_) => None,
+        TransportSpec::Stdio(stdio) => of_command(stdio, error.cause()),
+        TransportSpec::Http(http) => of_url(&http.url, error.cause()),
+        TransportSpec::Container(_) => None,
     };
     match remedy {
         Some(remedy) => LinkError::Explained { error: Box::new(error), remedy },
@@ -110,18 +110,18 @@ mod tests {
     use super::*;
     use crate::spec::{EraChoice, HttpSpec};
 
-    fn said(transport: Transport, error: LinkError) -> String {
+    fn said(transport: TransportSpec, error: LinkError) -> String {
         explain(&ServerSpec { name: "x".into(), transport, era: EraChoice::Auto }, error).to_string()
     }
 
     fn command(program: &str, args: &[&str]) -> String {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None };
-        said(Transport::Stdio(spec), LinkError::Spawn { program: program.into(), reason: NOT_FOUND.into() })
+        said(TransportSpec::Stdio(spec), LinkError::Spawn { program: program.into(), reason: NOT_FOUND.into() })
     }
 
     fn url(url: &str, error: LinkError) -> String {
-        said(Transport::Http(HttpSpec { url: url.into(), headers: Vec::new() }), error)
+        said(TransportSpec::Http(HttpSpec { url: url.into(), headers: Vec::new() }), error)
     }
 
     // edges F15

@@ -10,14 +10,14 @@ pub struct ServerSpec {
     /// Its configured name, for logs and errors.
     pub name: String,
     /// How to reach it.
-    pub transport: Transport,
+    pub transport: TransportSpec,
     /// Which era to speak.
     pub era: EraChoice,
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum TransportSpec {
     /// A child process.
     Stdio(StdioSpec),
     /// Streamable HTTP.

@@ -22,15 +22,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::call_channel;
-use crate::link::{Link, Outgoing, Sink};
-use crate::log_budget::{Admission, LogBudget};
-use crate::pace::{Pace, is_unasked};
+use crate::link::{Link, MessageSink, OutgoingRequest};
+use crate::log_budget::{LineAdmission, LogBudget};
+use crate::pace::{StderrPace, is_unasked};
 use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
-use calls::Calls;
-use fragments::{Fragments, Verdict};
-use outbox::Outbox;
-use process::{Launcher, Process, Words};
+use calls::StdioCalls;
+use fragments::{LineFragments, LineVerdict};
+use outbox::StdioOutbox;
+use process::{ChildProcess, ProcessLauncher, StderrTail};
 
 /// How many bytes of warnings about one server are logged each second.
 const NOISE: usize = 24 << 10;
@@ -40,22 +40,22 @@ const LEFT_OVER: Duration = Duration::from_millis(200);
 /// A running child.
 pub(crate) struct StdioLink {
     name: String,
-    outbox: Arc<Outbox>,
-    calls: Mutex<Calls>,
+    outbox: Arc<StdioOutbox>,
+    calls: Mutex<StdioCalls>,
     /// Used by the one task that reads.
-    fragments: Mutex<Fragments>,
+    fragments: Mutex<LineFragments>,
     stop: CancellationToken,
     /// The reader and the writer. They end when the process or the link does.
     tasks: TaskTracker,
     /// For warnings about what it prints.
     noise: LogBudget,
-    sink: Arc<dyn Sink>,
-    words: Words,
-    epilogue: Option<Arc<dyn Epilogue>>,
+    sink: Arc<dyn MessageSink>,
+    words: StderrTail,
+    epilogue: Option<Arc<dyn ProcessEpilogue>>,
 }
 
 /// What is to be done when a process is over that stands for something else.
-pub(crate) trait Epilogue: Send + Sync + 'static {
+pub(crate) trait ProcessEpilogue: Send + Sync + 'static {
     /// The error in the terms of what it stood for; `code` is its exit code.
     fn explain(&self, error: LinkError, code: Option<i32>) -> LinkError;
 
@@ -65,11 +65,11 @@ pub(crate) trait Epilogue: Send + Sync + 'static {
 
 impl StdioLink {
     pub(crate) async fn spawn(
-        launcher: &Arc<Launcher>,
+        launcher: &Arc<ProcessLauncher>,
         name: &str,
         spec: &StdioSpec,
-        epilogue: Option<Arc<dyn Epilogue>>,
-        sink: Arc<dyn Sink>,
+        epilogue: Option<Arc<dyn ProcessEpilogue>>,
+        sink: Arc<dyn MessageSink>,
     ) -> Result<Arc<Self>, LinkError> {
         // What a client of a container engine leaves behind is the container's, and ended with it.
         let marked = epilogue.is_none();
@@ -94,7 +94,7 @@ impl StdioLink {
         Ok(link)
     }
 
-    async fn run(self: Arc<Self>, mut process: Process, mut stdout: tokio::process::ChildStdout) {
+    async fn run(self: Arc<Self>, mut process: ChildProcess, mut stdout: tokio::process::ChildStdout) {
         let mut buffer = BytesMut::with_capacity(16 << 10);
         let error = tokio::select! {
             error = self.read(&mut stdout, &mut buffer) => error,
@@ -130,7 +130,7 @@ impl StdioLink {
 
     async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
         let mut searched = 0;
-        let mut pace = Pace::default();
+        let mut pace = StderrPace::default();
         let mut lease = MESSAGES.lease();
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
@@ -182,11 +182,11 @@ impl StdioLink {
             Err(error) => {
                 let verdict = self.fragments().line(line, &error.fault);
                 match verdict {
-                    Verdict::Answer(id) => self.unreadable(Some(&id), &error, line),
-                    Verdict::SomeAnswer => self.unreadable(None, &error, line),
-                    Verdict::Fragment => {}
+                    LineVerdict::Answer(id) => self.unreadable(Some(&id), &error, line),
+                    LineVerdict::SomeAnswer => self.unreadable(None, &error, line),
+                    LineVerdict::Fragment => {}
                     // Many servers print to standard output what belongs on standard error.
-                    Verdict::Chatter => {
+                    LineVerdict::Chatter => {
                         let text = excerpt(line);
                         if self.may_warn(&text) {
                             tracing::warn!(server = %self.name, %error, line = %text, "not a message");
@@ -203,8 +203,8 @@ impl StdioLink {
     /// Whether a warning about something the server said may be written; says how many were not.
     fn may_warn(&self, text: &str) -> bool {
         match self.noise.admit(text.len()) {
-            Admission::LeaveOut { .. } => false,
-            Admission::Write { left_out } => {
+            LineAdmission::LeaveOut { .. } => false,
+            LineAdmission::Write { left_out } => {
                 if left_out > 0 {
                     tracing::warn!(server = %self.name, left_out, "warnings about this server were left out");
                 }
@@ -284,11 +284,11 @@ impl StdioLink {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Calls> {
+    fn lock(&self) -> MutexGuard<'_, StdioCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fragments(&self) -> MutexGuard<'_, Fragments> {
+    fn fragments(&self) -> MutexGuard<'_, LineFragments> {
         self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -307,7 +307,7 @@ fn progress_owner(frame: &Frame) -> Option<u64> {
 }
 
 impl Link for StdioLink {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         let (queue, stream) = call_channel();
         if let Err(error) = self.lock().open(request.id, request.method, queue) {
             return CallStream::failed(error);
@@ -345,7 +345,7 @@ impl Link for StdioLink {
     }
 }
 
-async fn write(outbox: Arc<Outbox>, mut stdin: tokio::process::ChildStdin, stop: CancellationToken) {
+async fn write(outbox: Arc<StdioOutbox>, mut stdin: tokio::process::ChildStdin, stop: CancellationToken) {
     let work = async {
         while let Some(bytes) = outbox.take().await {
             if stdin.write_all(&bytes).await.is_err() {

@@ -27,7 +27,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_
 use serde_json::json;
 use tidings_engine::{LocalServer, Patience, Surroundings};
 use tidings_proto::Revision;
-use tidings_upstream::{Connected, Hello, Sink};
+use tidings_upstream::{ConnectedLink, MessageSink, ServerHello};
 use tokio::sync::watch;
 
 pub use files::Files;
@@ -158,10 +158,10 @@ impl WatchServer {
 }
 
 impl LocalServer for WatchServer {
-    fn connect(&self, sink: Arc<dyn Sink>, _surroundings: Surroundings) -> Connected {
-        Connected {
+    fn connect(&self, sink: Arc<dyn MessageSink>, _surroundings: Surroundings) -> ConnectedLink {
+        ConnectedLink {
             link: Arc::new(WatchLink::new(Arc::clone(&self.shared), sink)),
-            hello: Hello {
+            hello: ServerHello {
                 revision: Revision::MODERN,
                 capabilities: json!({ "resources": { "subscribe": true, "listChanged": true } }),
                 info: json!({ "name": "tidings-watch", "version": env!("CARGO_PKG_VERSION") }),

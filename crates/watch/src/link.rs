@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tidings_proto::{ListKind, Method, code, meta};
-use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
+use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
 use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
@@ -25,11 +25,11 @@ pub(super) struct WatchLink {
     shared: Arc<Shared>,
     stop: CancellationToken,
     /// Held until the link is closed: whoever waits for its end takes the sink's for it.
-    sink: Mutex<Option<Arc<dyn Sink>>>,
+    sink: Mutex<Option<Arc<dyn MessageSink>>>,
 }
 
 impl WatchLink {
-    pub(super) fn new(shared: Arc<Shared>, sink: Arc<dyn Sink>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, sink: Arc<dyn MessageSink>) -> Self {
         Self { shared, stop: CancellationToken::new(), sink: Mutex::new(Some(sink)) }
     }
 }
@@ -37,7 +37,7 @@ impl WatchLink {
 type Refused = (i64, String);
 
 impl Link for WatchLink {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         let params = match params(&request) {
             Ok(params) => params,
             Err(error) => return CallStream::failed(error),
@@ -73,7 +73,7 @@ impl Link for WatchLink {
     }
 }
 
-fn params(request: &Outgoing) -> Result<Value, LinkError> {
+fn params(request: &OutgoingRequest) -> Result<Value, LinkError> {
     let broken = |error: &dyn std::fmt::Display| LinkError::Protocol(error.to_string());
     let frame = Frame::parse(request.bytes.clone(), &LIMITS).map_err(|e| broken(&e))?;
     let params = frame.params().map(|at| frame.raw(at)).unwrap_or(b"{}");

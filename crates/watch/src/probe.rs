@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidings_proto::Method;
 use tidings_testkit::within;
-use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing, SharedLink, Sink};
+use tidings_upstream::{CallEvent, CallStream, LinkError, MessageSink, OutgoingRequest, SharedLink};
 use tidings_wire::{Frame, RawId, request};
 
 use super::link::WatchLink;
@@ -13,7 +13,7 @@ use super::{Patience, Source, WatchServer};
 
 struct Nowhere;
 
-impl Sink for Nowhere {
+impl MessageSink for Nowhere {
     fn owner(&self, _: &Frame) -> Option<u64> {
         None
     }
@@ -48,7 +48,7 @@ impl Probe {
 
     fn call(&self, method: Method, params: &Value) -> CallStream {
         let bytes = request(&RawId::from(7), method.as_str(), Some(params.to_string().as_bytes()));
-        self.link.call(Outgoing { id: 7, method, bytes, name: None, params: Vec::new() })
+        self.link.call(OutgoingRequest { id: 7, method, bytes, name: None, params: Vec::new() })
     }
 
     pub(super) async fn ask(&self, method: &str, params: Value) -> Value {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidings_downstream::http::{Options, serve};
 use tidings_engine::{Gateway, Names, NoticePace, Settings};
 use tidings_proto::FieldView;
-use tidings_upstream::{Connector, Launcher};
+use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -26,7 +26,7 @@ impl Door {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let connector = Connector::new(Launcher::new(None)).unwrap();
+        let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
         let gateway = Gateway::start(settings(), Vec::new(), connector, None, None);
         tokio::spawn(serve(listener, gateway, axum::Router::new(), options, stop.clone()));
         Self { address, _stop: stop.drop_guard() }

@@ -18,7 +18,7 @@ use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
-use tidings_upstream::{CallEvent, CallStream, LinkError, Outgoing};
+use tidings_upstream::{CallEvent, CallStream, LinkError, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
 use crate::call::relay::Relay;
@@ -271,7 +271,7 @@ impl Exchange {
         let destination = RequestDestination { revision, id: call.0 };
         let state = state.as_ref().map(Option::as_deref);
         let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingRequest {
             id: call.0,
             method: self.method,
             bytes,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::gateway_path::{self, GatewayPath};
 use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
-use tidings_upstream::{Hello, LinkError, Outgoing, SharedLink};
+use tidings_upstream::{LinkError, OutgoingRequest, ServerHello, SharedLink};
 use tidings_wire::{ByteSpan, Frame, FrameKind, RawId, elements, get, is_object, request, string_at};
 
 /// A server that pages for ever is cut off here.
@@ -19,7 +19,7 @@ const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
 pub(crate) struct Lister<'a> {
     pub(crate) server: &'a str,
     pub(crate) link: &'a SharedLink,
-    pub(crate) hello: &'a Hello,
+    pub(crate) hello: &'a ServerHello,
     pub(crate) permits: &'a (dyn Fn(&str) -> bool + Send + Sync),
     pub(crate) mint: &'a (dyn Fn() -> u64 + Send + Sync),
     /// How many bytes one list may have.
@@ -97,7 +97,7 @@ impl Lister<'_> {
         }
         let id = (self.mint)();
         let bytes = request(&RawId::from(id), kind.method(), Some(params.to_string().as_bytes()));
-        let outgoing = Outgoing { id, method: Method::List(kind), bytes, name: None, params: Vec::new() };
+        let outgoing = OutgoingRequest { id, method: Method::List(kind), bytes, name: None, params: Vec::new() };
         match tokio::time::timeout(PAGE, self.link.call(outgoing).answer()).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -158,7 +158,7 @@ mod tests {
     struct Pages(Mutex<Vec<String>>);
 
     impl Link for Pages {
-        fn call(&self, request: Outgoing) -> CallStream {
+        fn call(&self, request: OutgoingRequest) -> CallStream {
             let (queue, stream) = call_channel();
             let result = self.0.lock().unwrap().remove(0);
             let bytes = tidings_wire::response(&RawId::from(request.id), result.as_bytes());
@@ -174,7 +174,7 @@ mod tests {
 
     async fn list(pages: &[&str], budget: usize) -> Result<usize, String> {
         let link: SharedLink = Arc::new(Pages(Mutex::new(pages.iter().map(|page| (*page).to_owned()).collect())));
-        let hello = Hello {
+        let hello = ServerHello {
             revision: Revision::LATEST_LEGACY,
             capabilities: json!({ "tools": {} }),
             info: json!({}),

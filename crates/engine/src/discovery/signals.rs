@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_proto::{Era, Method, code};
-use tidings_upstream::{CallEvent, CallStream, Hello};
+use tidings_upstream::{CallEvent, CallStream, ServerHello};
 use tidings_wire::{Frame, FrameKind};
 
 use crate::gateway::Inner;
@@ -126,7 +126,7 @@ fn error_code(frame: &Frame) -> Option<i64> {
 }
 
 /// What a server says it announces.
-pub(crate) fn promised(hello: &Hello) -> Topics {
+pub(crate) fn promised(hello: &ServerHello) -> Topics {
     let mut topics = Topics::default();
     for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
         let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidings_hub::link_health::LinkEvent;
 use tidings_proto::Era;
-use tidings_upstream::{Connected, LinkError, Sink};
+use tidings_upstream::{ConnectedLink, LinkError, MessageSink};
 use tokio::sync::oneshot;
 
 use crate::gateway::Inner;
@@ -92,13 +92,13 @@ impl Server {
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>, Arc<LinkSink>), LinkError> {
         let attempts = AtomicU64::new(0);
         let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
-        let make_sink = || -> Arc<dyn Sink> {
+        let make_sink = || -> Arc<dyn MessageSink> {
             attempts.fetch_add(1, Ordering::Relaxed);
             let (sink, end) = LinkSink::new(gateway, self, user.clone(), watch);
             *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
             sink
         };
-        let Connected { link, hello } = match &self.plan.source {
+        let ConnectedLink { link, hello } = match &self.plan.source {
             Source::Remote(spec) => {
                 let manners = *self.manners();
                 let mut introduction = gateway.introduction(user.session().as_deref(), deadline);

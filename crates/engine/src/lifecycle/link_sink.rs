@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::ListKind;
-use tidings_upstream::{Link, LinkError, SharedLink, Sink};
+use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tidings_wire::{Frame, FrameKind};
 use tokio::sync::oneshot;
 
@@ -118,7 +118,7 @@ impl LinkSink {
     }
 }
 
-impl Sink for LinkSink {
+impl MessageSink for LinkSink {
     fn owner(&self, message: &Frame) -> Option<u64> {
         if is_about_the_server(message) {
             return None;

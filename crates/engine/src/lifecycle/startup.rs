@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidings_hub::catalogue::{OfferList, ServerOffer};
 use tidings_hub::ledger::{CommitOccasion, Topics};
 use tidings_hub::refresh::RefreshSchedule;
-use tidings_upstream::{Hello, LinkError};
+use tidings_upstream::{LinkError, ServerHello};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -36,7 +36,7 @@ pub(crate) struct Startup {
 pub(crate) struct Ready {
     pub(crate) live: LiveLink,
     pub(crate) offer: ServerOffer,
-    pub(crate) hello: Arc<Hello>,
+    pub(crate) hello: Arc<ServerHello>,
     /// Lists that it declares and fails to give.
     pub(crate) failed: Vec<FailedList>,
 }

@@ -13,7 +13,7 @@ use tidings_hub::link_health::{
     FailureVerdict, LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble,
 };
 use tidings_proto::{Era, ListKind, Method, code};
-use tidings_upstream::{LinkError, Transport};
+use tidings_upstream::{LinkError, TransportSpec};
 use tidings_wire::{Frame, FrameKind, get};
 use tokio::sync::{Notify, watch};
 
@@ -46,7 +46,7 @@ struct State {
 impl LinkWatch {
     pub(crate) fn new(plan: &ServerPlan) -> Arc<Self> {
         let pace = match &plan.source {
-            Source::Remote(spec) if matches!(spec.transport, Transport::Http(_)) => ReconnectPace::REMOTE,
+            Source::Remote(spec) if matches!(spec.transport, TransportSpec::Http(_)) => ReconnectPace::REMOTE,
             Source::Remote(_) | Source::Local(_) | Source::Unready(_) => ReconnectPace::PROCESS,
         };
         let machine = LinkHealth::new(pace);

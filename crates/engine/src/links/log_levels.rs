@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use tidings_proto::{Era, LogLevel, Method};
-use tidings_upstream::Outgoing;
+use tidings_upstream::OutgoingRequest;
 use tidings_wire::{RawId, request};
 
 use crate::client::session::Session;
@@ -66,7 +66,8 @@ impl Inner {
         let id = self.in_flight.mint();
         let params = format!("{{\"level\":\"{}\"}}", level.as_str());
         let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
-        let call = live.link.call(Outgoing { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
+        let call =
+            live.link.call(OutgoingRequest { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
         let limit = self.settings.timeout;
         self.tasks.spawn(async move {
             let _ = tokio::time::timeout(limit, call.answer()).await;

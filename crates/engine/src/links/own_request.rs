@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use tidings_proto::{Era, Method, Revision, capabilities, meta};
-use tidings_upstream::{Hello, Outgoing};
+use tidings_upstream::{OutgoingRequest, ServerHello};
 use tidings_wire::{RawId, request};
 
 use crate::gateway::Inner;
 
 impl Inner {
     /// A request with a new id, with what the server's era wants in every request.
-    pub(crate) fn own_request(&self, hello: &Hello, method: Method, mut params: Value) -> Outgoing {
+    pub(crate) fn own_request(&self, hello: &ServerHello, method: Method, mut params: Value) -> OutgoingRequest {
         let name = method.name_param().and_then(|member| params[member].as_str().map(str::to_owned));
         if hello.revision.era() == Era::Modern {
             params["_meta"] = json!({
@@ -20,6 +20,6 @@ impl Inner {
         }
         let id = self.in_flight.mint();
         let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));
-        Outgoing { id, method, bytes, name, params: Vec::new() }
+        OutgoingRequest { id, method, bytes, name, params: Vec::new() }
     }
 }

@@ -7,7 +7,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 pub use tidings_hub::refresh::FailedList;
 use tidings_proto::{Era, Revision};
-use tidings_upstream::Hello;
+use tidings_upstream::ServerHello;
 
 use crate::gateway::Inner;
 use crate::servers::server::Server;
@@ -54,7 +54,7 @@ pub struct ServerStatus {
     /// The lists that it failed to give when it was last asked, though it is connected.
     pub failed_lists: Vec<FailedList>,
     /// What it said of itself when it was last connected.
-    pub hello: Option<Arc<Hello>>,
+    pub hello: Option<Arc<ServerHello>>,
     /// How often it was connected: a higher number means a reset in between.
     pub connects: u64,
     /// Whether it has listed or failed at least once.
@@ -159,12 +159,12 @@ impl ServerStatus {
     }
 
     /// It has connected and listed.
-    pub(crate) fn ready(&mut self, hello: Arc<Hello>) {
+    pub(crate) fn ready(&mut self, hello: Arc<ServerHello>) {
         self.connected(hello, true);
     }
 
     /// It has listed over a link; whether it is ready depends on how it answers since.
-    pub(crate) fn connected(&mut self, hello: Arc<Hello>, is_ready: bool) {
+    pub(crate) fn connected(&mut self, hello: Arc<ServerHello>, is_ready: bool) {
         if self.hello.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &hello)) {
             self.connects += 1;
         }

@@ -9,7 +9,7 @@ use tidings_hub::link_health::LinkEvent;
 use tidings_hub::refresh::{DueRefresh, ListRefresh, RefreshPace, RefreshSchedule, RefreshStep};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_upstream::{Admission, Hello, LinkError, LogBudget, SharedLink, Transport};
+use tidings_upstream::{LineAdmission, LinkError, LogBudget, ServerHello, SharedLink, TransportSpec};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(1);
 pub(crate) struct LiveLink {
     pub(crate) key: LinkKey,
     pub(crate) link: SharedLink,
-    pub(crate) hello: Arc<Hello>,
+    pub(crate) hello: Arc<ServerHello>,
     /// Whether it can be trusted.
     pub(crate) watch: Arc<LinkWatch>,
 }
@@ -151,7 +151,7 @@ impl Server {
     /// Whether something that it said may be logged; says how much was not, also when nothing follows.
     pub(crate) fn may_log(&self, gateway: &Inner, len: usize) -> bool {
         match self.log_budget.admit(len) {
-            Admission::LeaveOut { first } => {
+            LineAdmission::LeaveOut { first } => {
                 if first {
                     self.remarks.add("says more than is logged; the rest is left out".into());
                     let (budget, name) = (Arc::clone(&self.log_budget), self.plan.name.clone());
@@ -162,7 +162,7 @@ impl Server {
                 }
                 false
             }
-            Admission::Write { left_out } => {
+            LineAdmission::Write { left_out } => {
                 say_left_out(&self.plan.name, left_out);
                 true
             }
@@ -189,8 +189,8 @@ impl Server {
         match &self.plan.source {
             Source::Local(_) | Source::Unready(_) => CallChannel::OwnStream,
             Source::Remote(spec) => match (&spec.transport, live.hello.revision.era()) {
-                (Transport::Http(_), Era::Modern) => CallChannel::OwnStream,
-                (Transport::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,
+                (TransportSpec::Http(_), Era::Modern) => CallChannel::OwnStream,
+                (TransportSpec::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,
                 _ => CallChannel::SharedPipe,
             },
         }

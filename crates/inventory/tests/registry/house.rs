@@ -14,7 +14,9 @@ use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlann
 use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
-use tidings_upstream::{Connector, EraChoice, HttpSpec, Launcher, ServerSpec, StdioSpec, Transport as Link};
+use tidings_upstream::{
+    EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec as Link,
+};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -132,7 +134,7 @@ impl House {
             table: ServerTable::new(&store),
         });
         let feed = Arc::new(Feed::default());
-        let connector = Connector::new(Launcher::new(None)).unwrap();
+        let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
         let journal: Arc<dyn Journal> = feed.clone();
         let gateway = Gateway::start(settings(&rules), registry.plans(), connector, None, Some(journal));
         registry.attach(gateway.clone());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tidings_upstream::Launcher;
+use tidings_upstream::ProcessLauncher;
 
 use super::{Registration, is_there, ownership};
 use crate::folder::{head, problem, relative};
@@ -64,7 +64,11 @@ pub(crate) fn hook_of(home: &Home) -> Result<Option<Hook>, Problem> {
 
 impl Hook {
     /// Runs it.
-    pub(crate) async fn run(&self, home: &Home, launcher: Option<&Arc<Launcher>>) -> Result<Registration, Problem> {
+    pub(crate) async fn run(
+        &self,
+        home: &Home,
+        launcher: Option<&Arc<ProcessLauncher>>,
+    ) -> Result<Registration, Problem> {
         let said = shell::run(home, launcher, &self.command(), home.settings.register_limit, PATIENCE).await;
         let said = said.map_err(|silent| self.problem(home, Fault::Hook(format!("register.sh {silent}")), None))?;
         if said.status.success() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tidings_upstream::{Adopted, Launcher, marked_processes};
+use tidings_upstream::{AdoptedGroup, ProcessLauncher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
@@ -58,7 +58,7 @@ pub(crate) struct Running {
     output_limit: usize,
     watched: Watched,
     guard: Arc<Guard>,
-    _adopted: Adopted,
+    _adopted: AdoptedGroup,
     over: bool,
 }
 
@@ -71,7 +71,7 @@ struct Tail {
 }
 
 impl Running {
-    pub(crate) fn start(launcher: &Arc<Launcher>, guard: &Arc<Guard>, job: &Job) -> io::Result<Self> {
+    pub(crate) fn start(launcher: &Arc<ProcessLauncher>, guard: &Arc<Guard>, job: &Job) -> io::Result<Self> {
         let mark = guard.next_mark();
         let (program, arguments) = job.command.split_first().ok_or_else(|| io::Error::other("nothing to run"))?;
         let mut child = Command::new(program)

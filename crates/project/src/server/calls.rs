@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidings_engine::Surroundings;
 use tidings_proto::{LogLevel, Method, code};
-use tidings_upstream::{CallEvent, CallStream, Outgoing};
+use tidings_upstream::{CallEvent, CallStream, OutgoingRequest};
 use tidings_wire::{Frame, RawId, response};
 
 use super::following::Following;
@@ -30,7 +30,7 @@ pub(super) async fn begin(
     registry: &Registry,
     runner: &Arc<Runner>,
     following: &Following,
-    request: &Outgoing,
+    request: &OutgoingRequest,
     caller: Caller,
 ) -> Result<CallStream, Refused> {
     let params = params(request)?;
@@ -141,7 +141,7 @@ fn fits(template: &str, uri: &str) -> bool {
     open || rest.is_empty()
 }
 
-fn params(request: &Outgoing) -> Result<Value, Refused> {
+fn params(request: &OutgoingRequest) -> Result<Value, Refused> {
     let frame = Frame::parse(request.bytes.clone(), &LIMITS).map_err(|error| invalid(&error.to_string()))?;
     let raw = frame.params().map(|at| frame.raw(at)).unwrap_or(b"{}");
     serde_json::from_slice(raw).map_err(|error| invalid(&error.to_string()))

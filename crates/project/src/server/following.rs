@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidings_proto::code;
-use tidings_upstream::Sink;
+use tidings_upstream::MessageSink;
 use tidings_wire::{Frame, FrameKind, notification};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ pub(super) async fn keep_up(
     registry: std::sync::Weak<Registry>,
     mut looks: watch::Receiver<u64>,
     runner: Arc<Runner>,
-    sink: Arc<dyn Sink>,
+    sink: Arc<dyn MessageSink>,
     stop: CancellationToken,
 ) {
     let every = runner.resource_poll();

@@ -8,7 +8,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tidings_engine::Surroundings;
 use tidings_proto::{ListKind, Method, code};
-use tidings_upstream::{CallEvent, CallStream, Link, LinkError, Outgoing, Sink};
+use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, error_response, notification, response};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -35,14 +35,14 @@ pub(super) struct ProjectLink {
     /// They tell the gateway of changes.
     _tasks: [AbortOnDropHandle<()>; 2],
     /// Held until the link is closed: whoever waits for its end takes the sink's for it.
-    sink: Mutex<Option<Arc<dyn Sink>>>,
+    sink: Mutex<Option<Arc<dyn MessageSink>>>,
 }
 
 impl ProjectLink {
     pub(super) fn new(
         registry: Arc<Registry>,
         runner: Arc<Runner>,
-        sink: Arc<dyn Sink>,
+        sink: Arc<dyn MessageSink>,
         surroundings: Surroundings,
     ) -> Self {
         let told = Arc::new(Told::default());
@@ -76,7 +76,7 @@ impl ProjectLink {
 pub(super) type Refused = (i64, String);
 
 impl Link for ProjectLink {
-    fn call(&self, request: Outgoing) -> CallStream {
+    fn call(&self, request: OutgoingRequest) -> CallStream {
         let id = RawId::from(request.id);
         match request.method {
             Method::List(kind) => {
@@ -122,7 +122,7 @@ impl Link for ProjectLink {
 async fn announce(
     mut changes: watch::Receiver<Option<Arc<State>>>,
     told: Arc<Told>,
-    sink: Arc<dyn Sink>,
+    sink: Arc<dyn MessageSink>,
     stop: CancellationToken,
 ) {
     loop {

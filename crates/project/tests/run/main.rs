@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tidings_project::run::{Caller, Kit, Runner};
 use tidings_project::{Environment, Home, Timeouts, Tool};
 use tidings_testkit::TempDir;
-use tidings_upstream::{CallEvent, CallStream, Launcher, marked_processes};
+use tidings_upstream::{CallEvent, CallStream, ProcessLauncher, marked_processes};
 
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ struct World {
     dir: TempDir,
     temporary: TempDir,
     runner: Arc<Runner>,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
 }
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
             [("PATH".into(), std::env::var_os("PATH").unwrap()), ("TMPDIR".into(), temporary.path().into())];
         let given = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let home = Home::open(dir.path(), Environment::new(own.into_iter().chain(given))).unwrap();
-        let launcher = Launcher::new(None);
+        let launcher = ProcessLauncher::new(None);
         let runner = Runner::new(Arc::new(home), Arc::clone(&launcher), &Kit::default());
         Self { dir, temporary, runner, launcher }
     }
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// The processes that scripts of this world started and that still live.
-    fn processes(&self) -> Vec<marked_processes::Marked> {
+    fn processes(&self) -> Vec<marked_processes::MarkedProcess> {
         let stem = format!("{}.", self.launcher.mark());
         marked_processes::marked(|mark| mark.starts_with(&stem))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidings_project::run::{Caller, Runner};
 use tidings_project::{Home, Survey, Tool};
-use tidings_upstream::{CallEvent, CallStream, Launcher};
+use tidings_upstream::{CallEvent, CallStream, ProcessLauncher};
 
 use super::call::exit_code;
 use super::content::Printer;
@@ -36,7 +36,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure>
     let timeout = timeout.transpose()?;
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
     let tool = find(&home, args.name)?;
-    let launcher = Launcher::new(std::env::current_exe().ok());
+    let launcher = ProcessLauncher::new(std::env::current_exe().ok());
     let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli));
     if args.print_env {
         for (name, value) in runner.tool_environment() {

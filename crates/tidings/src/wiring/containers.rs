@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use tidings_config::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
-use tidings_upstream::{Connector, ContainerSpec, Launcher, LinkError, Mount, MountSource, Network, Runtime};
+use tidings_upstream::{
+    ContainerSpec, LinkConnector, LinkError, Mount, MountSource, Network, ProcessLauncher, Runtime,
+};
 
 use crate::data::DataDir;
 
 /// A connector that remembers in the data directory what it would leave behind.
-pub(super) fn connector(launcher: Arc<Launcher>, data: Option<&DataDir>) -> Result<Connector, LinkError> {
+pub(super) fn connector(launcher: Arc<ProcessLauncher>, data: Option<&DataDir>) -> Result<LinkConnector, LinkError> {
     match data {
         // Who starts containers may do it from another folder the next time.
         Some(data) => {
             let home = data.path().join("containers");
-            Connector::with_home(launcher, std::path::absolute(&home).unwrap_or(home))
+            LinkConnector::with_home(launcher, std::path::absolute(&home).unwrap_or(home))
         }
-        None => Connector::new(launcher),
+        None => LinkConnector::new(launcher),
     }
 }
 
 /// Removes, beside everything else, what killed gateways left. It has deadlines of its own.
-pub(super) fn sweep(connector: &Connector) {
+pub(super) fn sweep(connector: &LinkConnector) {
     connector.sweep_beside();
 }
 

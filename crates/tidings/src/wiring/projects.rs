@@ -8,7 +8,7 @@ use tidings_config::{Config, TransportConfig};
 use tidings_engine::{LocalServer, Source, Unready};
 use tidings_project::run::Kit;
 use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
-use tidings_upstream::Launcher;
+use tidings_upstream::ProcessLauncher;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
@@ -17,12 +17,12 @@ use crate::failure::Failure;
 /// Makes servers of projects. What scripts find besides their project is unpacked for the first of them.
 pub(super) struct Projects {
     data: Option<PathBuf>,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
     kit: OnceLock<Kit>,
 }
 
 impl Projects {
-    pub(super) fn new(cli: &Cli, launcher: Arc<Launcher>) -> Self {
+    pub(super) fn new(cli: &Cli, launcher: Arc<ProcessLauncher>) -> Self {
         Self { data: cli.data.clone(), launcher, kit: OnceLock::new() }
     }
 

@@ -6,7 +6,7 @@ use tidings_config::{Config, RegistryToolsSetting};
 use tidings_engine::{ServerPlan, Source};
 use tidings_inventory::ServerRegistry;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_upstream::Connector;
+use tidings_upstream::LinkConnector;
 
 use super::built_in;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(super) fn plan(
     config: &Config,
     entries: Arc<LocalCatalogue>,
     registry: ServerRegistry,
-    connector: Connector,
+    connector: LinkConnector,
     on_stdio: bool,
 ) -> Option<ServerPlan> {
     let wanted = match config.gateway.registry_tools {

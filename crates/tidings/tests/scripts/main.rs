@@ -73,7 +73,7 @@ impl Project {
 }
 
 /// The processes that scripts of a gateway started and that still live.
-fn scripts_of(gateway: u32) -> Vec<marked_processes::Marked> {
+fn scripts_of(gateway: u32) -> Vec<marked_processes::MarkedProcess> {
     let stem = format!("{gateway}-");
     marked_processes::marked(|mark| mark.starts_with(&stem))
 }

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use super::spec::{ContainerSpec, MountSource, Network};
 
-/// Names the process that a container belongs to; its value is the id of a [`super::lease::Lease`].
+/// Names the process that a container belongs to; its value is the id of a [`super::lease::LeaseFile`].
 pub(super) const RUN_LABEL: &str = "dev.tidings.run";
 /// Names the server, for people.
 const SERVER_LABEL: &str = "dev.tidings.server";
 
 /// What tells one container from all others.
-pub(super) struct Identity<'a> {
+pub(super) struct ContainerIdentity<'a> {
     pub(super) name: &'a str,
     pub(super) run: &'a str,
     pub(super) server: &'a str,
 }
 
 /// The arguments of the runtime.
-pub(super) fn run(spec: &ContainerSpec, identity: &Identity<'_>, env_file: Option<&Path>) -> Vec<String> {
-    let mut line = Line(spec.runtime_args.clone());
+pub(super) fn run(spec: &ContainerSpec, identity: &ContainerIdentity<'_>, env_file: Option<&Path>) -> Vec<String> {
+    let mut line = CommandLine(spec.runtime_args.clone());
     // Pulled before, with a report of its progress. No log: what a server says is not for the disk.
     // Who stops it has been patient already.
     line.words(&["run", "--interactive", "--rm", "--pull=never", "--log-driver=none", "--stop-timeout=1"]);
@@ -59,16 +59,16 @@ pub(super) fn run(spec: &ContainerSpec, identity: &Identity<'_>, env_file: Optio
     if let Some(path) = env_file {
         line.option("--env-file", path.display());
     }
-    let Line(mut words) = line;
+    let CommandLine(mut words) = line;
     words.extend(spec.run_args.iter().cloned());
     words.push(spec.image.clone());
     words.extend(spec.args.iter().cloned());
     words
 }
 
-struct Line(Vec<String>);
+struct CommandLine(Vec<String>);
 
-impl Line {
+impl CommandLine {
     fn words(&mut self, words: &[&str]) {
         self.0.extend(words.iter().map(|word| (*word).to_owned()));
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::super::spec::Mount;
     use super::*;
 
-    const IDENTITY: Identity<'_> = Identity { name: "tidings-clock-1", run: "ab12", server: "clock" };
+    const IDENTITY: ContainerIdentity<'_> = ContainerIdentity { name: "tidings-clock-1", run: "ab12", server: "clock" };
 
     #[test]
     fn nothing_is_given_that_was_not_asked_for() {

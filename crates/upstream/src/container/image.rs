@@ -8,10 +8,10 @@ use tokio::io::{AsyncRead, BufReader};
 
 use super::remedy;
 use super::spec::Runtime;
-use super::tool::Tool;
+use super::tool::RuntimeTool;
 use crate::LinkError;
-use crate::stdio::lines::Lines;
-use crate::stdio::process::Launcher;
+use crate::stdio::lines::BoundedLines;
+use crate::stdio::process::ProcessLauncher;
 
 /// How long a download may be silent. Runtimes print nothing while they fetch one large layer.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
@@ -35,15 +35,15 @@ pub struct PullProgress {
 }
 
 /// Whether the image is on this machine. A runtime that can not tell will say why when it is asked to get it.
-pub(super) async fn is_here(tool: &Tool, image: &str) -> bool {
+pub(super) async fn is_here(tool: &RuntimeTool, image: &str) -> bool {
     let asked = tool.run(&["image", "inspect", "--format", "{{.Id}}", image]).await;
     asked.is_ok_and(|ended| ended.status.success())
 }
 
 /// Gets the image. `report` is told of each line that the runtime prints.
 pub(super) async fn pull(
-    launcher: &Arc<Launcher>,
-    tool: &Tool,
+    launcher: &Arc<ProcessLauncher>,
+    tool: &RuntimeTool,
     server: &str,
     image: &str,
     report: &(dyn Fn(PullProgress) + Send + Sync),
@@ -54,7 +54,7 @@ pub(super) async fn pull(
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
     // Whoever gives up, or is killed, leaves no download behind.
     let _guard = launcher.guard(&child);
-    let mut layers = Layers::new(tool.runtime);
+    let mut layers = LayerCount::new(tool.runtime);
     let mut words = std::collections::VecDeque::new();
     let mut heard = |line: String| {
         layers.hear(&line);
@@ -88,12 +88,12 @@ pub(super) async fn pull(
     Err(fail(remedy::with_remedy(error.as_deref().unwrap_or("it failed without a word"))))
 }
 
-fn lines<R: AsyncRead + Unpin>(reader: R) -> Lines<BufReader<R>> {
-    Lines::new(BufReader::new(reader), LINE)
+fn lines<R: AsyncRead + Unpin>(reader: R) -> BoundedLines<BufReader<R>> {
+    BoundedLines::new(BufReader::new(reader), LINE)
 }
 
 /// The next line; at the end the reader is taken away.
-async fn next<R: AsyncRead + Unpin>(lines: &mut Option<Lines<BufReader<R>>>) -> Option<String> {
+async fn next<R: AsyncRead + Unpin>(lines: &mut Option<BoundedLines<BufReader<R>>>) -> Option<String> {
     let line = match lines {
         Some(reader) => reader.next().await,
         None => None,
@@ -105,13 +105,13 @@ async fn next<R: AsyncRead + Unpin>(lines: &mut Option<Lines<BufReader<R>>>) -> 
 }
 
 /// Counts layers by what a runtime prints where there is no terminal.
-struct Layers {
+struct LayerCount {
     runtime: Runtime,
     seen: HashSet<String>,
     done: HashSet<String>,
 }
 
-impl Layers {
+impl LayerCount {
     /// More than any image has.
     const MOST: usize = 1_000;
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn heard(runtime: Runtime, lines: &[&str]) -> Vec<(u32, u32)> {
-        let mut layers = Layers::new(runtime);
+        let mut layers = LayerCount::new(runtime);
         let hear = |line: &&str| {
             layers.hear(line);
             layers.counts()

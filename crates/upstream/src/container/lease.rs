@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::spec::Runtime;
-use super::tool::Tool;
+use super::tool::RuntimeTool;
 
 pub(super) const HELD: &str = "lock";
 /// Until it is locked; nobody looks at such a file.
 const UNHELD: &str = "new";
 
 /// The lease of this process, while it has containers.
-pub(super) struct Leases {
+pub(super) struct ContainerLeases {
     home: PathBuf,
-    current: Mutex<Option<(Arc<Lease>, usize)>>,
+    current: Mutex<Option<(Arc<LeaseFile>, usize)>>,
 }
 
-impl Leases {
+impl ContainerLeases {
     pub(super) fn new(home: PathBuf) -> Arc<Self> {
         Arc::new(Self { home, current: Mutex::default() })
     }
@@ -36,14 +36,19 @@ impl Leases {
     }
 
     /// For one container.
-    pub(super) fn hold(self: &Arc<Self>) -> io::Result<Hold> {
+    pub(super) fn hold(self: &Arc<Self>) -> io::Result<LeaseHold> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (lease, count) = match current.take() {
             Some(held) => held,
-            None => (Arc::new(Lease::take(&self.home)?), 0),
+            None => (Arc::new(LeaseFile::take(&self.home)?), 0),
         };
         *current = Some((Arc::clone(&lease), count + 1));
-        Ok(Hold { leases: Arc::clone(self), lease, pending: AtomicBool::new(true), started: AtomicBool::new(false) })
+        Ok(LeaseHold {
+            leases: Arc::clone(self),
+            lease,
+            pending: AtomicBool::new(true),
+            started: AtomicBool::new(false),
+        })
     }
 
     /// With the last container the lease ends, and leaves nothing for anybody to look after.
@@ -58,15 +63,15 @@ impl Leases {
 }
 
 /// One container's part in the lease. Once it was started, only its removal ends it: else the next process has to look.
-pub(super) struct Hold {
-    leases: Arc<Leases>,
-    lease: Arc<Lease>,
+pub(super) struct LeaseHold {
+    leases: Arc<ContainerLeases>,
+    lease: Arc<LeaseFile>,
     pending: AtomicBool,
     started: AtomicBool,
 }
 
-impl Hold {
-    pub(super) fn lease(&self) -> &Lease {
+impl LeaseHold {
+    pub(super) fn lease(&self) -> &LeaseFile {
         &self.lease
     }
 
@@ -81,7 +86,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for LeaseHold {
     fn drop(&mut self) {
         if !self.started.load(Ordering::Relaxed) {
             self.removed();
@@ -90,14 +95,14 @@ impl Drop for Hold {
 }
 
 /// Held as long as the process lives.
-pub(super) struct Lease {
+pub(super) struct LeaseFile {
     id: String,
     home: PathBuf,
-    file: Mutex<(File, Vec<Tool>)>,
+    file: Mutex<(File, Vec<RuntimeTool>)>,
     numbers: AtomicU64,
 }
 
-impl Lease {
+impl LeaseFile {
     fn take(home: &Path) -> io::Result<Self> {
         make_private(home)?;
         let id = unique();
@@ -117,7 +122,7 @@ impl Lease {
     }
 
     /// Says, before it is used, that containers may be found with this tool.
-    pub(super) fn note(&self, tool: &Tool) -> io::Result<()> {
+    pub(super) fn note(&self, tool: &RuntimeTool) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.1.contains(tool) {
             return Ok(());
@@ -168,14 +173,14 @@ impl Drop for EnvFile {
 }
 
 /// What a dead process left, locked so that nobody else cleans it up at the same time.
-pub(super) struct Abandoned {
+pub(super) struct AbandonedLease {
     pub(super) id: String,
     home: PathBuf,
     _lock: File,
-    pub(super) tools: Vec<Tool>,
+    pub(super) tools: Vec<RuntimeTool>,
 }
 
-impl Abandoned {
+impl AbandonedLease {
     /// All of them. Those of the living, and of those that another process cleans up after, are left alone.
     pub(super) fn all(home: &Path) -> Vec<Self> {
         let entries = fs::read_dir(home).into_iter().flatten().flatten();
@@ -206,11 +211,11 @@ impl Abandoned {
 }
 
 /// Only runtimes that we know: a file must not decide what is run.
-fn tool(line: &str) -> Option<Tool> {
+fn tool(line: &str) -> Option<RuntimeTool> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
     let runtime = [Runtime::Podman, Runtime::Docker].into_iter().find(|known| value["runtime"] == known.program())?;
     let args = value["args"].as_array()?.iter().filter_map(|arg| arg.as_str().map(str::to_owned)).collect();
-    Some(Tool { runtime, args })
+    Some(RuntimeTool { runtime, args })
 }
 
 fn private() -> OpenOptions {
@@ -266,36 +271,36 @@ mod tests {
         }
     }
 
-    fn podman() -> Tool {
-        Tool { runtime: Runtime::Podman, args: vec!["--runtime".into(), "runc".into()] }
+    fn podman() -> RuntimeTool {
+        RuntimeTool { runtime: Runtime::Podman, args: vec!["--runtime".into(), "runc".into()] }
     }
 
     // S4.2
     #[test]
     fn only_the_leases_of_the_dead_are_found() {
         let home = Home::new();
-        let leases = Leases::new(home.0.clone());
+        let leases = ContainerLeases::new(home.0.clone());
         let living = leases.hold().unwrap();
         living.lease().note(&podman()).unwrap();
         living.started();
-        assert!(Abandoned::all(&home.0).is_empty(), "the holder lives");
+        assert!(AbandonedLease::all(&home.0).is_empty(), "the holder lives");
         let id = living.lease().id().to_owned();
         let file = living.lease().env_file(7, &[("A".into(), "b".into())]).unwrap().unwrap();
         // As a kill does it: nothing is cleaned up, but the lock is gone.
         std::mem::forget(file);
         drop((living, leases));
-        let found = Abandoned::all(&home.0);
+        let found = AbandonedLease::all(&home.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].id.as_str(), &found[0].tools[..]), (id.as_str(), &[podman()][..]));
-        assert!(Abandoned::all(&home.0).is_empty(), "one cleans up at a time");
-        found.into_iter().for_each(Abandoned::forget);
+        assert!(AbandonedLease::all(&home.0).is_empty(), "one cleans up at a time");
+        found.into_iter().for_each(AbandonedLease::forget);
         assert_eq!(home.names(), [""; 0]);
     }
 
     #[test]
     fn a_lease_ends_with_the_last_container() {
         let home = Home::new();
-        let leases = Leases::new(home.0.clone());
+        let leases = ContainerLeases::new(home.0.clone());
         let (first, second) = (leases.hold().unwrap(), leases.hold().unwrap());
         assert_eq!(first.lease().id(), second.lease().id());
         first.started();
@@ -315,7 +320,7 @@ mod tests {
     #[test]
     fn variables_are_readable_by_their_owner_only_and_go_with_their_guard() {
         let home = Home::new();
-        let hold = Leases::new(home.0.clone()).hold().unwrap();
+        let hold = ContainerLeases::new(home.0.clone()).hold().unwrap();
         let lease = hold.lease();
         let env = [("KEY".to_owned(), "a b=\"c\" #d".to_owned()), ("EMPTY".to_owned(), String::new())];
         let file = lease.env_file(1, &env).unwrap().unwrap();

@@ -16,13 +16,13 @@ const KEPT: usize = 64 << 10;
 
 /// A runtime that is there, with the arguments that stand before each of its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tool {
+pub(super) struct RuntimeTool {
     pub(super) runtime: Runtime,
     pub(super) args: Vec<String>,
 }
 
 /// How a command ended.
-pub(super) struct Ended {
+pub(super) struct CommandEnd {
     pub(super) status: ExitStatus,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -30,14 +30,14 @@ pub(super) struct Ended {
 
 /// Why a command has no end to speak of.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfinished {
+pub(super) enum UnfinishedCommand {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("no answer within {} s", PATIENCE.as_secs())]
     Late,
 }
 
-impl Tool {
+impl RuntimeTool {
     /// The runtime that is asked for, else the first that is there.
     pub(super) fn find(spec: &ContainerSpec) -> Result<Self, LinkError> {
         let choices = spec.runtime.map_or_else(|| vec![Runtime::Podman, Runtime::Docker], |one| vec![one]);
@@ -79,12 +79,12 @@ impl Tool {
     }
 
     /// Runs a command to its end.
-    pub(super) async fn run(&self, words: &[&str]) -> Result<Ended, Unfinished> {
+    pub(super) async fn run(&self, words: &[&str]) -> Result<CommandEnd, UnfinishedCommand> {
         finish(self.command(words)).await
     }
 
     /// Removes containers.
-    pub(super) async fn remove(&self, names: &[&str]) -> Result<Ended, Unfinished> {
+    pub(super) async fn remove(&self, names: &[&str]) -> Result<CommandEnd, UnfinishedCommand> {
         let mut command = Command::new(self.program());
         command.args(self.removal(names));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -92,8 +92,8 @@ impl Tool {
     }
 }
 
-async fn finish(mut command: Command) -> Result<Ended, Unfinished> {
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.map_err(|_| Unfinished::Late)??;
+async fn finish(mut command: Command) -> Result<CommandEnd, UnfinishedCommand> {
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.map_err(|_| UnfinishedCommand::Late)??;
     let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(KEPT)]).trim().to_owned();
-    Ok(Ended { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) })
+    Ok(CommandEnd { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) })
 }

@@ -14,11 +14,11 @@ use tidings_wire::sse::{SseDecoder, SseEvent};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, unreadable_answer_id};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::cancellation::Ticket;
+use super::cancellation::CallTicket;
 use super::client::{chunk, read_all};
 use super::refusal::{refused, session_refused};
-use super::{HttpBody, LAST_EVENT, Shared, State};
-use crate::link::Outgoing;
+use super::{HttpBody, HttpLinkShared, HttpLinkState, LAST_EVENT};
+use crate::link::OutgoingRequest;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, remedy};
 
 /// How long to wait before a stream is picked up again when the server does not say.
@@ -28,14 +28,14 @@ const ATTEMPTS: u32 = 5;
 /// How much of an unexpected body is quoted.
 const EXCERPT: usize = 300;
 
-struct Call {
-    shared: Arc<Shared>,
+struct HttpCall {
+    shared: Arc<HttpLinkShared>,
     /// Where the server must be told when the call is cancelled.
-    ticket: Option<Ticket>,
+    ticket: Option<CallTicket>,
     id: u64,
     /// A stream of announcements, which may end at any time.
     is_listen: bool,
-    stage: Stage,
+    stage: HttpCallStage,
     resume_from: Option<String>,
     retry: Duration,
     attempts: u32,
@@ -44,22 +44,22 @@ struct Call {
     _running: TaskTrackerToken,
 }
 
-enum Stage {
-    Start(Box<Outgoing>),
+enum HttpCallStage {
+    Start(Box<OutgoingRequest>),
     Stream(Box<(HttpBody, SseDecoder)>),
     Resume,
     Over,
 }
 
-pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
+pub(super) fn start(shared: Arc<HttpLinkShared>, request: OutgoingRequest) -> CallStream {
     let is_legacy = shared.state().era == Era::Legacy;
-    let call = Call {
+    let call = HttpCall {
         id: request.id,
-        ticket: is_legacy.then(|| Ticket::new(&shared, request.id)),
+        ticket: is_legacy.then(|| CallTicket::new(&shared, request.id)),
         is_listen: request.method == Method::Listen,
         _running: shared.calls.token(),
         shared,
-        stage: Stage::Start(Box::new(request)),
+        stage: HttpCallStage::Start(Box::new(request)),
         resume_from: None,
         retry: RETRY,
         attempts: 0,
@@ -71,16 +71,16 @@ pub(super) fn start(shared: Arc<Shared>, request: Outgoing) -> CallStream {
     }))
 }
 
-impl Call {
+impl HttpCall {
     async fn step(&mut self) -> Option<CallEvent> {
         if let Some(event) = self.ready.pop_front() {
             return Some(event);
         }
-        let event = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Over => return None,
-            Stage::Start(request) => self.post(*request).await,
-            Stage::Stream(stream) => self.read(stream).await,
-            Stage::Resume => self.resume().await,
+        let event = match std::mem::replace(&mut self.stage, HttpCallStage::Over) {
+            HttpCallStage::Over => return None,
+            HttpCallStage::Start(request) => self.post(*request).await,
+            HttpCallStage::Stream(stream) => self.read(stream).await,
+            HttpCallStage::Resume => self.resume().await,
         };
         let event = event.unwrap_or_else(CallEvent::Failed);
         let ends = matches!(event, CallEvent::Response(_) | CallEvent::Failed(_) | CallEvent::Refused { .. });
@@ -96,7 +96,7 @@ impl Call {
         Some(event)
     }
 
-    async fn post(&mut self, request: Outgoing) -> Result<CallEvent, LinkError> {
+    async fn post(&mut self, request: OutgoingRequest) -> Result<CallEvent, LinkError> {
         if self.ticket.as_ref().is_some_and(|ticket| !ticket.send()) {
             return Err(LinkError::Stopped);
         }
@@ -113,7 +113,7 @@ impl Call {
         self.accept(answer, &state).await
     }
 
-    async fn accept(&mut self, answer: Response<HttpBody>, state: &State) -> Result<CallEvent, LinkError> {
+    async fn accept(&mut self, answer: Response<HttpBody>, state: &HttpLinkState) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let is_challenge = answer.headers().contains_key(WWW_AUTHENTICATE);
@@ -130,7 +130,7 @@ impl Call {
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/event-stream") {
-            self.stage = Stage::Stream(Box::new((answer.into_body(), SseDecoder::new(MAX_MESSAGE))));
+            self.stage = HttpCallStage::Stream(Box::new((answer.into_body(), SseDecoder::new(MAX_MESSAGE))));
             return Ok(CallEvent::Accepted);
         }
         let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
@@ -229,7 +229,7 @@ impl Call {
                     let is_answered = self.event(event)?;
                     if let Some(first) = self.ready.pop_front() {
                         if !is_answered {
-                            self.stage = Stage::Stream(stream);
+                            self.stage = HttpCallStage::Stream(stream);
                         }
                         return Ok(first);
                     }
@@ -280,7 +280,7 @@ impl Call {
         if self.attempts > ATTEMPTS {
             return Err(LinkError::Lost);
         }
-        self.stage = Stage::Resume;
+        self.stage = HttpCallStage::Resume;
         Ok(if in_order { CallEvent::Interrupted(self.retry) } else { CallEvent::Broken })
     }
 

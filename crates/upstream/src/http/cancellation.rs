@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::{Shared, post};
+use super::{HttpLinkShared, post};
 
 /// How long a sign of the server is waited for.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -22,29 +22,29 @@ const REMEMBERED: usize = 1_024;
 
 /// How far the calls of one link are.
 #[derive(Default)]
-pub(super) struct Progress(Mutex<Table>);
+pub(super) struct LinkCallProgress(Mutex<ProgressTable>);
 
 #[derive(Default)]
-struct Table {
+struct ProgressTable {
     calls: HashMap<u64, Arc<CallProgress>>,
     /// Those whose streams were dropped before the answer, oldest first.
     left: VecDeque<u64>,
 }
 
 struct CallProgress {
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
     changed: Notify,
 }
 
 #[derive(Clone, Copy)]
-struct State {
-    position: Position,
+struct ProgressState {
+    position: CallPosition,
     /// It was cancelled before the server gave a sign.
     tell_again: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
+enum CallPosition {
     /// Nothing was sent.
     Waiting,
     /// It is on its way, or has arrived.
@@ -58,18 +58,18 @@ enum Position {
 }
 
 /// A call on a legacy link, from its making to its end.
-pub(super) struct Ticket {
+pub(super) struct CallTicket {
     id: u64,
-    shared: Arc<Shared>,
+    shared: Arc<HttpLinkShared>,
     call: Arc<CallProgress>,
 }
 
 impl CallProgress {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn advance(&self, position: Position) -> State {
+    fn advance(&self, position: CallPosition) -> ProgressState {
         let mut state = self.lock();
         state.position = position;
         let now = *state;
@@ -82,7 +82,7 @@ impl CallProgress {
     async fn begun(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.lock().position != Position::Sent {
+            if self.lock().position != CallPosition::Sent {
                 return;
             }
             changed.await;
@@ -90,15 +90,15 @@ impl CallProgress {
     }
 }
 
-impl Progress {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+impl LinkCallProgress {
+    fn lock(&self) -> MutexGuard<'_, ProgressTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ticket {
-    pub(super) fn new(shared: &Arc<Shared>, id: u64) -> Self {
-        let state = Mutex::new(State { position: Position::Waiting, tell_again: false });
+impl CallTicket {
+    pub(super) fn new(shared: &Arc<HttpLinkShared>, id: u64) -> Self {
+        let state = Mutex::new(ProgressState { position: CallPosition::Waiting, tell_again: false });
         let call = Arc::new(CallProgress { state, changed: Notify::new() });
         shared.progress.lock().calls.insert(id, Arc::clone(&call));
         Self { id, shared: Arc::clone(shared), call }
@@ -107,16 +107,16 @@ impl Ticket {
     /// The call is about to be sent. False when it was cancelled before.
     pub(super) fn send(&self) -> bool {
         let mut state = self.call.lock();
-        let may = state.position == Position::Waiting;
+        let may = state.position == CallPosition::Waiting;
         if may {
-            state.position = Position::Sent;
+            state.position = CallPosition::Sent;
         }
         may
     }
 
     /// The server has begun to answer.
     pub(super) fn begun(&self) {
-        if self.call.advance(Position::Begun).tell_again {
+        if self.call.advance(CallPosition::Begun).tell_again {
             let message = cancellation(self.id, None);
             self.shared.tasks.spawn(post(Arc::clone(&self.shared), message));
         }
@@ -124,13 +124,13 @@ impl Ticket {
 
     /// The answer is here, or there will be none.
     pub(super) fn over(&self) {
-        self.call.advance(Position::Over);
+        self.call.advance(CallPosition::Over);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CallTicket {
     fn drop(&mut self) {
-        let is_open = matches!(self.call.lock().position, Position::Sent | Position::Begun);
+        let is_open = matches!(self.call.lock().position, CallPosition::Sent | CallPosition::Begun);
         let mut table = self.shared.progress.lock();
         if !is_open {
             table.calls.remove(&self.id);
@@ -153,7 +153,7 @@ pub(super) fn cancellation(id: u64, reason: Option<&str>) -> Bytes {
 }
 
 /// Tells a legacy server that a call is no longer wanted, when it can understand it.
-pub(super) fn cancel(shared: &Arc<Shared>, id: u64, reason: Option<&str>) {
+pub(super) fn cancel(shared: &Arc<HttpLinkShared>, id: u64, reason: Option<&str>) {
     let message = cancellation(id, reason);
     let known = shared.progress.lock().calls.get(&id).cloned();
     let Some(call) = known else {
@@ -162,26 +162,26 @@ pub(super) fn cancel(shared: &Arc<Shared>, id: u64, reason: Option<&str>) {
     };
     {
         let mut state = call.lock();
-        if state.position == Position::Waiting {
-            state.position = Position::Withdrawn;
+        if state.position == CallPosition::Waiting {
+            state.position = CallPosition::Withdrawn;
             return;
         }
     }
     shared.tasks.spawn(tell(Arc::clone(shared), call, message));
 }
 
-async fn tell(shared: Arc<Shared>, call: Arc<CallProgress>, message: Bytes) {
+async fn tell(shared: Arc<HttpLinkShared>, call: Arc<CallProgress>, message: Bytes) {
     let _ = tokio::time::timeout(MOMENT, call.begun()).await;
     let position = {
         let mut state = call.lock();
-        state.tell_again = state.position == Position::Sent;
+        state.tell_again = state.position == CallPosition::Sent;
         state.position
     };
-    if position == Position::Over {
+    if position == CallPosition::Over {
         return;
     }
     post(Arc::clone(&shared), message.clone()).await;
-    if position == Position::Begun {
+    if position == CallPosition::Begun {
         return;
     }
     tokio::select! {
@@ -189,7 +189,7 @@ async fn tell(shared: Arc<Shared>, call: Arc<CallProgress>, message: Bytes) {
         () = shared.stop.cancelled() => return,
     }
     // Otherwise it was told when it gave a sign.
-    if call.lock().position == Position::Sent {
+    if call.lock().position == CallPosition::Sent {
         post(shared, message).await;
     }
 }

@@ -9,31 +9,31 @@ use http_body_util::{BodyExt as _, Full};
 use tidings_wire::MESSAGES;
 
 use super::dial::connector;
-use super::pool::{Body, Destination, Pool};
-use super::reach::Reach;
+use super::pool::{Body, ConnectionPool, HttpDestination};
+use super::reach::NetworkReach;
 use crate::LinkError;
 
 /// A client whose clones share their connections.
 #[derive(Clone)]
 pub struct HttpClient {
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
 }
 
 impl HttpClient {
     /// A client that trusts what the system trusts.
     pub fn new() -> Result<Self, LinkError> {
-        Ok(Self { pool: Pool::new(connector(Reach::Anywhere)?) })
+        Ok(Self { pool: ConnectionPool::new(connector(NetworkReach::Anywhere)?) })
     }
 
     /// The same, for addresses that others may choose: names that lead into a private network are refused. An address
     /// that stands in the URL itself is used as it is.
     pub fn public_only() -> Result<Self, LinkError> {
-        Ok(Self { pool: Pool::new(connector(Reach::Public)?) })
+        Ok(Self { pool: ConnectionPool::new(connector(NetworkReach::Public)?) })
     }
 
     /// The same with connections of its own: a link to a server that was lost must not meet those from before.
     pub(crate) fn with_own_pool(&self) -> Self {
-        Self { pool: Pool::new(self.pool.connector().clone()) }
+        Self { pool: ConnectionPool::new(self.pool.connector().clone()) }
     }
 
     /// Closes what is kept, now and from now on.
@@ -43,14 +43,14 @@ impl HttpClient {
 
     /// Sends a request; redirects are not followed.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, LinkError> {
-        let to = Arc::new(Destination::new(request.uri())?);
+        let to = Arc::new(HttpDestination::new(request.uri())?);
         self.pool.send(&to, request).await
     }
 
     /// Sends a request to where many go; its own URI does not count.
     pub(crate) async fn send_to(
         &self,
-        to: &Arc<Destination>,
+        to: &Arc<HttpDestination>,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, LinkError> {
         self.pool.send(to, request).await
@@ -63,14 +63,14 @@ impl HttpClient {
         within: Duration,
         limit: usize,
     ) -> Result<Response<Bytes>, LinkError> {
-        let to = Arc::new(Destination::new(request.uri())?);
+        let to = Arc::new(HttpDestination::new(request.uri())?);
         self.fetch_from(&to, request, within, limit).await
     }
 
     /// The same, from where many go.
     pub(crate) async fn fetch_from(
         &self,
-        to: &Arc<Destination>,
+        to: &Arc<HttpDestination>,
         request: Request<Full<Bytes>>,
         within: Duration,
         limit: usize,

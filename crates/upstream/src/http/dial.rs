@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::reach::{Reach, Resolver};
+use super::reach::{CheckedResolver, NetworkReach};
 use crate::LinkError;
 
 /// How long to wait for the connection itself.
@@ -23,14 +23,14 @@ const CONNECT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Opens connections with or without TLS, as the URL says.
-pub(super) type Connector = HttpsConnector<Dialer>;
+pub(super) type TlsOrPlain = HttpsConnector<HttpDialer>;
 
 /// A connector that trusts what the system trusts.
-pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
+pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
     // Fails only when one was installed before, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tcp = |reach| {
-        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
+        let mut tcp = HttpConnector::new_with_resolver(CheckedResolver::new(reach));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
@@ -40,9 +40,9 @@ pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
         tcp.set_keepalive_retries(Some(4));
         tcp
     };
-    let dialer = |untrusting| Dialer {
+    let dialer = |untrusting| HttpDialer {
         tcp: tcp(reach),
-        proxy: tcp(Reach::Anywhere),
+        proxy: tcp(NetworkReach::Anywhere),
         proxies: Matcher::from_env().into(),
         untrusting,
     };
@@ -60,10 +60,10 @@ pub(super) fn connector(reach: Reach) -> Result<Connector, LinkError> {
 
 /// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
 #[derive(Clone)]
-pub(super) struct Dialer {
-    tcp: HttpConnector<Resolver>,
+pub(super) struct HttpDialer {
+    tcp: HttpConnector<CheckedResolver>,
     /// The way to a proxy, which the environment names and which looks names up by itself.
-    proxy: HttpConnector<Resolver>,
+    proxy: HttpConnector<CheckedResolver>,
     proxies: std::sync::Arc<Matcher>,
     /// Why nobody can be trusted.
     untrusting: Option<NoRoots>,
@@ -80,7 +80,7 @@ struct NoRoots(String);
 type Dialed = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
 type DialError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Service<Uri> for Dialer {
+impl Service<Uri> for HttpDialer {
     type Response = TokioIo<TcpStream>;
     type Error = DialError;
     type Future = Dialed;

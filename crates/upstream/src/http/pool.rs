@@ -20,7 +20,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
-use super::dial::Connector;
+use super::dial::TlsOrPlain;
 use crate::LinkError;
 
 /// How long to wait for a connection, TLS included.
@@ -34,7 +34,7 @@ const KEPT: usize = 256;
 
 /// Where requests go, with everything about it that every request repeats.
 #[derive(Clone, Debug)]
-pub(crate) struct Destination {
+pub(crate) struct HttpDestination {
     url: Uri,
     scheme: Scheme,
     authority: Authority,
@@ -43,7 +43,7 @@ pub(crate) struct Destination {
     target: Uri,
 }
 
-impl Destination {
+impl HttpDestination {
     /// From a whole URL.
     pub(crate) fn new(url: &Uri) -> Result<Self, LinkError> {
         let invalid = || LinkError::Unreachable(format!("{url}: not a URL of a server"));
@@ -65,49 +65,49 @@ impl Destination {
 }
 
 /// The connections of one client.
-pub(super) struct Pool {
-    connector: Connector,
-    state: Mutex<State>,
+pub(super) struct ConnectionPool {
+    connector: TlsOrPlain,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
-    idle: Vec<Idle>,
+struct PoolState {
+    idle: Vec<IdleConnection>,
     /// Closes what is kept too long. Ends with the pool, or when nothing is kept.
     tending: Option<AbortOnDropHandle<()>>,
     /// Nothing is kept any more.
     closed: bool,
 }
 
-struct Idle {
-    to: Arc<Destination>,
-    connection: Connection,
+struct IdleConnection {
+    to: Arc<HttpDestination>,
+    connection: DrivenConnection,
     since: Instant,
 }
 
 /// A connection, with the task that drives it.
-struct Connection {
+struct DrivenConnection {
     sender: SendRequest<Full<Bytes>>,
     _driver: AbortOnDropHandle<()>,
 }
 
-impl Pool {
-    pub(super) fn new(connector: Connector) -> Arc<Self> {
+impl ConnectionPool {
+    pub(super) fn new(connector: TlsOrPlain) -> Arc<Self> {
         Arc::new(Self { connector, state: Mutex::default() })
     }
 
-    pub(super) fn connector(&self) -> &Connector {
+    pub(super) fn connector(&self) -> &TlsOrPlain {
         &self.connector
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn send(
         self: &Arc<Self>,
-        to: &Arc<Destination>,
+        to: &Arc<HttpDestination>,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, LinkError> {
         *request.uri_mut() = to.target.clone();
@@ -120,8 +120,8 @@ impl Pool {
             let mut connection = match kept {
                 Some(connection) => connection,
                 None => match self.dial(&to.url).await {
-                    Err(Dial::Broken(_)) if std::mem::take(&mut once_more) => continue,
-                    dialed => dialed.map_err(Dial::into_error)?,
+                    Err(DialError::Broken(_)) if std::mem::take(&mut once_more) => continue,
+                    dialed => dialed.map_err(DialError::into_error)?,
                 },
             };
             // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
@@ -132,7 +132,7 @@ impl Pool {
             }
             match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
-                    let lease = Lease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
+                    let lease = ConnectionLease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| Body::new(incoming, lease)));
                 }
                 Err(mut error) => match error.take_message() {
@@ -146,20 +146,20 @@ impl Pool {
     }
 
     /// A connection that is kept, if possible one that is ready at once.
-    fn take(&self, to: &Destination) -> Option<Connection> {
+    fn take(&self, to: &HttpDestination) -> Option<DrivenConnection> {
         let idle = &mut self.state().idle;
-        let fits = |idle: &Idle| !idle.connection.sender.is_closed() && idle.to.leads_where(to);
+        let fits = |idle: &IdleConnection| !idle.connection.sender.is_closed() && idle.to.leads_where(to);
         let ready = idle.iter().rposition(|kept| kept.connection.sender.is_ready() && fits(kept));
         let place = ready.or_else(|| idle.iter().rposition(fits))?;
         Some(idle.swap_remove(place).connection)
     }
 
-    fn keep(self: &Arc<Self>, to: Arc<Destination>, connection: Connection) {
+    fn keep(self: &Arc<Self>, to: Arc<HttpDestination>, connection: DrivenConnection) {
         let mut state = self.state();
         if connection.sender.is_closed() || state.idle.len() >= KEPT || state.closed {
             return;
         }
-        state.idle.push(Idle { to, connection, since: Instant::now() });
+        state.idle.push(IdleConnection { to, connection, since: Instant::now() });
         if state.tending.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
             let tending = tokio::spawn(tend(Arc::downgrade(self)));
             state.tending = Some(AbortOnDropHandle::new(tending));
@@ -176,24 +176,24 @@ impl Pool {
         drop(idle);
     }
 
-    async fn dial(&self, url: &Uri) -> Result<Connection, Dial> {
+    async fn dial(&self, url: &Uri) -> Result<DrivenConnection, DialError> {
         let mut connector = self.connector.clone();
         let connect = async {
-            let io = connector.call(url.clone()).await.map_err(|error| Dial::Broken(innermost(&*error)))?;
-            handshake(io).await.map_err(|error| Dial::Broken(innermost(&error)))
+            let io = connector.call(url.clone()).await.map_err(|error| DialError::Broken(innermost(&*error)))?;
+            handshake(io).await.map_err(|error| DialError::Broken(innermost(&error)))
         };
-        let late = || Dial::Late(format!("no connection within {} s", CONNECT.as_secs()));
+        let late = || DialError::Late(format!("no connection within {} s", CONNECT.as_secs()));
         let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(late()))?;
         // Ends with the sender, or when the server closes the connection.
         let driver = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(Connection { sender, _driver: AbortOnDropHandle::new(driver) })
+        Ok(DrivenConnection { sender, _driver: AbortOnDropHandle::new(driver) })
     }
 }
 
 /// Closes what nobody has used for long; ends when nothing is kept.
-async fn tend(pool: Weak<Pool>) {
+async fn tend(pool: Weak<ConnectionPool>) {
     let mut wait = IDLE;
     loop {
         tokio::time::sleep(wait).await;
@@ -209,14 +209,14 @@ async fn tend(pool: Weak<Pool>) {
 }
 
 /// Why there is no new connection.
-enum Dial {
+enum DialError {
     /// It was refused, or broke at once.
     Broken(String),
     /// It took too long already.
     Late(String),
 }
 
-impl Dial {
+impl DialError {
     fn into_error(self) -> LinkError {
         let (Self::Broken(reason) | Self::Late(reason)) = self;
         LinkError::Unreachable(reason)
@@ -233,20 +233,20 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// A connection in use.
-struct Lease {
-    pool: Weak<Pool>,
-    to: Arc<Destination>,
-    connection: Connection,
+struct ConnectionLease {
+    pool: Weak<ConnectionPool>,
+    to: Arc<HttpDestination>,
+    connection: DrivenConnection,
 }
 
 /// The body of an answer. Read to its end, it gives its connection back.
 pub struct Body {
     incoming: Incoming,
-    lease: Option<Lease>,
+    lease: Option<ConnectionLease>,
 }
 
 impl Body {
-    fn new(incoming: Incoming, lease: Lease) -> Self {
+    fn new(incoming: Incoming, lease: ConnectionLease) -> Self {
         let mut body = Self { incoming, lease: Some(lease) };
         body.release_at_end();
         body
@@ -259,7 +259,7 @@ impl Body {
     }
 
     fn release(&mut self) {
-        if let Some(Lease { pool, to, connection }) = self.lease.take()
+        if let Some(ConnectionLease { pool, to, connection }) = self.lease.take()
             && let Some(pool) = pool.upgrade()
         {
             pool.keep(to, connection);

@@ -12,8 +12,8 @@ use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
 use super::call::is_message;
 use super::client::{chunk, read_all};
 use super::refusal::{refused, session_refused};
-use super::{LAST_EVENT, Shared};
-use crate::pace::{Pace, is_unasked};
+use super::{HttpLinkShared, LAST_EVENT};
+use crate::pace::{StderrPace, is_unasked};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -25,8 +25,8 @@ const REFUSALS: u32 = 2;
 /// A stream that is closed before this, with nothing said on it, was closed at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-struct Push {
-    shared: Arc<Shared>,
+struct PushStream {
+    shared: Arc<HttpLinkShared>,
     resume_from: Option<String>,
     /// The pause that the server asks for.
     retry: Option<Duration>,
@@ -37,16 +37,16 @@ struct Push {
 }
 
 /// Keeps the stream open as long as the link lives.
-pub(super) async fn listen(shared: Arc<Shared>) {
+pub(super) async fn listen(shared: Arc<HttpLinkShared>) {
     let stop = shared.stop.clone();
-    let mut push = Push { shared, resume_from: None, retry: None, opened: false, spoke: false };
+    let mut push = PushStream { shared, resume_from: None, retry: None, opened: false, spoke: false };
     tokio::select! {
         () = push.run() => {}
         () = stop.cancelled() => {}
     }
 }
 
-enum End {
+enum PushEnd {
     /// The server has no such stream.
     Unsupported,
     /// It ended; open it again.
@@ -59,24 +59,24 @@ enum End {
     Refused,
 }
 
-impl Push {
+impl PushStream {
     async fn run(&mut self) {
         let (mut failures, mut short, mut refusals) = (0_u32, 0_u32, 0_u32);
         loop {
             self.spoke = false;
             let opened = Instant::now();
             match self.once().await {
-                End::Unsupported => return self.shared.sink.deaf(),
-                End::Closed => {
+                PushEnd::Unsupported => return self.shared.sink.deaf(),
+                PushEnd::Closed => {
                     (failures, refusals) = (0, 0);
                     // Each new stream is a reason to list everything: one that says nothing must not be one all the time.
                     short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
                 }
-                End::Later => {
+                PushEnd::Later => {
                     tokio::time::sleep(LONGEST / 2).await;
                     continue;
                 }
-                End::Refused => {
+                PushEnd::Refused => {
                     refusals += 1;
                     // Were it the session, the link would be over by now. A stream that was open before may open again.
                     if refusals >= REFUSALS && !self.opened {
@@ -84,7 +84,7 @@ impl Push {
                     }
                     failures += 1;
                 }
-                End::Failed => failures += 1,
+                PushEnd::Failed => failures += 1,
             }
             tokio::time::sleep(self.pause(failures, short)).await;
         }
@@ -101,7 +101,7 @@ impl Push {
         }
     }
 
-    async fn once(&mut self) -> End {
+    async fn once(&mut self) -> PushEnd {
         let state = self.shared.state();
         let mut headers = self.shared.base_headers(&state);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -116,15 +116,17 @@ impl Push {
         let status = answer.status();
         match status {
             _ if status.is_success() => {}
-            StatusCode::METHOD_NOT_ALLOWED => return End::Unsupported,
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => return End::Later,
+            StatusCode::METHOD_NOT_ALLOWED => return PushEnd::Unsupported,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+                return PushEnd::Later;
+            }
             _ if status.is_client_error() => {
                 let said = read_all(answer.into_body(), MAX_MESSAGE).await.unwrap_or_default();
                 let refusal = session_refused(&state, status).or_else(|| refused(&state, status, None, &said));
-                let Some(refusal) = refusal else { return End::Unsupported };
+                let Some(refusal) = refusal else { return PushEnd::Unsupported };
                 self.shared.trouble(&refusal);
                 // The server may also still hold the stream from before.
-                return if status == StatusCode::CONFLICT { End::Later } else { End::Refused };
+                return if status == StatusCode::CONFLICT { PushEnd::Later } else { PushEnd::Refused };
             }
             _ => return self.failed(&LinkError::Status { status: status.as_u16(), body: None }),
         }
@@ -133,7 +135,7 @@ impl Push {
         self.shared.sink.hears();
         let mut decoder = SseDecoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
-        let mut pace = Pace::default();
+        let mut pace = StderrPace::default();
         while let Some(Ok(bytes)) = chunk(&mut body).await {
             decoder.push(&bytes);
             loop {
@@ -148,13 +150,13 @@ impl Push {
                 }
             }
         }
-        End::Closed
+        PushEnd::Closed
     }
 
     /// Whether the link is over is not decided here.
-    fn failed(&self, error: &LinkError) -> End {
+    fn failed(&self, error: &LinkError) -> PushEnd {
         self.shared.trouble(error);
-        End::Failed
+        PushEnd::Failed
     }
 
     /// Handles an event; gives the number of things in it that nobody asked for.

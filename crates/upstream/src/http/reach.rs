@@ -11,7 +11,7 @@ use tower::Service;
 
 /// How far names may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum NetworkReach {
     /// Wherever they lead.
     Anywhere,
     /// To addresses that everybody can reach.
@@ -20,18 +20,18 @@ pub(super) enum Reach {
 
 /// The system's resolver, whose answers are checked.
 #[derive(Clone)]
-pub(super) struct Resolver {
+pub(super) struct CheckedResolver {
     system: GaiResolver,
-    reach: Reach,
+    reach: NetworkReach,
 }
 
-impl Resolver {
-    pub(super) fn new(reach: Reach) -> Self {
+impl CheckedResolver {
+    pub(super) fn new(reach: NetworkReach) -> Self {
         Self { system: GaiResolver::new(), reach }
     }
 }
 
-impl Service<Name> for Resolver {
+impl Service<Name> for CheckedResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
@@ -47,9 +47,9 @@ impl Service<Name> for Resolver {
 }
 
 /// All addresses, or none: a name that also leads inside is not trusted.
-fn checked(addresses: Vec<SocketAddr>, reach: Reach) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+fn checked(addresses: Vec<SocketAddr>, reach: NetworkReach) -> io::Result<std::vec::IntoIter<SocketAddr>> {
     match addresses.iter().find(|address| !is_public(address.ip())) {
-        Some(private) if reach == Reach::Public => Err(io::Error::new(
+        Some(private) if reach == NetworkReach::Public => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("the name leads to the private address {}; set `private = true` if that is meant", private.ip()),
         )),
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn one_private_answer_spoils_all() {
         let addresses = || vec![SocketAddr::from(([8, 8, 8, 8], 80)), SocketAddr::from(([10, 0, 0, 1], 80))];
-        let refused = checked(addresses(), Reach::Public).map(drop).map_err(|error| error.to_string());
+        let refused = checked(addresses(), NetworkReach::Public).map(drop).map_err(|error| error.to_string());
         assert!(refused.is_err_and(|error| error.contains("10.0.0.1")));
-        assert!(checked(addresses(), Reach::Anywhere).is_ok_and(|all| all.len() == 2));
+        assert!(checked(addresses(), NetworkReach::Anywhere).is_ok_and(|all| all.len() == 2));
     }
 }

@@ -7,21 +7,26 @@ use http::StatusCode;
 use tidings_proto::{Era, code, meta};
 use tidings_wire::{Frame, FrameKind, get};
 
-use super::State;
+use super::HttpLinkState;
 use crate::LinkError;
 
 /// How much of a body is searched for words.
 const SEARCHED: usize = 2_048;
 
 /// Whether a status alone says that a session that was good is refused.
-pub(super) fn session_refused(state: &State, status: StatusCode) -> Option<LinkError> {
+pub(super) fn session_refused(state: &HttpLinkState, status: StatusCode) -> Option<LinkError> {
     let says_so =
         matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE);
     (says_so && state.is_settled() && state.has_session()).then_some(LinkError::SessionRefused(status.as_u16()))
 }
 
 /// Whether an answer refuses the session or the era rather than the call.
-pub(super) fn refused(state: &State, status: StatusCode, error: Option<&Frame>, body: &[u8]) -> Option<LinkError> {
+pub(super) fn refused(
+    state: &HttpLinkState,
+    status: StatusCode,
+    error: Option<&Frame>,
+    body: &[u8],
+) -> Option<LinkError> {
     if !state.is_settled() {
         return None;
     }
@@ -69,12 +74,12 @@ mod tests {
     use super::*;
     use crate::LIMITS;
 
-    fn state(era: Era, session: bool, settled: bool) -> State {
+    fn state(era: Era, session: bool, settled: bool) -> HttpLinkState {
         let value = || HeaderValue::from_static("x");
-        State { era, revision: settled.then(value), session: session.then(value) }
+        HttpLinkState { era, revision: settled.then(value), session: session.then(value) }
     }
 
-    fn judge(state: &State, status: u16, body: &'static str) -> Option<LinkError> {
+    fn judge(state: &HttpLinkState, status: u16, body: &'static str) -> Option<LinkError> {
         let frame = Frame::parse(Bytes::from_static(body.as_bytes()), &LIMITS).ok();
         refused(state, StatusCode::from_u16(status).unwrap(), frame.as_ref(), body.as_bytes())
     }

@@ -12,8 +12,8 @@ use crate::call::CallQueue;
 const REMEMBERED: usize = 4_096;
 
 #[derive(Default)]
-pub(super) struct Calls {
-    open: HashMap<u64, Open>,
+pub(super) struct StdioCalls {
+    open: HashMap<u64, OpenStdioCall>,
     /// Calls that were cancelled. The server may still answer them, as long as the link lives.
     abandoned: HashSet<u64>,
     /// More were abandoned than are remembered.
@@ -21,19 +21,19 @@ pub(super) struct Calls {
     closed: Option<LinkError>,
 }
 
-struct Open {
+struct OpenStdioCall {
     queue: CallQueue,
     /// A listen is in flight for as long as the link: nobody waits for its answer.
     is_listen: bool,
 }
 
-impl Calls {
+impl StdioCalls {
     /// Adds a call, unless the link is closed.
     pub(super) fn open(&mut self, id: u64, method: Method, queue: CallQueue) -> Result<(), LinkError> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
         }
-        self.open.insert(id, Open { queue, is_listen: method == Method::Listen });
+        self.open.insert(id, OpenStdioCall { queue, is_listen: method == Method::Listen });
         Ok(())
     }
 
@@ -91,14 +91,14 @@ mod tests {
     use super::*;
     use crate::call::call_channel;
 
-    fn open(calls: &mut Calls, id: u64, method: Method) {
+    fn open(calls: &mut StdioCalls, id: u64, method: Method) {
         calls.open(id, method, call_channel().0).unwrap();
     }
 
     // edges G5, B1
     #[test]
     fn an_answer_to_nobody_goes_only_to_one_that_nobody_else_could_have_asked_for() {
-        let mut calls = Calls::default();
+        let mut calls = StdioCalls::default();
         open(&mut calls, 1, Method::Listen);
         assert!(calls.take_sole().is_none(), "a listen waits for nothing");
         open(&mut calls, 2, Method::ToolsCall);

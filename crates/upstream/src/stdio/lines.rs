@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 /// Reads lines; what is too long is cut, and says so.
-pub(crate) struct Lines<R> {
+pub(crate) struct BoundedLines<R> {
     reader: R,
     longest: usize,
     /// The end of what was skipped.
@@ -13,7 +13,7 @@ pub(crate) struct Lines<R> {
 /// How much of what is skipped is kept, in case that nothing follows it.
 const TAIL: usize = 4 << 10;
 
-impl<R: AsyncBufRead + Unpin> Lines<R> {
+impl<R: AsyncBufRead + Unpin> BoundedLines<R> {
     /// At most `longest` bytes of each line are kept, and never more are held.
     pub(crate) fn new(reader: R, longest: usize) -> Self {
         Self { reader, longest, tail: Vec::new() }
@@ -88,7 +88,7 @@ mod tests {
 
     async fn all(input: &[u8]) -> Vec<String> {
         // A small buffer, so that lines come in parts.
-        let mut lines = Lines::new(BufReader::with_capacity(3, input), 8);
+        let mut lines = BoundedLines::new(BufReader::with_capacity(3, input), 8);
         let mut read = Vec::new();
         while let Some(line) = lines.next().await {
             read.push(line);
@@ -106,7 +106,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_never_ends_holds_no_more_than_the_bound() {
-        let mut lines = Lines::new(BufReader::new(tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 1 << 20)), 8);
+        let mut lines =
+            BoundedLines::new(BufReader::new(tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 1 << 20)), 8);
         let (line, cut) = lines.raw().await.expect("a line");
         assert_eq!((line.len(), cut), (8, (1 << 20) - 8));
         assert!(line.capacity() < 64, "{}", line.capacity());

@@ -16,7 +16,7 @@ const LONGEST: u64 = 4 << 20;
 
 /// A process that carries a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct MarkedProcess {
     /// The process.
     pub pid: i32,
     /// Its mark.
@@ -24,14 +24,14 @@ pub struct Marked {
 }
 
 /// Every living process with a mark that is wanted.
-pub fn marked(wanted: impl Fn(&str) -> bool) -> Vec<Marked> {
+pub fn marked(wanted: impl Fn(&str) -> bool) -> Vec<MarkedProcess> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     // Most environments fit, and are read at once.
     let mut text = Vec::with_capacity(64 << 10);
     pids.filter(|pid| *pid != own)
-        .filter_map(|pid| mark_of(pid, &mut text).filter(|mark| wanted(mark)).map(|mark| Marked { pid, mark }))
+        .filter_map(|pid| mark_of(pid, &mut text).filter(|mark| wanted(mark)).map(|mark| MarkedProcess { pid, mark }))
         .collect()
 }
 
@@ -74,12 +74,12 @@ pub async fn end_marked(marks: HashSet<String>) -> usize {
 /// Ends what servers left behind. To look for it is to look at every process of the machine, so those that end at the same
 /// time share a look.
 #[derive(Default)]
-pub(crate) struct Stragglers {
+pub(crate) struct StragglerSweep {
     waiting: Mutex<HashSet<String>>,
     looking: tokio::sync::Mutex<()>,
 }
 
-impl Stragglers {
+impl StragglerSweep {
     /// Ends everything with this mark.
     pub(crate) async fn end(&self, mark: String) {
         self.waiting().insert(mark.clone());

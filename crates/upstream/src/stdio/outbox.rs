@@ -12,18 +12,18 @@ use crate::LinkError;
 const LIMIT: usize = 64 << 20;
 
 #[derive(Default)]
-pub(super) struct Outbox {
-    state: Mutex<State>,
+pub(super) struct StdioOutbox {
+    state: Mutex<StdioOutboxState>,
     filled: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct StdioOutboxState {
     waiting: BytesMut,
     closed: bool,
 }
 
-impl Outbox {
+impl StdioOutbox {
     /// Adds one line.
     pub(super) fn push(&self, line: &Bytes) -> Result<(), LinkError> {
         assert_outgoing(line);

@@ -22,11 +22,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::LinkError;
-use crate::log_budget::{Admission, LogBudget};
+use crate::log_budget::{LineAdmission, LogBudget};
 use crate::spec::StdioSpec;
-use crate::stdio::lines::Lines;
+use crate::stdio::lines::BoundedLines;
 use crate::stdio::marked_processes;
-use crate::stdio::marked_processes::Stragglers;
+use crate::stdio::marked_processes::StragglerSweep;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1_500);
@@ -52,16 +52,16 @@ const LAST_COMMANDS: Duration = Duration::from_secs(30);
 type Spawned = oneshot::Sender<std::io::Result<Child>>;
 
 /// Starts processes.
-pub struct Launcher {
+pub struct ProcessLauncher {
     helper: Option<PathBuf>,
     jobs: mpsc::Sender<(Command, Spawned)>,
     watchdog: Mutex<Option<std::process::ChildStdin>>,
     mark: String,
     servers: AtomicU64,
-    stragglers: Stragglers,
+    stragglers: StragglerSweep,
 }
 
-impl Launcher {
+impl ProcessLauncher {
     /// `helper` is this program, which must route its hidden subcommands to [`exec_helper`] and [`watchdog_helper`].
     /// Without it (in tests of parts) children only get their process group. Must be called inside a runtime.
     pub fn new(helper: Option<PathBuf>) -> Arc<Self> {
@@ -80,7 +80,7 @@ impl Launcher {
             .map_or_else(|error| tracing::error!(%error, "no thread to start servers from"), drop);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}-{:x}", std::process::id(), now.as_nanos());
-        let (servers, stragglers) = (AtomicU64::new(1), Stragglers::default());
+        let (servers, stragglers) = (AtomicU64::new(1), StragglerSweep::default());
         Arc::new(Self { helper, jobs, watchdog: Mutex::new(None), mark, servers, stragglers })
     }
 
@@ -96,13 +96,13 @@ impl Launcher {
 
     /// Takes charge of a process group that was started by others with the launcher's mark: it dies with the gateway, however
     /// that ends.
-    pub fn adopt(self: &Arc<Self>, group: Pid) -> Adopted {
+    pub fn adopt(self: &Arc<Self>, group: Pid) -> AdoptedGroup {
         match cfg!(target_os = "linux") {
             // Found by its mark; that there is somebody to look for it is enough.
             true => self.with_watchdog(|_| Ok(())),
             false => self.tell_watchdog(&format!("+{}", group.as_raw_nonzero())),
         }
-        Adopted { launcher: Arc::clone(self), group }
+        AdoptedGroup { launcher: Arc::clone(self), group }
     }
 
     /// Starts a server. `marked`: whether all that it starts ends with it, wherever that went.
@@ -111,7 +111,7 @@ impl Launcher {
         name: &str,
         spec: &StdioSpec,
         marked: bool,
-    ) -> Result<Process, LinkError> {
+    ) -> Result<ChildProcess, LinkError> {
         let fail = |reason: String| LinkError::Spawn { program: spec.program.clone(), reason };
         // Told apart here: the system has the same words for a missing folder and a missing program.
         if let Some(cwd) = spec.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
@@ -136,10 +136,10 @@ impl Launcher {
         if let Some(group) = group {
             self.tell_watchdog(&format!("+{}", group.as_raw_nonzero()));
         }
-        let words = Words::default();
+        let words = StderrTail::default();
         let stderr = child.stderr.take();
         let stderr = stderr.map(|stderr| tokio::spawn(log_lines(name.to_owned(), stderr, words.clone())));
-        Ok(Process { child, group, mark, words, stderr, code: None, launcher: Arc::clone(self) })
+        Ok(ChildProcess { child, group, mark, words, stderr, code: None, launcher: Arc::clone(self) })
     }
 
     fn command(&self, spec: &StdioSpec, depth: u32, mark: Option<&str>) -> Command {
@@ -206,12 +206,12 @@ impl Launcher {
 }
 
 /// A group that the watchdog looks after until this is dropped.
-pub struct Adopted {
-    launcher: Arc<Launcher>,
+pub struct AdoptedGroup {
+    launcher: Arc<ProcessLauncher>,
     group: Pid,
 }
 
-impl Drop for Adopted {
+impl Drop for AdoptedGroup {
     fn drop(&mut self) {
         if !cfg!(target_os = "linux") {
             self.launcher.tell_watchdog(&format!("-{}", self.group.as_raw_nonzero()));
@@ -316,9 +316,9 @@ fn run_last(commands: impl Iterator<Item = Vec<String>>) {
 
 /// The end of what a process says beside the protocol.
 #[derive(Clone, Default)]
-pub(crate) struct Words(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
-impl Words {
+impl StderrTail {
     pub(crate) fn add(&self, mut text: String) {
         if let Some((end, _)) = text.char_indices().nth(WORDS) {
             text.truncate(end);
@@ -340,7 +340,7 @@ impl Words {
 /// Kills a group when dropped.
 pub(crate) struct GroupGuard {
     group: Pid,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
 }
 
 impl Drop for GroupGuard {
@@ -351,20 +351,20 @@ impl Drop for GroupGuard {
 }
 
 /// A running child with its whole process group.
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     child: Child,
     group: Option<Pid>,
     /// What all that it starts carries in the environment, until it has been looked for.
     mark: Option<String>,
-    words: Words,
+    words: StderrTail,
     /// Reads its standard error to the end.
     stderr: Option<JoinHandle<()>>,
     code: Option<i32>,
-    launcher: Arc<Launcher>,
+    launcher: Arc<ProcessLauncher>,
 }
 
-impl Process {
-    pub(crate) fn words(&self) -> Words {
+impl ChildProcess {
+    pub(crate) fn words(&self) -> StderrTail {
         self.words.clone()
     }
 
@@ -421,7 +421,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if let Some(mark) = self.mark.take() {
             // Dropped without having been ended: rare, and worth a look at all processes.
@@ -434,9 +434,9 @@ impl Drop for Process {
     }
 }
 
-async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Words) {
+async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: StderrTail) {
     let budget = LogBudget::new(STDERR);
-    let mut lines = Lines::new(BufReader::with_capacity(64 << 10, stderr), LINE);
+    let mut lines = BoundedLines::new(BufReader::with_capacity(64 << 10, stderr), LINE);
     loop {
         if budget.is_exhausted() {
             // Not looked at line by line, and not faster than any honest server writes.
@@ -447,7 +447,7 @@ async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Wor
         }
         lines.take_tail().into_iter().for_each(|text| words.add(text));
         let Some(text) = lines.next().await else { break };
-        if let Admission::Write { left_out } = budget.admit(text.len()) {
+        if let LineAdmission::Write { left_out } = budget.admit(text.len()) {
             say_left_out(&name, left_out);
             tracing::info!(target: "tidings::server", server = %name, "{text}");
         }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use tidings_proto::Method;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_upstream::Redirect;
+use tidings_upstream::ToolRedirect;
 use tidings_wire::{Frame, FrameLimits, ObjectEdit, Patch, encode_string};
 
 use super::{Exchange, Reply, Stage};
@@ -36,7 +36,7 @@ impl Detour {
 
 impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
-    pub(super) fn redirect(&mut self, instead: Redirect) -> Result<Option<Reply>, RequestRefusal> {
+    pub(super) fn redirect(&mut self, instead: ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
@@ -69,7 +69,7 @@ impl Exchange {
 }
 
 /// The request with another name and other arguments; every other byte is the client's.
-fn spliced(frame: &Frame, instead: &Redirect) -> Option<Frame> {
+fn spliced(frame: &Frame, instead: &ToolRedirect) -> Option<Frame> {
     let mut patch = Patch::new();
     let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
     edit.set("name", encode_string(&instead.name));
@@ -90,7 +90,7 @@ mod tests {
 
     fn splice(request: &str, arguments: Option<&'static str>) -> Option<String> {
         let frame = Frame::parse(request.to_owned(), &FrameLimits::default()).ok()?;
-        let instead = Redirect {
+        let instead = ToolRedirect {
             server: None,
             name: "t\"".into(),
             arguments: arguments.map(|raw| Bytes::from_static(raw.as_bytes())),
