@@ -28,7 +28,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use tidings_downstream::auth::Tokens;
+use tidings_downstream::auth::AccessTokens;
 use tidings_engine::Gateway;
 use tidings_inventory::ServerRegistry;
 use tidings_search::ToolIndex;
@@ -41,7 +41,7 @@ struct Admin {
     registry: ServerRegistry,
     index: Arc<ToolIndex>,
     changes: ChangeLog,
-    keys: Tokens,
+    keys: AccessTokens,
 }
 
 /// The routes of the API. `openapi.json` describes each of them, and no other.
@@ -82,7 +82,7 @@ pub struct Parts {
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless only this machine
 /// can ask for them.
-pub fn router(parts: Parts, keys: Tokens, loopback: bool) -> Router {
+pub fn router(parts: Parts, keys: AccessTokens, loopback: bool) -> Router {
     let Parts { gateway, registry, index, changes } = parts;
     let admin = Admin { gateway, registry, index, changes, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));

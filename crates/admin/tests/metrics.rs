@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use tidings_admin::Parts;
 use tidings_config::{Config, ServerConfig};
-use tidings_downstream::auth::{Token, Tokens};
+use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
@@ -70,11 +70,11 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
 }
 
 /// `secret` is an admin's, `guest` is not.
-fn keys() -> Tokens {
+fn keys() -> AccessTokens {
     let guest = AccessScope::new(vec!["*".to_owned()], false, |_, _| true);
-    Tokens::new(vec![
-        Token::of("secret", Principal::new("owner", AccessScope::everything())),
-        Token::of("guest", Principal::new("guest", guest)),
+    AccessTokens::new(vec![
+        AccessToken::of("secret", Principal::new("owner", AccessScope::everything())),
+        AccessToken::of("guest", Principal::new("guest", guest)),
     ])
 }
 

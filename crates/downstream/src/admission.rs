@@ -28,7 +28,7 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// What a message is taken for.
-pub(crate) enum Class {
+pub(crate) enum MessageClass {
     /// It claims to be modern; what it says about itself may still be faulty.
     Modern(Result<ModernMeta, MetaFault>),
     /// It begins a session.
@@ -43,7 +43,7 @@ pub(crate) enum Class {
 
 /// What the transport knows beside the message.
 #[derive(Clone, Copy)]
-pub(crate) struct Claims {
+pub(crate) struct TransportClaims {
     /// There is a session that it may belong to, or one is named.
     pub(crate) session: bool,
     /// The transport says that it is of the modern era.
@@ -51,21 +51,21 @@ pub(crate) struct Claims {
 }
 
 /// Bridging rule 0.1: the `_meta` comes before `initialize`, and that before the session.
-pub(crate) fn classify(frame: &Frame, claims: Claims) -> Class {
+pub(crate) fn classify(frame: &Frame, claims: TransportClaims) -> MessageClass {
     let meta = ModernMeta::read(frame);
     let absence = match meta {
         Err(fault) if fault.is_absence() => fault,
-        claimed => return Class::Modern(claimed),
+        claimed => return MessageClass::Modern(claimed),
     };
     let name = frame.method();
     if frame.kind() == FrameKind::Request && name == Method::Initialize.as_str() {
-        return Class::Initialize;
+        return MessageClass::Initialize;
     }
     if claims.session && !claims.modern {
-        return Class::InSession;
+        return MessageClass::InSession;
     }
     let only_modern = Method::parse(&name).is_some_and(|method| method.is_modern() && !method.is_legacy());
-    if claims.modern || only_modern { Class::HalfModern(absence) } else { Class::Homeless }
+    if claims.modern || only_modern { MessageClass::HalfModern(absence) } else { MessageClass::Homeless }
 }
 
 /// A modern request beside its message.

@@ -7,14 +7,14 @@ use tidings_engine::Principal;
 
 /// Tokens that open the door.
 #[derive(Clone, Default)]
-pub struct Tokens {
+pub struct AccessTokens {
     /// Nothing at all: nobody is asked, and everybody on the loopback interface is one person.
-    known: Option<Arc<[Token]>>,
+    known: Option<Arc<[AccessToken]>>,
 }
 
 /// One token.
 #[derive(Clone)]
-pub struct Token {
+pub struct AccessToken {
     /// Whose it is, and what it is good for.
     pub principal: Principal,
     /// Its SHA-256 digest.
@@ -24,7 +24,7 @@ pub struct Token {
 /// The person when no tokens are configured.
 static LOCAL: LazyLock<Principal> = LazyLock::new(Principal::local);
 
-impl Token {
+impl AccessToken {
     /// The token with this text.
     pub fn of(secret: &str, principal: Principal) -> Self {
         Self { principal, sha256: sha256(secret) }
@@ -38,9 +38,9 @@ pub fn sha256(secret: &str) -> [u8; 32] {
     out
 }
 
-impl Tokens {
+impl AccessTokens {
     /// The given tokens, and no others: without any, nobody comes in.
-    pub fn new(known: Vec<Token>) -> Self {
+    pub fn new(known: Vec<AccessToken>) -> Self {
         Self { known: Some(known.into()) }
     }
 
@@ -69,15 +69,15 @@ mod tests {
 
     use super::*;
 
-    fn tokens() -> Tokens {
+    fn tokens() -> AccessTokens {
         let of = |name: &str, admin| {
             let scope = AccessScope::new(vec!["*".to_owned()], admin, |_, _| true);
-            Token::of(&format!("secret-{name}"), Principal::new(name, scope))
+            AccessToken::of(&format!("secret-{name}"), Principal::new(name, scope))
         };
-        Tokens::new(vec![of("a", true), of("b", false)])
+        AccessTokens::new(vec![of("a", true), of("b", false)])
     }
 
-    fn name<'t>(tokens: &'t Tokens, authorization: &str) -> Option<&'t str> {
+    fn name<'t>(tokens: &'t AccessTokens, authorization: &str) -> Option<&'t str> {
         tokens.principal(Some(authorization.as_bytes())).map(|principal| &*principal.name)
     }
 
@@ -97,7 +97,7 @@ mod tests {
     // issue 6.8
     #[test]
     fn no_tokens_is_not_an_empty_list_of_them() {
-        assert!(Tokens::default().principal(None).is_some_and(Principal::is_admin), "nobody is asked");
-        assert!(Tokens::new(Vec::new()).principal(None).is_none(), "nobody comes in");
+        assert!(AccessTokens::default().principal(None).is_some_and(Principal::is_admin), "nobody is asked");
+        assert!(AccessTokens::new(Vec::new()).principal(None).is_none(), "nobody comes in");
     }
 }

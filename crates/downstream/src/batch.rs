@@ -19,7 +19,7 @@ pub(crate) async fn run(
     parts: Vec<Result<Frame, FrameError>>,
     push: impl Fn(Bytes) + Send + Sync + 'static,
     ending: CancellationToken,
-) -> Option<Answers> {
+) -> Option<BatchAnswers> {
     let parts = parts.into_iter().map(|part| answer_part(&gateway, &session, part, &push, &ending));
     let answers: Vec<(Bytes, Option<Receipt>)> =
         futures_util::future::join_all(parts).await.into_iter().flatten().collect();
@@ -37,11 +37,11 @@ pub(crate) async fn run(
         receipts.extend(receipt);
     }
     out.put_u8(b']');
-    Some(Answers { message: out.freeze(), receipts })
+    Some(BatchAnswers { message: out.freeze(), receipts })
 }
 
 /// The answers to a batch.
-pub(crate) struct Answers {
+pub(crate) struct BatchAnswers {
     /// All of them.
     pub(crate) message: Bytes,
     /// What must be kept until the transport has them.

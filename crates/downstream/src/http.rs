@@ -29,10 +29,10 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::DRAIN;
-use crate::auth::Tokens;
-use endpoint::Endpoint;
+use crate::auth::AccessTokens;
+use endpoint::HttpEndpoint;
 pub use retention::KeptBytes;
-use session_archive::Sweep;
+use session_archive::ArchiveSweep;
 pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
 
 /// Read and write buffer of a connection: also the bound on the size of request headers.
@@ -42,9 +42,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Settings of the endpoint.
 #[derive(Clone)]
-pub struct Options {
+pub struct EndpointOptions {
     /// Who may come in.
-    pub tokens: Tokens,
+    pub tokens: AccessTokens,
     /// Whether only this machine can connect, so that foreign `Host` headers are an attack.
     pub loopback: bool,
     /// How many legacy sessions there may be.
@@ -63,10 +63,10 @@ pub struct Options {
     pub archive: Option<Arc<dyn SessionArchive>>,
 }
 
-impl Default for Options {
+impl Default for EndpointOptions {
     fn default() -> Self {
         Self {
-            tokens: Tokens::default(),
+            tokens: AccessTokens::default(),
             loopback: true,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(60 * 60),
@@ -80,8 +80,14 @@ impl Default for Options {
 }
 
 /// Serves until `stop` rings; then streams end, running requests are finished, and connections close.
-pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, options: Options, stop: CancellationToken) {
-    let endpoint = Arc::new(Endpoint::new(gateway.clone(), options));
+pub async fn serve(
+    listener: TcpListener,
+    gateway: Gateway,
+    others: Router,
+    options: EndpointOptions,
+    stop: CancellationToken,
+) {
+    let endpoint = Arc::new(HttpEndpoint::new(gateway.clone(), options));
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
     endpoint.read_archive().await;
@@ -112,17 +118,17 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, others: Router, opti
         tracing::warn!(requests = gateway.in_flight(), "not everything was finished in time");
     }
     expiry.abort();
-    endpoint.write_archive(Sweep::All).await;
+    endpoint.write_archive(ArchiveSweep::All).await;
 }
 
 /// Whether a request has come in. One timer per connection and minute, where a header timeout would arm one per request.
 #[derive(Default)]
-struct Activity {
+struct ConnectionActivity {
     lately: AtomicBool,
     ever: AtomicBool,
 }
 
-impl Activity {
+impl ConnectionActivity {
     fn request(&self) {
         self.lately.store(true, Ordering::Relaxed);
         self.ever.store(true, Ordering::Relaxed);
@@ -140,10 +146,10 @@ impl Activity {
     }
 }
 
-async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, others: Router, closing: CancellationToken) {
+async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Router, closing: CancellationToken) {
     // Without this, event streams wait for acknowledgements of the peer.
     let _ = stream.set_nodelay(true);
-    let activity = Arc::new(Activity::default());
+    let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
     let service = service_fn(move |request: Request<Incoming>| {
         let endpoint = Arc::clone(&endpoint);

@@ -21,11 +21,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use lines::Lines;
+pub use lines::InputLines;
 
-use crate::admission::{Claims, Class, LIMITS, ModernRequest, admit_batch, admit_legacy, admit_modern, classify};
+use crate::admission::{
+    LIMITS, MessageClass, ModernRequest, TransportClaims, admit_batch, admit_legacy, admit_modern, classify,
+};
 use crate::batch::{self, cancelled, dispatch, malformed};
-use crate::{DRAIN, stdio::outbox::Outbox};
+use crate::{DRAIN, stdio::outbox::ClientOutbox};
 
 /// What the first message tells about the client, before any server is started.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ pub async fn serve(
     stop: CancellationToken,
     start: impl FnOnce(FirstWords) -> Gateway,
 ) {
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(ClientOutbox::default());
     // Who does not read our answers any more has no questions either, even if its end of the input stays open.
     let over = stop.child_token();
     let (written, unread) = (Arc::clone(&outbox), over.clone());
@@ -59,8 +61,8 @@ pub async fn serve(
         unread.cancel();
     });
     let mut start = Some(start);
-    let mut connection: Option<Arc<Connection>> = None;
-    let mut lines = Lines::default();
+    let mut connection: Option<Arc<StdioConnection>> = None;
+    let mut lines = InputLines::default();
     while let Some(line) = lines.next(&mut input, &over).await {
         // A client that does not read its answers is not read from either.
         tokio::select! {
@@ -75,7 +77,7 @@ pub async fn serve(
             && let Some(start) = start.take()
         {
             let gateway = start(first_words(&message));
-            connection = Some(Arc::new(Connection::new(gateway, Arc::clone(&outbox))));
+            connection = Some(Arc::new(StdioConnection::new(gateway, Arc::clone(&outbox))));
         }
         if let Some(connection) = &connection {
             connection.receive(message).await;
@@ -106,9 +108,9 @@ fn first_words(message: &Result<IncomingMessage, FrameError>) -> FirstWords {
 /// How many subscriptions one client may have open. One can follow everything, so nobody needs many.
 const LISTENS: usize = 1_024;
 
-struct Connection {
+struct StdioConnection {
     gateway: Gateway,
-    outbox: Arc<Outbox>,
+    outbox: Arc<ClientOutbox>,
     session: Mutex<Option<Arc<Session>>>,
     /// Modern ids are unique to the connection.
     modern: ClientKey,
@@ -119,13 +121,13 @@ struct Connection {
 }
 
 /// What nobody asked for, on its way to the client.
-struct Unasked {
-    outbox: Arc<Outbox>,
+struct UnaskedMessages {
+    outbox: Arc<ClientOutbox>,
     gateway: Gateway,
     session: OnceLock<Weak<Session>>,
 }
 
-impl ClientSink for Unasked {
+impl ClientSink for UnaskedMessages {
     fn push(&self, message: Bytes) {
         self.outbox.push_droppable(&message);
     }
@@ -144,8 +146,8 @@ impl ClientSink for Unasked {
     }
 }
 
-impl Connection {
-    fn new(gateway: Gateway, outbox: Arc<Outbox>) -> Self {
+impl StdioConnection {
+    fn new(gateway: Gateway, outbox: Arc<ClientOutbox>) -> Self {
         let modern = gateway.new_client();
         Self {
             gateway,
@@ -223,15 +225,15 @@ impl Connection {
 
     async fn begin(self: &Arc<Self>, frame: Frame, id: &RawId, era: Era) -> Result<(), RequestRefusal> {
         let session = self.session();
-        let (caller, method) = match classify(&frame, Claims { session: session.is_some(), modern: false }) {
-            Class::Initialize => return self.initialize(&frame, id).await,
-            Class::Modern(meta) => {
+        let (caller, method) = match classify(&frame, TransportClaims { session: session.is_some(), modern: false }) {
+            MessageClass::Initialize => return self.initialize(&frame, id).await,
+            MessageClass::Modern(meta) => {
                 let request =
                     ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
                 admit_modern(&self.gateway, &request, &frame, meta)?
             }
-            Class::HalfModern(fault) => return Err(RequestRefusal::InvalidParams(fault.to_string())),
-            Class::InSession | Class::Homeless => {
+            MessageClass::HalfModern(fault) => return Err(RequestRefusal::InvalidParams(fault.to_string())),
+            MessageClass::InSession | MessageClass::Homeless => {
                 let method = admit_legacy(&frame)?;
                 let session = session
                     .ok_or_else(|| RequestRefusal::InvalidRequest("the session begins with initialize".into()))?;
@@ -294,7 +296,7 @@ impl Connection {
             return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
         let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
-        let sink = Arc::new(Unasked { outbox, gateway, session: OnceLock::new() });
+        let sink = Arc::new(UnaskedMessages { outbox, gateway, session: OnceLock::new() });
         let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
         let _ = sink.session.set(Arc::downgrade(&session));
         let news: Arc<dyn ClientSink> = sink;

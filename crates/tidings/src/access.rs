@@ -1,7 +1,7 @@
 //! Who may come in: the tokens of `[auth]`, and the key of the data directory.
 
 use tidings_config::{Config, glob_matches};
-use tidings_downstream::auth::{Token, Tokens};
+use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Principal};
 
 use crate::failure::Failure;
@@ -9,16 +9,16 @@ use crate::failure::Failure;
 /// Who may use what.
 pub(crate) struct Access {
     /// The MCP endpoint.
-    pub(crate) clients: Tokens,
+    pub(crate) clients: AccessTokens,
     /// The API, for those of them who are admins.
-    pub(crate) admins: Tokens,
+    pub(crate) admins: AccessTokens,
 }
 
 /// The configured tokens, and that of the data directory: whoever can read it is the owner of this gateway.
 pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> {
-    let own = Token::of(admin_token, Principal::new("local", AccessScope::everything()));
+    let own = AccessToken::of(admin_token, Principal::new("local", AccessScope::everything()));
     let Some(auth) = &config.auth else {
-        return Ok(Access { clients: Tokens::default(), admins: Tokens::new(vec![own]) });
+        return Ok(Access { clients: AccessTokens::default(), admins: AccessTokens::new(vec![own]) });
     };
     if let Some(fault) = fault(config) {
         return Err(Failure::Failed(fault));
@@ -29,9 +29,9 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> 
     let mut known = vec![own];
     for token in &auth.tokens {
         let scope = AccessScope::new(token.servers.clone(), token.admin, glob_matches);
-        known.push(Token { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
+        known.push(AccessToken { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
     }
-    let tokens = Tokens::new(known);
+    let tokens = AccessTokens::new(known);
     Ok(Access { clients: tokens.clone(), admins: tokens })
 }
 

@@ -27,8 +27,9 @@ pub(super) fn json(status: u16, payload: Payload) -> Response<Body> {
 /// A whole JSON message, and what waits for it to be written.
 pub(super) fn answer(status: u16, payload: Payload, receipts: impl IntoIterator<Item = Receipt>) -> Response<Body> {
     assert_outgoing_payload(&payload);
-    let handed = Handed::new(receipts);
-    let mut response = Response::new(Body::new(Pieces { left: payload.len(), payload, next: 0, _handed: handed }));
+    let handed = AnswerReceipt::new(receipts);
+    let mut response =
+        Response::new(Body::new(PayloadPieces { left: payload.len(), payload, next: 0, _handed: handed }));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -48,7 +49,7 @@ pub(super) fn empty(status: u16) -> Response<Body> {
 
 /// An event stream.
 pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
-    let mut response = Response::new(Body::new(Chunks(Box::pin(chunks))));
+    let mut response = Response::new(Body::new(ChunkedBody(Box::pin(chunks))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -57,31 +58,31 @@ pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Resp
 }
 
 /// A message of known length, written in as many pieces as it has.
-struct Pieces {
+struct PayloadPieces {
     payload: Payload,
     next: usize,
     left: usize,
-    _handed: Handed,
+    _handed: AnswerReceipt,
 }
 
 /// Kept with an answer until it is written: then it is acknowledged, a moment later, since what follows comes on another
 /// stream.
 #[derive(Default)]
-pub(super) struct Handed(Vec<Receipt>);
+pub(super) struct AnswerReceipt(Vec<Receipt>);
 
-impl Handed {
+impl AnswerReceipt {
     pub(super) fn new(receipts: impl IntoIterator<Item = Receipt>) -> Self {
         Self(receipts.into_iter().collect())
     }
 }
 
-impl Drop for Handed {
+impl Drop for AnswerReceipt {
     fn drop(&mut self) {
         self.0.drain(..).for_each(Receipt::after_a_moment);
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for PayloadPieces {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -105,9 +106,9 @@ impl http_body::Body for Pieces {
     }
 }
 
-struct Chunks(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
+struct ChunkedBody(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
 
-impl http_body::Body for Chunks {
+impl http_body::Body for ChunkedBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

@@ -13,22 +13,22 @@ use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::session_archive::{Waiting, unix_now};
-use super::sessions::{HttpSession, InUse, Sessions};
-use super::{Options, body, guard};
-use crate::admission::{self, BodyFault, BodyLimits, Claims, Class, LIMITS, VERSION};
+use super::session_archive::{ArchivedSessions, unix_now};
+use super::sessions::{HttpSession, HttpSessions, InUse};
+use super::{EndpointOptions, body, guard};
+use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// After so many seconds a client that was refused for lack of room may try again.
 const TRY_AGAIN: HeaderValue = HeaderValue::from_static("1");
 
-pub(super) struct Endpoint {
+pub(super) struct HttpEndpoint {
     pub(super) gateway: Gateway,
-    pub(super) options: Options,
-    pub(super) sessions: Sessions,
+    pub(super) options: EndpointOptions,
+    pub(super) sessions: HttpSessions,
     /// Sessions of an earlier process whose clients have not come back yet.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: ArchivedSessions,
     /// What goes on for clients that have left: calls of sessions, and rests of bodies that are not wanted. Each ends by itself,
     /// with its call or its own deadline.
     pub(super) tasks: TaskTracker,
@@ -36,42 +36,42 @@ pub(super) struct Endpoint {
 
 /// A request that is turned away before its message counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedRequest {
     status: u16,
     text: &'static str,
 }
 
-impl Refused {
+impl RefusedRequest {
     fn new(status: u16, text: &'static str) -> Self {
         Self { status, text }
     }
 }
 
-impl From<Refused> for Response<Body> {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedRequest> for Response<Body> {
+    fn from(refused: RefusedRequest) -> Self {
         body::error(refused.status, None, code::INVALID_REQUEST, refused.text)
     }
 }
 
 /// A request as far as it was read.
-pub(super) struct Received<'h> {
+pub(super) struct ReceivedRequest<'h> {
     pub(super) headers: &'h HeaderMap,
     pub(super) principal: &'h Principal,
 }
 
-impl Endpoint {
-    pub(super) fn new(gateway: Gateway, options: Options) -> Self {
-        let sessions = Sessions::new(options.max_sessions, options.kept_bytes);
-        let waiting = Waiting::new(options.archive.clone());
+impl HttpEndpoint {
+    pub(super) fn new(gateway: Gateway, options: EndpointOptions) -> Self {
+        let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
+        let waiting = ArchivedSessions::new(options.archive.clone());
         Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() }
     }
 
     /// Pages of other sites may not drive this one.
-    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RefusedRequest> {
         if guard::allowed(headers, self.options.loopback) {
             return Ok(());
         }
-        Err(Refused::new(403, "requests with this Origin or Host are not accepted"))
+        Err(RefusedRequest::new(403, "requests with this Origin or Host are not accepted"))
     }
 
     pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
@@ -81,7 +81,7 @@ impl Endpoint {
         }
         let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
-        let received = Received { headers: &parts.headers, principal };
+        let received = ReceivedRequest { headers: &parts.headers, principal };
         match parts.method {
             Verb::POST => self.post(&received, incoming).await,
             Verb::GET | Verb::DELETE if received.claims_modern() => not_allowed("POST"),
@@ -91,7 +91,7 @@ impl Endpoint {
         }
     }
 
-    async fn post(self: &Arc<Self>, received: &Received<'_>, incoming: Incoming) -> Response<Body> {
+    async fn post(self: &Arc<Self>, received: &ReceivedRequest<'_>, incoming: Incoming) -> Response<Body> {
         if !received.header(CONTENT_TYPE).is_some_and(is_json) {
             return body::error(415, None, code::INVALID_REQUEST, "Content-Type must be application/json");
         }
@@ -147,24 +147,25 @@ impl Endpoint {
         response
     }
 
-    async fn receive(self: &Arc<Self>, received: &Received<'_>, frame: Frame) -> Response<Body> {
-        let claims = Claims { session: received.headers.contains_key(SESSION), modern: received.claims_modern() };
+    async fn receive(self: &Arc<Self>, received: &ReceivedRequest<'_>, frame: Frame) -> Response<Body> {
+        let claims =
+            TransportClaims { session: received.headers.contains_key(SESSION), modern: received.claims_modern() };
         match (admission::classify(&frame, claims), frame.kind()) {
-            (Class::Modern(meta), FrameKind::Request) => self.modern(received, frame, meta).await,
+            (MessageClass::Modern(meta), FrameKind::Request) => self.modern(received, frame, meta).await,
             // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
-            (Class::Modern(_), _) | (Class::HalfModern(_), FrameKind::Notification) => body::empty(202),
-            (Class::Initialize, _) => self.initialize(received, &frame).await,
-            (Class::InSession, _) => match self.session_of(received) {
+            (MessageClass::Modern(_), _) | (MessageClass::HalfModern(_), FrameKind::Notification) => body::empty(202),
+            (MessageClass::Initialize, _) => self.initialize(received, &frame).await,
+            (MessageClass::InSession, _) => match self.session_of(received) {
                 Ok(session) => self.legacy(received, &session, frame).await,
                 Err(refused) => refused.into(),
             },
-            (Class::HalfModern(fault), FrameKind::Request) => {
+            (MessageClass::HalfModern(fault), FrameKind::Request) => {
                 body::error(400, frame.id().as_ref(), code::INVALID_PARAMS, &fault.to_string())
             }
-            (Class::HalfModern(_), _) => {
+            (MessageClass::HalfModern(_), _) => {
                 body::error(400, None, code::INVALID_REQUEST, "modern clients send no responses")
             }
-            (Class::Homeless, _) => {
+            (MessageClass::Homeless, _) => {
                 let text = "no session: send initialize first, or the modern _meta with every request";
                 body::error(400, frame.id().as_ref(), code::INVALID_REQUEST, text)
             }
@@ -172,17 +173,17 @@ impl Endpoint {
     }
 
     /// The session that the headers name.
-    pub(super) fn session_of(&self, received: &Received<'_>) -> Result<InUse, Refused> {
+    pub(super) fn session_of(&self, received: &ReceivedRequest<'_>) -> Result<InUse, RefusedRequest> {
         let Some(id) = received.header(SESSION) else {
-            return Err(Refused::new(400, "the Mcp-Session-Id header is missing"));
+            return Err(RefusedRequest::new(400, "the Mcp-Session-Id header is missing"));
         };
         let session = self
             .sessions
             .get(id, received.principal)
             .or_else(|| self.resume(id, received.principal))
-            .ok_or(Refused::new(404, "no such session; send initialize"))?;
+            .ok_or(RefusedRequest::new(404, "no such session; send initialize"))?;
         if received.header(VERSION).is_some_and(|version| !admission::is_session_version(version)) {
-            return Err(Refused::new(400, "this MCP-Protocol-Version is not supported in a session"));
+            return Err(RefusedRequest::new(400, "this MCP-Protocol-Version is not supported in a session"));
         }
         Ok(session)
     }
@@ -204,14 +205,14 @@ impl Endpoint {
 
     pub(super) fn end(&self, session: &HttpSession) {
         self.waiting.remove(&session.archived);
-        session.standalone().finish(None, body::Handed::default());
+        session.standalone().finish(None, body::AnswerReceipt::default());
         if let Some(session) = session.session() {
             self.gateway.end_session(session);
         }
     }
 }
 
-impl<'h> Received<'h> {
+impl<'h> ReceivedRequest<'h> {
     pub(super) fn header(&self, name: HeaderName) -> Option<&'h str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }

@@ -16,19 +16,19 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::{self, Handed};
-use super::endpoint::{Endpoint, Received, SESSION, accepts, prefers_events};
+use super::body::{self, AnswerReceipt};
+use super::endpoint::{HttpEndpoint, ReceivedRequest, SESSION, accepts, prefers_events};
 use super::first_reply::{FirstReply, first_reply};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::session_archive::MarkAfter;
 use super::sessions::{HttpSession, InUse};
 use crate::admission::{admit_batch, admit_legacy};
-use crate::batch::{self, Answers, dispatch};
+use crate::batch::{self, BatchAnswers, dispatch};
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-impl Endpoint {
-    pub(super) async fn initialize(&self, received: &Received<'_>, frame: &Frame) -> Response<Body> {
+impl HttpEndpoint {
+    pub(super) async fn initialize(&self, received: &ReceivedRequest<'_>, frame: &Frame) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
         let session = self.sessions.make();
         let sink = session.sink();
@@ -54,7 +54,7 @@ impl Endpoint {
 
     pub(super) async fn legacy(
         &self,
-        received: &Received<'_>,
+        received: &ReceivedRequest<'_>,
         http: &Arc<HttpSession>,
         frame: Frame,
     ) -> Response<Body> {
@@ -80,7 +80,8 @@ impl Endpoint {
             _ => None,
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
-        let mut underway = Underway { http, tasks: &self.tasks, ahead: Ahead::First(first_reply(exchange)) };
+        let mut underway =
+            AwaitedExchange { http, tasks: &self.tasks, ahead: LegacyRemainder::First(first_reply(exchange)) };
         if prefers_events(received.header(ACCEPT)) {
             let stream = underway.detach();
             return self.stream(http, session, &stream);
@@ -90,11 +91,13 @@ impl Endpoint {
             // A long silence: open the stream, so that nobody on the way gives up.
             () = self.gateway.long_while(body::QUIET) => {}
         }
-        match std::mem::replace(&mut underway.ahead, Ahead::Nothing) {
-            Ahead::Said(Reply::Answer(answer), mut exchange) => {
+        match std::mem::replace(&mut underway.ahead, LegacyRemainder::Nothing) {
+            LegacyRemainder::Said(Reply::Answer(answer), mut exchange) => {
                 body::answer(200, answer.payload, exchange.take_receipt())
             }
-            Ahead::Said(Reply::Cancelled, _) | Ahead::Nothing => body::events(futures_util::stream::empty()),
+            LegacyRemainder::Said(Reply::Cancelled, _) | LegacyRemainder::Nothing => {
+                body::events(futures_util::stream::empty())
+            }
             ahead => {
                 underway.ahead = ahead;
                 let stream = underway.detach();
@@ -132,7 +135,7 @@ impl Endpoint {
         }))
     }
 
-    pub(super) fn get(&self, received: &Received<'_>) -> Response<Body> {
+    pub(super) fn get(&self, received: &ReceivedRequest<'_>) -> Response<Body> {
         if !accepts(received.header(ACCEPT), &["text/event-stream"]) {
             return body::error(406, None, code::INVALID_REQUEST, "Accept must list text/event-stream");
         }
@@ -150,7 +153,7 @@ impl Endpoint {
         self.read(&http, http.standalone(), None, prime)
     }
 
-    pub(super) fn delete(&self, received: &Received<'_>) -> Response<Body> {
+    pub(super) fn delete(&self, received: &ReceivedRequest<'_>) -> Response<Body> {
         match self.session_of(received) {
             Ok(http) => {
                 if let Some(id) = received.header(SESSION) {
@@ -184,7 +187,7 @@ impl Endpoint {
             // What a server says meanwhile belongs to the stream of the batch.
             () = spoken.notified() => {}
             answers = underway.finished() => return match answers {
-                Some(Answers { message, receipts }) => body::answer(200, message.into(), receipts),
+                Some(BatchAnswers { message, receipts }) => body::answer(200, message.into(), receipts),
                 None => body::empty(202),
             },
             // A long silence: open the stream, so that nobody on the way gives up.
@@ -201,12 +204,12 @@ struct UnderwayBatch<'a> {
     http: &'a Arc<HttpSession>,
     tasks: &'a TaskTracker,
     stream: Arc<ReplyStream>,
-    run: Option<BoxFuture<'static, Option<Answers>>>,
+    run: Option<BoxFuture<'static, Option<BatchAnswers>>>,
 }
 
 impl UnderwayBatch<'_> {
     /// All answers, unless something was said meanwhile: then they follow it on the stream.
-    async fn finished(&mut self) -> Option<Answers> {
+    async fn finished(&mut self) -> Option<BatchAnswers> {
         let answers = match &mut self.run {
             Some(run) => run.await,
             None => None,
@@ -226,8 +229,10 @@ impl UnderwayBatch<'_> {
             let (stream, in_use) = (Arc::clone(&self.stream), InUse::new(self.http));
             self.tasks.spawn(async move {
                 match run.await {
-                    Some(Answers { message, receipts }) => stream.finish(Some(message.into()), Handed::new(receipts)),
-                    None => stream.finish(None, Handed::default()),
+                    Some(BatchAnswers { message, receipts }) => {
+                        stream.finish(Some(message.into()), AnswerReceipt::new(receipts))
+                    }
+                    None => stream.finish(None, AnswerReceipt::default()),
                 }
                 in_use.retain(&stream);
             });
@@ -244,26 +249,26 @@ impl Drop for UnderwayBatch<'_> {
 
 /// A request whose answer is awaited here as long as the client is: a disconnect is no cancellation in this era, so when
 /// the client leaves, the exchange goes on by itself, and what it yields is kept for resumption.
-struct Underway<'a> {
+struct AwaitedExchange<'a> {
     http: &'a Arc<HttpSession>,
     tasks: &'a TaskTracker,
-    ahead: Ahead,
+    ahead: LegacyRemainder,
 }
 
 /// What is still to come of an exchange.
 #[expect(clippy::large_enum_variant, reason = "one per request, on the stack: a box would cost more than the room")]
-enum Ahead {
+enum LegacyRemainder {
     First(FirstReply),
     Said(Reply, Exchange),
     Nothing,
 }
 
-impl Underway<'_> {
+impl AwaitedExchange<'_> {
     /// Waits for the first reply.
     async fn begun(&mut self) {
-        if let Ahead::First(first) = &mut self.ahead {
+        if let LegacyRemainder::First(first) = &mut self.ahead {
             let (reply, exchange) = first.await;
-            self.ahead = Ahead::Said(reply, exchange);
+            self.ahead = LegacyRemainder::Said(reply, exchange);
         }
     }
 
@@ -272,16 +277,16 @@ impl Underway<'_> {
         let stream = self.http.new_stream();
         self.http.keep(&stream);
         let (to, in_use) = (Arc::clone(&stream), InUse::new(self.http));
-        match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
-            Ahead::Nothing => {}
-            Ahead::First(first) => {
+        match std::mem::replace(&mut self.ahead, LegacyRemainder::Nothing) {
+            LegacyRemainder::Nothing => {}
+            LegacyRemainder::First(first) => {
                 self.tasks.spawn(async move {
                     let (reply, exchange) = first.await;
                     pump(reply, exchange, to, in_use).await;
                 });
             }
             // At once, not in the task: what was said must be there when the stream is first read.
-            Ahead::Said(reply, mut exchange) => {
+            LegacyRemainder::Said(reply, mut exchange) => {
                 if !apply(reply, &mut exchange, &stream, self.http) {
                     self.tasks.spawn(pump(Reply::Opened, exchange, to, in_use));
                 }
@@ -291,9 +296,9 @@ impl Underway<'_> {
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for AwaitedExchange<'_> {
     fn drop(&mut self) {
-        if !matches!(self.ahead, Ahead::Nothing) {
+        if !matches!(self.ahead, LegacyRemainder::Nothing) {
             self.detach();
         }
     }
@@ -317,12 +322,12 @@ fn apply(reply: Reply, exchange: &mut Exchange, stream: &Arc<ReplyStream>, http:
         Reply::Interrupted(pause) => stream.interrupt(pause),
         Reply::Answer(answer) => {
             assert_outgoing_payload(&answer.payload);
-            stream.finish(Some(answer.payload), Handed::new(exchange.take_receipt()));
+            stream.finish(Some(answer.payload), AnswerReceipt::new(exchange.take_receipt()));
             http.retain(stream);
             return true;
         }
         Reply::Cancelled => {
-            stream.finish(None, Handed::default());
+            stream.finish(None, AnswerReceipt::default());
             return true;
         }
     }

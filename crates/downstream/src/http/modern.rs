@@ -11,14 +11,14 @@ use tidings_proto::{Era, code};
 use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 
 use super::body::{self, KEEP_ALIVE, QUIET};
-use super::endpoint::{Endpoint, Received};
+use super::endpoint::{HttpEndpoint, ReceivedRequest};
 use super::first_reply::{FirstReply, first_reply};
 use crate::admission::{ModernRequest, RELAYED, admit_modern};
 
-impl Endpoint {
+impl HttpEndpoint {
     pub(super) async fn modern(
         &self,
-        received: &Received<'_>,
+        received: &ReceivedRequest<'_>,
         frame: Frame,
         meta: Result<ModernMeta, MetaFault>,
     ) -> Response<Body> {
@@ -49,27 +49,27 @@ impl Endpoint {
                     return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
                 }
                 Reply::Cancelled => return body::events(stream::empty()),
-                reply => Ahead::Said(reply, exchange),
+                reply => ModernRemainder::Said(reply, exchange),
             },
-            () = self.gateway.long_while(QUIET) => Ahead::First(first),
+            () = self.gateway.long_while(QUIET) => ModernRemainder::First(first),
         };
         body::events(stream::unfold(ahead, |ahead| async move {
             let (chunk, over, exchange) = match ahead {
-                Ahead::Nothing => return None,
-                Ahead::Said(reply, exchange) => {
+                ModernRemainder::Nothing => return None,
+                ModernRemainder::Said(reply, exchange) => {
                     let (chunk, over) = event(reply);
                     (chunk, over, exchange)
                 }
-                Ahead::First(mut first) => tokio::select! {
+                ModernRemainder::First(mut first) => tokio::select! {
                     (reply, exchange) = &mut first => {
                         let (chunk, over) = event(reply);
                         (chunk, over, exchange)
                     }
                     () = tokio::time::sleep(QUIET) => {
-                        return Some((Bytes::from_static(KEEP_ALIVE), Ahead::First(first)));
+                        return Some((Bytes::from_static(KEEP_ALIVE), ModernRemainder::First(first)));
                     }
                 },
-                Ahead::Rest(mut exchange) => {
+                ModernRemainder::Rest(mut exchange) => {
                     let (chunk, over) = tokio::select! {
                         reply = exchange.following() => event(reply),
                         () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
@@ -77,14 +77,14 @@ impl Endpoint {
                     (chunk, over, exchange)
                 }
             };
-            let ahead = if over { Ahead::Nothing } else { Ahead::Rest(exchange) };
+            let ahead = if over { ModernRemainder::Nothing } else { ModernRemainder::Rest(exchange) };
             Some((chunk.unwrap_or_default(), ahead))
         }))
     }
 }
 
 /// What is still to come of an exchange.
-enum Ahead {
+enum ModernRemainder {
     /// Its beginning, which is awaited as it is: to begin again would ask a server twice.
     First(FirstReply),
     Said(Reply, Exchange),

@@ -13,10 +13,10 @@ use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use kept::Kept;
+use kept::KeptEvents;
 
-use super::body::{Handed, KEEP_ALIVE, QUIET};
-use super::retention::{Claim, Retention};
+use super::body::{AnswerReceipt, KEEP_ALIVE, QUIET};
+use super::retention::{AnswerRetention, RetentionClaim};
 use super::sessions::HttpSession;
 
 /// How long a client should wait before it comes back, in milliseconds.
@@ -26,13 +26,13 @@ const RETRY: u64 = 1_000;
 pub(super) struct ReplyStream {
     /// Its number in the session, which begins its event ids.
     pub(super) number: u64,
-    state: Mutex<State>,
+    state: Mutex<ReplyStreamState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    kept: Kept,
+struct ReplyStreamState {
+    kept: KeptEvents,
     /// The connections that read it, oldest first, and the number of the last one.
     readers: BTreeSet<u64>,
     last_reader: u64,
@@ -43,9 +43,9 @@ struct State {
     over: bool,
     delivered: bool,
     /// What waits for the answer to be written.
-    handed: Handed,
+    handed: AnswerReceipt,
     /// Its place among the answers that are kept, once it is over.
-    claim: Option<Claim>,
+    claim: Option<RetentionClaim>,
 }
 
 impl ReplyStream {
@@ -53,7 +53,7 @@ impl ReplyStream {
         Arc::new(Self { number, state: Mutex::default(), changed: Notify::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReplyStreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +62,7 @@ impl ReplyStream {
     }
 
     /// Ends the stream, with the answer if there is one.
-    pub(super) fn finish(&self, answer: Option<Payload>, handed: Handed) {
+    pub(super) fn finish(&self, answer: Option<Payload>, handed: AnswerReceipt) {
         match answer {
             Some(answer) => {
                 self.lock().handed = handed;
@@ -105,7 +105,7 @@ impl ReplyStream {
     }
 
     /// It is over: from now on what it carried counts among what is kept.
-    pub(super) fn claim(&self, retention: &Arc<Retention>, session: &Arc<HttpSession>) {
+    pub(super) fn claim(&self, retention: &Arc<AnswerRetention>, session: &Arc<HttpSession>) {
         let bytes = self.lock().kept.bytes();
         let claim = retention.claim(session, self.number, bytes);
         self.lock().claim = Some(claim);
@@ -154,21 +154,21 @@ impl ReplyStream {
         let next = known.unwrap_or(state.kept.carried());
         drop(state);
         self.changed.notify_waiters();
-        let cursor = Cursor {
+        let cursor = StreamCursor {
             stream: Arc::clone(self),
             next,
             reader,
             prime,
             ended: false,
             owed,
-            handed: Handed::default(),
+            handed: AnswerReceipt::default(),
             closing,
         };
         stream::unfold(cursor, |mut cursor| async move { cursor.step().await.map(|chunk| (chunk, cursor)) })
     }
 }
 
-struct Cursor {
+struct StreamCursor {
     stream: Arc<ReplyStream>,
     next: u64,
     reader: u64,
@@ -176,7 +176,7 @@ struct Cursor {
     ended: bool,
     owed: Option<Owed>,
     /// Dropped with the connection that carried the answer, at its end.
-    handed: Handed,
+    handed: AnswerReceipt,
     closing: CancellationToken,
 }
 
@@ -184,7 +184,7 @@ struct Cursor {
 /// waits for it, so what it hands over has to be kept before it returns.
 pub(super) type Owed = Box<dyn Fn(&mut dyn FnMut(OwedNotice)) + Send + Sync>;
 
-impl Drop for Cursor {
+impl Drop for StreamCursor {
     fn drop(&mut self) {
         self.stream.lock().readers.remove(&self.reader);
         // An older reader may be the newest now.
@@ -192,7 +192,7 @@ impl Drop for Cursor {
     }
 }
 
-impl Cursor {
+impl StreamCursor {
     async fn step(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.prime) {
             return Some(sse::encode(Some(&self.event_id(self.next)), Some(RETRY), b""));
@@ -220,7 +220,7 @@ impl Cursor {
 
     /// The next event, if there is one for this reader.
     fn look(&mut self) -> Option<Bytes> {
-        let is_newest = |state: &State| state.readers.last() == Some(&self.reader);
+        let is_newest = |state: &ReplyStreamState| state.readers.last() == Some(&self.reader);
         // What is owed is taken when nothing else waits: what a slow reader is owed does not pile up here.
         let is_idle = {
             let mut state = self.stream.lock();

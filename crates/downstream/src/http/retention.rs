@@ -26,13 +26,13 @@ impl Default for KeptBytes {
 }
 
 /// What is kept for all sessions, by age.
-pub(super) struct Retention {
+pub(super) struct AnswerRetention {
     limits: KeptBytes,
-    kept: Mutex<Kept>,
+    kept: Mutex<RetainedAnswer>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct RetainedAnswer {
     next: u64,
     bytes: usize,
     answers: BTreeMap<u64, KeptAnswer>,
@@ -45,18 +45,18 @@ struct KeptAnswer {
 }
 
 /// The place of one answer among those that are kept, until it is dropped.
-pub(super) struct Claim {
-    retention: Arc<Retention>,
+pub(super) struct RetentionClaim {
+    retention: Arc<AnswerRetention>,
     number: u64,
     pub(super) bytes: usize,
 }
 
-impl Retention {
+impl AnswerRetention {
     pub(super) fn new(limits: KeptBytes) -> Arc<Self> {
         Arc::new(Self { limits, kept: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RetainedAnswer> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,13 +66,13 @@ impl Retention {
     }
 
     /// One more answer is kept.
-    pub(super) fn claim(self: &Arc<Self>, session: &Arc<HttpSession>, stream: u64, bytes: usize) -> Claim {
+    pub(super) fn claim(self: &Arc<Self>, session: &Arc<HttpSession>, stream: u64, bytes: usize) -> RetentionClaim {
         let mut kept = self.lock();
         let number = kept.next;
         kept.next += 1;
         kept.bytes += bytes;
         kept.answers.insert(number, KeptAnswer { session: Arc::downgrade(session), stream, bytes });
-        Claim { retention: Arc::clone(self), number, bytes }
+        RetentionClaim { retention: Arc::clone(self), number, bytes }
     }
 
     /// Lets the oldest go until the rest fits.
@@ -106,7 +106,7 @@ impl Retention {
     }
 }
 
-impl Drop for Claim {
+impl Drop for RetentionClaim {
     fn drop(&mut self) {
         self.retention.release(self.number);
     }
@@ -116,15 +116,15 @@ impl Drop for Claim {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::body::Handed;
-    use super::super::sessions::Sessions;
+    use super::super::body::AnswerReceipt;
+    use super::super::sessions::HttpSessions;
     use super::*;
 
     /// An answer of this many bytes that nobody takes; the number of its stream.
     fn keep(session: &Arc<HttpSession>, bytes: usize) -> u64 {
         let stream = session.new_stream();
         session.keep(&stream);
-        stream.finish(Some(Bytes::from(vec![b'x'; bytes]).into()), Handed::default());
+        stream.finish(Some(Bytes::from(vec![b'x'; bytes]).into()), AnswerReceipt::default());
         session.retain(&stream);
         stream.number
     }
@@ -136,7 +136,7 @@ mod tests {
     // edges C14
     #[test]
     fn of_the_answers_of_a_session_that_nobody_fetches_the_oldest_go_first() {
-        let sessions = Sessions::new(10, KeptBytes { session: 100, all: 1_000 });
+        let sessions = HttpSessions::new(10, KeptBytes { session: 100, all: 1_000 });
         let session = sessions.make();
         let streams: Vec<u64> = [40, 40, 40, 90].map(|bytes| keep(&session, bytes)).to_vec();
         assert_eq!(kept(&session, &streams), [false, false, false, true]);
@@ -150,7 +150,7 @@ mod tests {
     // edges C14
     #[test]
     fn of_the_answers_of_all_sessions_that_nobody_fetches_the_oldest_go_first() {
-        let sessions = Sessions::new(10, KeptBytes { session: 100, all: 150 });
+        let sessions = HttpSessions::new(10, KeptBytes { session: 100, all: 150 });
         let (first, second, third) = (sessions.make(), sessions.make(), sessions.make());
         let (a, b, c) = (keep(&first, 60), keep(&second, 60), keep(&first, 30));
         assert_eq!((kept(&first, &[a, c]), kept(&second, &[b])), (vec![true, true], vec![true]));

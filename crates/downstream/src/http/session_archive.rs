@@ -15,7 +15,7 @@ use tidings_engine::{KeptSession, Principal};
 use tidings_wire::Digest;
 use tokio_util::sync::CancellationToken;
 
-use super::endpoint::Endpoint;
+use super::endpoint::HttpEndpoint;
 use super::sessions::{HttpSession, InUse};
 use crate::auth::sha256;
 
@@ -51,14 +51,14 @@ pub trait SessionArchive: Send + Sync + 'static {
 
 /// What is kept of one session.
 #[derive(Default)]
-pub(super) struct Archived {
+pub(super) struct ArchivedSession {
     key: OnceLock<ArchiveKey>,
     is_stale: AtomicBool,
     follows: AtomicBool,
     written: Mutex<Option<Digest>>,
 }
 
-impl Archived {
+impl ArchivedSession {
     /// Something changed that is to be kept.
     pub(super) fn mark(&self) {
         self.is_stale.store(true, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Archived {
 }
 
 /// Marks a session when it is dropped: when the request that changes it is over.
-pub(super) struct MarkAfter<'a>(pub(super) &'a Archived);
+pub(super) struct MarkAfter<'a>(pub(super) &'a ArchivedSession);
 
 impl Drop for MarkAfter<'_> {
     fn drop(&mut self) {
@@ -88,14 +88,14 @@ impl Drop for MarkAfter<'_> {
 
 /// Which sessions are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sweep {
+pub(super) enum ArchiveSweep {
     Marked,
     Followers,
     All,
 }
 
 /// The sessions of an earlier process, and the way to the archive.
-pub(super) struct Waiting {
+pub(super) struct ArchivedSessions {
     archive: Option<Arc<dyn SessionArchive>>,
     sessions: Mutex<HashMap<ArchiveKey, WaitingSession>>,
     removed: Mutex<Vec<ArchiveKey>>,
@@ -107,7 +107,7 @@ struct WaitingSession {
     used: u64,
 }
 
-impl Waiting {
+impl ArchivedSessions {
     pub(super) fn new(archive: Option<Arc<dyn SessionArchive>>) -> Self {
         Self { archive, sessions: Mutex::default(), removed: Mutex::default() }
     }
@@ -121,7 +121,7 @@ impl Waiting {
     }
 
     /// A session is over, and is kept no longer.
-    pub(super) fn remove(&self, session: &Archived) {
+    pub(super) fn remove(&self, session: &ArchivedSession) {
         if let Some(key) = session.key.get().filter(|_| self.archive.is_some()) {
             self.removed().push(*key);
         }
@@ -147,7 +147,7 @@ pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// Reads the sessions of an earlier process.
     pub(super) async fn read_archive(&self) {
         let Some(archive) = self.waiting.archive.clone() else { return };
@@ -207,21 +207,23 @@ impl Endpoint {
                 () = closing.cancelled() => return,
             }
             self.write_archive(match round {
-                _ if round.is_multiple_of(ALL) => Sweep::All,
-                _ if round.is_multiple_of(FOLLOWERS) => Sweep::Followers,
-                _ => Sweep::Marked,
+                _ if round.is_multiple_of(ALL) => ArchiveSweep::All,
+                _ if round.is_multiple_of(FOLLOWERS) => ArchiveSweep::Followers,
+                _ => ArchiveSweep::Marked,
             })
             .await;
         }
     }
 
     /// Writes what has changed since it was last written.
-    pub(super) async fn write_archive(&self, sweep: Sweep) {
+    pub(super) async fn write_archive(&self, sweep: ArchiveSweep) {
         let Some(archive) = self.waiting.archive.clone() else { return };
         let looked_at = self.sessions.select(|session| {
             let archived = &session.archived;
             let is_marked = archived.is_stale.swap(false, Ordering::Relaxed);
-            is_marked || sweep == Sweep::All || (sweep == Sweep::Followers && archived.follows.load(Ordering::Relaxed))
+            is_marked
+                || sweep == ArchiveSweep::All
+                || (sweep == ArchiveSweep::Followers && archived.follows.load(Ordering::Relaxed))
         });
         let mut steps: Vec<ArchiveStep> = looked_at.iter().filter_map(|session| self.step(session)).collect();
         // Those that ended meanwhile were described perhaps: their end comes last.
@@ -254,7 +256,7 @@ mod tests {
     // edges F19
     #[test]
     fn a_session_waits_for_its_client_no_longer_than_a_session_may_be_idle() {
-        let waiting = Waiting::new(None);
+        let waiting = ArchivedSessions::new(None);
         let hour = Duration::from_secs(3_600);
         let kept = json!({"used": 10_000, "session": {
             "revision": "2025-11-25", "principal": "local", "capabilities": {}, "initialized": true,

@@ -12,10 +12,10 @@ use tidings_wire::assert_outgoing;
 use tokio::time::Instant;
 
 use super::reply_stream::ReplyStream;
-use super::retention::{KeptBytes, Retention};
-use super::session_archive::Archived;
+use super::retention::{AnswerRetention, KeptBytes};
+use super::session_archive::ArchivedSession;
 
-/// How many streams of requests a session keeps for resumption; how many bytes, says [`Retention`].
+/// How many streams of requests a session keeps for resumption; how many bytes, says [`AnswerRetention`].
 const STREAMS: usize = 256;
 
 /// One session.
@@ -24,9 +24,9 @@ pub(super) struct HttpSession {
     streams: Mutex<HashMap<u64, Arc<ReplyStream>>>,
     next_stream: AtomicU64,
     standalone: Arc<ReplyStream>,
-    retention: Arc<Retention>,
+    retention: Arc<AnswerRetention>,
     /// What of it outlives the process.
-    pub(super) archived: Archived,
+    pub(super) archived: ArchivedSession,
     /// Requests and open streams; a session in use is not idle.
     in_use: AtomicUsize,
     /// When all sessions began to count.
@@ -36,14 +36,14 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    fn new(retention: Arc<Retention>, epoch: Instant) -> Arc<Self> {
+    fn new(retention: Arc<AnswerRetention>, epoch: Instant) -> Arc<Self> {
         let session = Arc::new(Self {
             session: OnceLock::new(),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
             standalone: ReplyStream::new(0),
             retention,
-            archived: Archived::default(),
+            archived: ArchivedSession::default(),
             in_use: AtomicUsize::new(0),
             epoch,
             last_used: AtomicU64::new(0),
@@ -187,24 +187,24 @@ impl Drop for InUse {
 ///
 /// At most so many: when there are more, the one goes that was idle longest. Clients that never say goodbye are the rule, so a
 /// full table must not keep out who comes next; but a session with a request in flight or an open stream never gives way.
-pub(super) struct Sessions {
+pub(super) struct HttpSessions {
     limit: usize,
     by_id: Mutex<HashMap<String, Arc<HttpSession>>>,
-    retention: Arc<Retention>,
+    retention: Arc<AnswerRetention>,
     epoch: Instant,
 }
 
 /// A session that was let in.
-pub(super) struct Entered {
+pub(super) struct EnteredSession {
     /// What its client knows it by.
     pub(super) id: String,
     /// The session that gave way to it, which is to be ended.
     pub(super) displaced: Option<Arc<HttpSession>>,
 }
 
-impl Sessions {
+impl HttpSessions {
     pub(super) fn new(limit: usize, kept: KeptBytes) -> Self {
-        Self { limit, by_id: Mutex::default(), retention: Retention::new(kept), epoch: Instant::now() }
+        Self { limit, by_id: Mutex::default(), retention: AnswerRetention::new(kept), epoch: Instant::now() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
@@ -217,10 +217,10 @@ impl Sessions {
     }
 
     /// Adds a session under a new id; `None` when there are too many and all are in use.
-    pub(super) fn add(&self, session: &Arc<HttpSession>) -> Option<Entered> {
+    pub(super) fn add(&self, session: &Arc<HttpSession>) -> Option<EnteredSession> {
         let id = random_id()?;
         let displaced = self.enter(id.clone(), session)?;
-        Some(Entered { id, displaced })
+        Some(EnteredSession { id, displaced })
     }
 
     /// Adds a session under its id; gives the one that gave way to it, if one had to. `None` when there are too many and all are
@@ -272,7 +272,7 @@ impl Sessions {
     }
 
     #[cfg(test)]
-    pub(super) fn retention(&self) -> &Arc<Retention> {
+    pub(super) fn retention(&self) -> &Arc<AnswerRetention> {
         &self.retention
     }
 }
@@ -289,11 +289,11 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
-    fn sessions(limit: usize) -> Sessions {
-        Sessions::new(limit, KeptBytes::default())
+    fn sessions(limit: usize) -> HttpSessions {
+        HttpSessions::new(limit, KeptBytes::default())
     }
 
-    fn add(sessions: &Sessions) -> (Arc<HttpSession>, Entered) {
+    fn add(sessions: &HttpSessions) -> (Arc<HttpSession>, EnteredSession) {
         let session = sessions.make();
         let entered = sessions.add(&session).unwrap_or_else(|| panic!("no room"));
         (session, entered)

@@ -9,14 +9,14 @@ use crate::admission::LIMITS;
 
 /// Lines that come in.
 #[derive(Default)]
-pub struct Lines {
+pub struct InputLines {
     buffer: BytesMut,
     searched: usize,
     /// Inside a line that was too long: skip to its end.
     skipping: bool,
 }
 
-impl Lines {
+impl InputLines {
     /// The next line that is not empty; `None` at the end of the input or when told to stop.
     pub async fn next(
         &mut self,

@@ -16,8 +16,8 @@ const ENOUGH: usize = 64 << 10;
 const DROP: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct Outbox {
-    state: Mutex<State>,
+pub(super) struct ClientOutbox {
+    state: Mutex<ClientOutboxState>,
     filled: Notify,
     emptied: Notify,
     /// Who is owed something when there is room again.
@@ -25,7 +25,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Default)]
-struct State {
+struct ClientOutboxState {
     /// Somebody found no room.
     is_wanted: bool,
     waiting: BytesMut,
@@ -34,8 +34,8 @@ struct State {
     broken: bool,
 }
 
-impl Outbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ClientOutbox {
+    fn lock(&self) -> MutexGuard<'_, ClientOutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl Outbox {
 }
 
 /// Writes what gathers, until the box is closed and empty, or the reader is gone.
-pub(super) async fn write(outbox: Arc<Outbox>, mut output: impl AsyncWrite + Unpin) {
+pub(super) async fn write(outbox: Arc<ClientOutbox>, mut output: impl AsyncWrite + Unpin) {
     loop {
         let (bytes, closed) = {
             let mut state = outbox.lock();
@@ -165,7 +165,7 @@ mod tests {
     // bridging 27
     #[tokio::test]
     async fn a_client_that_does_not_read_is_told_later_and_woken_when_it_has_read() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(ClientOutbox::default());
         let client = Arc::new(Client::default());
         let news: Arc<dyn ClientSink> = Arc::clone(&client) as _;
         outbox.serve(Arc::downgrade(&news));

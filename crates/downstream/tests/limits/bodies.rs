@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidings_downstream::http::Options;
+use tidings_downstream::http::EndpointOptions;
 use tidings_wire::MessageBudget;
 use tokio::io::AsyncWriteExt;
 
@@ -10,8 +10,12 @@ use super::{Door, POST, answer, status};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
 
-fn quick() -> Options {
-    Options { body_pause: Duration::from_millis(500), body_whole: Duration::from_secs(2), ..Options::default() }
+fn quick() -> EndpointOptions {
+    EndpointOptions {
+        body_pause: Duration::from_millis(500),
+        body_whole: Duration::from_secs(2),
+        ..EndpointOptions::default()
+    }
 }
 
 // edges D4, G9
@@ -51,7 +55,7 @@ async fn a_body_that_comes_byte_by_byte_has_no_more_time_than_others() {
 #[tokio::test]
 async fn bodies_share_one_budget_and_what_does_not_fit_is_refused_until_there_is_room() {
     static BUDGET: MessageBudget = MessageBudget::new(1 << 20);
-    let door = Door::open(Options { message_budget: &BUDGET, ..Options::default() }).await;
+    let door = Door::open(EndpointOptions { message_budget: &BUDGET, ..EndpointOptions::default() }).await;
     let mut stalled = Vec::new();
     for _ in 0..3 {
         let mut connection = door.connect().await;
@@ -75,7 +79,7 @@ async fn bodies_share_one_budget_and_what_does_not_fit_is_refused_until_there_is
 // edges G9
 #[tokio::test]
 async fn a_body_over_the_limit_is_answered_also_when_the_client_sends_before_it_looks() {
-    let door = Door::open(Options::default()).await;
+    let door = Door::open(EndpointOptions::default()).await;
     let mut connection = door.connect().await;
     let announced = tidings_downstream::LIMITS.max_bytes + 1;
     connection.write_all(format!("{POST}Content-Length: {announced}\r\n\r\n").as_bytes()).await.unwrap();

@@ -7,7 +7,7 @@ mod sessions;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidings_downstream::http::{Options, serve};
+use tidings_downstream::http::{EndpointOptions, serve};
 use tidings_engine::{Gateway, Names, NoticePace, Settings};
 use tidings_proto::FieldView;
 use tidings_upstream::{LinkConnector, ProcessLauncher};
@@ -22,7 +22,7 @@ struct Door {
 }
 
 impl Door {
-    async fn open(options: Options) -> Self {
+    async fn open(options: EndpointOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();

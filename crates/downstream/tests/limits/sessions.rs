@@ -1,6 +1,6 @@
 //! More sessions than there is room for.
 
-use tidings_downstream::http::Options;
+use tidings_downstream::http::EndpointOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -35,7 +35,7 @@ async fn follow(door: &Door, session: &str) -> TcpStream {
 // edges G8
 #[tokio::test]
 async fn a_new_client_gets_in_when_the_table_is_full_of_abandoned_sessions() {
-    let door = Door::open(Options { max_sessions: 100, ..Options::default() }).await;
+    let door = Door::open(EndpointOptions { max_sessions: 100, ..EndpointOptions::default() }).await;
     let listening = begin(&door).await.unwrap();
     let stream = follow(&door, &listening).await;
     let mut abandoned = Vec::new();
@@ -60,7 +60,7 @@ async fn a_new_client_gets_in_when_the_table_is_full_of_abandoned_sessions() {
 // edges G8
 #[tokio::test]
 async fn where_all_sessions_are_in_use_the_next_is_refused() {
-    let door = Door::open(Options { max_sessions: 2, ..Options::default() }).await;
+    let door = Door::open(EndpointOptions { max_sessions: 2, ..EndpointOptions::default() }).await;
     let (first, second) = (begin(&door).await.unwrap(), begin(&door).await.unwrap());
     let streams = (follow(&door, &first).await, follow(&door, &second).await);
     assert_eq!(begin(&door).await, Err(503));

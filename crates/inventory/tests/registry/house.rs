@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, TransportConfig};
-use tidings_downstream::http::{self, Options};
+use tidings_downstream::http::{self, EndpointOptions};
 use tidings_engine::{
     Change as Recorded, Gateway, Isolation, Journal, Names, NoticePace, Origin, ServerPlan, Settings, Source,
 };
@@ -141,7 +141,7 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let options = Options { loopback: true, ..Options::default() };
+        let options = EndpointOptions { loopback: true, ..EndpointOptions::default() };
         let serving = tokio::spawn(http::serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
         gateway.settled().await;
         Self { registry, gateway, feed, url, directory, rules, stop, serving }

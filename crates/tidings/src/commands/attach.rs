@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidings_downstream::DRAIN;
-use tidings_downstream::stdio::Lines;
+use tidings_downstream::stdio::InputLines;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     let writer = tokio::spawn(write(lines, standard::output(), stop.clone()));
     let relay = Arc::new(Relay::new(data, out)?);
     let mut input = standard::input();
-    let mut read = Lines::default();
+    let mut read = InputLines::default();
     while let Some(line) = read.next(&mut input, &stop).await {
         tokio::select! {
             () = Arc::clone(&relay).receive(line) => {}

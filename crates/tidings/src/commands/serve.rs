@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidings_admin::Parts;
 use tidings_config::ListenAddress;
-use tidings_downstream::http::{self, Options};
+use tidings_downstream::http::{self, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -63,7 +63,12 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
-    let options = Options { tokens: access.clients, loopback: listen.is_loopback(), archive, ..Options::default() };
+    let options = EndpointOptions {
+        tokens: access.clients,
+        loopback: listen.is_loopback(),
+        archive,
+        ..EndpointOptions::default()
+    };
     let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;

@@ -10,8 +10,8 @@ const EVENTS: usize = 1_000;
 const BYTES: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct Kept {
-    events: VecDeque<Event>,
+pub(super) struct KeptEvents {
+    events: VecDeque<KeptEvent>,
     bytes: usize,
     /// The number of the next event.
     next: u64,
@@ -19,7 +19,7 @@ pub(super) struct Kept {
     carried: u64,
 }
 
-struct Event {
+struct KeptEvent {
     number: u64,
     owed: bool,
     /// The resource that it says has changed.
@@ -27,17 +27,17 @@ struct Event {
     data: Payload,
 }
 
-impl Kept {
+impl KeptEvents {
     pub(super) fn add(&mut self, data: Payload) {
-        self.push(Event { number: self.next, owed: false, resource: None, data });
+        self.push(KeptEvent { number: self.next, owed: false, resource: None, data });
     }
 
     /// Adds what the client is owed; if that is the change of a resource, of which.
     pub(super) fn add_owed(&mut self, data: Payload, resource: Option<String>) {
-        self.push(Event { number: self.next, owed: true, resource: resource.map(Into::into), data });
+        self.push(KeptEvent { number: self.next, owed: true, resource: resource.map(Into::into), data });
     }
 
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: KeptEvent) {
         self.bytes += event.data.len();
         self.events.push_back(event);
         self.next += 1;
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn all(kept: &Kept) -> Vec<String> {
+    fn all(kept: &KeptEvents) -> Vec<String> {
         let mut number = 0;
         let mut all = Vec::new();
         while let Some((at, data, _)) = kept.at(number) {
@@ -108,7 +108,7 @@ mod tests {
     // S1.1, bridging 27
     #[test]
     fn what_is_owed_outlives_any_number_of_log_messages_until_it_was_given() {
-        let mut kept = Kept::default();
+        let mut kept = KeptEvents::default();
         kept.add_owed(text("owed 1"), None);
         kept.add_owed(text("owed 2"), None);
         for number in 0..5_000 {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_kept_alone_with_what_is_owed() {
-        let mut kept = Kept::default();
+        let mut kept = KeptEvents::default();
         kept.add(text("log"));
         kept.add_owed(text("owed"), None);
         kept.add(text(&"x".repeat(BYTES + 1)));
