@@ -10,8 +10,8 @@ use jiff::Zoned;
 use tidings_store::{ChangeQuery, ChangeRow, LogError, LogPosition, LogTail, QueryStart};
 use tidings_wire::sse;
 
-use crate::events::{self, Events};
-use crate::{Admin, problem};
+use crate::events::{self, EventSource};
+use crate::{AdminShared, problem};
 
 /// How many changes are given when nobody says how many.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -21,7 +21,10 @@ const MOST: usize = 10_000;
 const MAX_BYTES: usize = 8 << 20;
 
 /// The changes since a point, or the newest.
-pub(crate) async fn list(State(admin): State<Admin>, Params(params): Params<HashMap<String, String>>) -> Response {
+pub(crate) async fn list(
+    State(admin): State<AdminShared>,
+    Params(params): Params<HashMap<String, String>>,
+) -> Response {
     let query = match query(&params) {
         Ok(query) => query,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
@@ -39,7 +42,7 @@ pub(crate) async fn list(State(admin): State<Admin>, Params(params): Params<Hash
 
 /// Every change as it happens, after what `Last-Event-ID` or `since` says was missed.
 pub(crate) async fn stream(
-    State(admin): State<Admin>,
+    State(admin): State<AdminShared>,
     Params(params): Params<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
@@ -51,16 +54,16 @@ pub(crate) async fn stream(
         Ok(tail) => tail,
         Err(error) => return unavailable(&error),
     };
-    events::respond(Reader { tail, ready: VecDeque::new() }, admin.gateway.draining())
+    events::respond(FeedReader { tail, ready: VecDeque::new() }, admin.gateway.draining())
 }
 
 /// A follower's connection. It holds one batch at most; what it does not take stays in the log.
-struct Reader {
+struct FeedReader {
     tail: LogTail,
     ready: VecDeque<Bytes>,
 }
 
-impl Events for Reader {
+impl EventSource for FeedReader {
     async fn next(&mut self) -> Option<Bytes> {
         if self.ready.is_empty() {
             self.ready.extend(self.tail.next().await.ok()?.iter().map(event));
@@ -98,7 +101,7 @@ fn since(text: &str) -> Result<LogPosition, String> {
 
 /// After which number a stream begins; `None` means now.
 async fn resume_after(
-    admin: &Admin,
+    admin: &AdminShared,
     params: &HashMap<String, String>,
     headers: &HeaderMap,
 ) -> Result<Option<u64>, Box<Response>> {

@@ -16,13 +16,13 @@ const QUIET: Duration = Duration::from_secs(15);
 const KEEP_ALIVE: &[u8] = b": \n\n";
 
 /// Where events come from.
-pub(crate) trait Events: Send + 'static {
+pub(crate) trait EventSource: Send + 'static {
     /// The next event, encoded; `None` at the end. May be dropped and called again without loss.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
 /// The answer that goes on until there are no more events, or `ending` rings.
-pub(crate) fn respond(events: impl Events, ending: CancellationToken) -> Response {
+pub(crate) fn respond(events: impl EventSource, ending: CancellationToken) -> Response {
     let chunks = stream::unfold((events, ending, true), async |(mut events, ending, first)| {
         // Whoever asks knows from the first bytes that nothing is missed from now on.
         let chunk = if first { Bytes::from_static(KEEP_ALIVE) } else { next(&mut events, &ending).await? };
@@ -32,7 +32,7 @@ pub(crate) fn respond(events: impl Events, ending: CancellationToken) -> Respons
     (headers, [("x-accel-buffering", "no")], Body::from_stream(chunks)).into_response()
 }
 
-async fn next(events: &mut impl Events, ending: &CancellationToken) -> Option<Bytes> {
+async fn next(events: &mut impl EventSource, ending: &CancellationToken) -> Option<Bytes> {
     tokio::select! {
         biased;
         () = ending.cancelled() => None,

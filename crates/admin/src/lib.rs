@@ -36,7 +36,7 @@ use tidings_store::ChangeLog;
 
 /// What the routes share.
 #[derive(Clone)]
-struct Admin {
+struct AdminShared {
     gateway: Gateway,
     registry: ServerRegistry,
     index: Arc<ToolIndex>,
@@ -45,7 +45,7 @@ struct Admin {
 }
 
 /// The routes of the API. `openapi.json` describes each of them, and no other.
-fn api() -> Vec<(Method, &'static str, MethodRouter<Admin>)> {
+fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
     vec![
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
@@ -69,7 +69,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<Admin>)> {
 }
 
 /// What the API shows and changes.
-pub struct Parts {
+pub struct AdminParts {
     /// The gateway.
     pub gateway: Gateway,
     /// What decides which servers it has.
@@ -82,9 +82,9 @@ pub struct Parts {
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless only this machine
 /// can ask for them.
-pub fn router(parts: Parts, keys: AccessTokens, loopback: bool) -> Router {
-    let Parts { gateway, registry, index, changes } = parts;
-    let admin = Admin { gateway, registry, index, changes, keys };
+pub fn router(parts: AdminParts, keys: AccessTokens, loopback: bool) -> Router {
+    let AdminParts { gateway, registry, index, changes } = parts;
+    let admin = AdminShared { gateway, registry, index, changes, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {
@@ -108,14 +108,14 @@ async fn front() -> &'static str {
     "Tidings is running. The MCP endpoint is /mcp; `tidings servers` shows what is behind it.\n"
 }
 
-async fn ready(State(admin): State<Admin>) -> Response {
+async fn ready(State(admin): State<AdminShared>) -> Response {
     if admin.gateway.is_ready() {
         return "ready\n".into_response();
     }
     problem(StatusCode::SERVICE_UNAVAILABLE, "servers are still starting")
 }
 
-async fn authorise(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+async fn authorise(State(admin): State<AdminShared>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
     match admin.keys.principal(given) {
         Some(principal) if principal.is_admin() => return next.run(request).await,

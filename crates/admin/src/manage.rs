@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tidings_inventory::{RegistryChange, RegistryRefusal};
 
 use crate::servers::describe_one;
-use crate::{Admin, problem};
+use crate::{AdminShared, problem};
 
 /// `PUT /servers/{name}`.
-pub(crate) async fn put(State(admin): State<Admin>, Path(name): Path<String>, body: Bytes) -> Response {
+pub(crate) async fn put(State(admin): State<AdminShared>, Path(name): Path<String>, body: Bytes) -> Response {
     let server = match object(&body) {
         Ok(server) => server,
         Err(refused) => return *refused,
@@ -29,7 +29,7 @@ pub(crate) async fn put(State(admin): State<Admin>, Path(name): Path<String>, bo
 }
 
 /// `DELETE /servers/{name}`.
-pub(crate) async fn delete(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
+pub(crate) async fn delete(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await {
         Ok(()) => Json(json!({ "removed": name })).into_response(),
         Err(refusal) => refused(&refusal),
@@ -37,7 +37,7 @@ pub(crate) async fn delete(State(admin): State<Admin>, Path(name): Path<String>)
 }
 
 /// `POST /servers/{name}/restart`.
-pub(crate) async fn restart(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
+pub(crate) async fn restart(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.restart(&name).await {
         Ok(()) => Json(describe_one(&admin, &name)).into_response(),
         Err(refusal) => refused(&refusal),
@@ -45,7 +45,7 @@ pub(crate) async fn restart(State(admin): State<Admin>, Path(name): Path<String>
 }
 
 /// `POST /servers/{name}/enable`.
-pub(crate) async fn enable(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
+pub(crate) async fn enable(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.set_enabled(&name, true).await {
         Ok(()) => Json(describe_one(&admin, &name)).into_response(),
         Err(refusal) => refused(&refusal),
@@ -53,7 +53,7 @@ pub(crate) async fn enable(State(admin): State<Admin>, Path(name): Path<String>)
 }
 
 /// `POST /servers/{name}/disable`.
-pub(crate) async fn disable(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
+pub(crate) async fn disable(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.set_enabled(&name, false).await {
         Ok(()) => Json(json!({ "disabled": name })).into_response(),
         Err(refusal) => refused(&refusal),
@@ -61,7 +61,7 @@ pub(crate) async fn disable(State(admin): State<Admin>, Path(name): Path<String>
 }
 
 /// `POST /batch`: all or nothing, one commit.
-pub(crate) async fn batch(State(admin): State<Admin>, body: Bytes) -> Response {
+pub(crate) async fn batch(State(admin): State<AdminShared>, body: Bytes) -> Response {
     let changes = match object(&body).and_then(|body| operations(&body)) {
         Ok(changes) => changes,
         Err(refused) => return *refused,
@@ -78,7 +78,7 @@ pub(crate) async fn batch(State(admin): State<Admin>, body: Bytes) -> Response {
 }
 
 /// `POST /reload`: the configuration file is read again.
-pub(crate) async fn reload(State(admin): State<Admin>) -> Response {
+pub(crate) async fn reload(State(admin): State<AdminShared>) -> Response {
     match admin.registry.reload().await {
         Ok(done) => Json(json!({
             "added": done.added,

@@ -8,18 +8,18 @@ use axum::response::IntoResponse;
 use tidings_engine::{Durations, Measures, ServerState, Topic};
 use tidings_proto::ListKind;
 
-use crate::Admin;
+use crate::AdminShared;
 
 /// The version of the format is part of its name.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(crate) async fn show(State(admin): State<Admin>) -> impl IntoResponse {
+pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures()))
 }
 
 /// Everything that is counted, as text.
 fn render(measures: &Measures) -> String {
-    let mut out = Text(String::with_capacity(16 << 10));
+    let mut out = MetricsText(String::with_capacity(16 << 10));
     out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
     servers(&mut out, measures);
@@ -43,7 +43,7 @@ fn render(measures: &Measures) -> String {
     out.0
 }
 
-fn servers(out: &mut Text, measures: &Measures) {
+fn servers(out: &mut MetricsText, measures: &Measures) {
     out.family("tidings_signals_total", "counter", "list_changed notifications received from servers.");
     for server in &measures.servers {
         for topic in Topic::ALL {
@@ -79,7 +79,7 @@ fn servers(out: &mut Text, measures: &Measures) {
     }
 }
 
-fn notices(out: &mut Text, measures: &Measures) {
+fn notices(out: &mut MetricsText, measures: &Measures) {
     out.family("tidings_notifications_sent_total", "counter", "list_changed notifications handed to clients.");
     for (era, counts) in &measures.sent {
         for topic in Topic::ALL {
@@ -113,7 +113,7 @@ fn notices(out: &mut Text, measures: &Measures) {
     }
 }
 
-fn updates(out: &mut Text, measures: &Measures) {
+fn updates(out: &mut MetricsText, measures: &Measures) {
     out.family("tidings_updates_received_total", "counter", "resources/updated notifications received from servers.");
     for server in &measures.servers {
         out.sample("tidings_updates_received_total", &[("server", &server.name)], server.updates);
@@ -142,9 +142,9 @@ const fn list_name(kind: ListKind) -> &'static str {
 type Label<'a> = (&'static str, &'a dyn Display);
 
 /// The text in the making. Writing to a string can not fail.
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_label_may_hold_anything() {
-        let mut out = Text(String::new());
+        let mut out = MetricsText(String::new());
         out.sample("name", &[("server", &"a\"b\\c\nd"), ("kind", &"tools")], 3);
         out.sample("bare", &[], 0);
         assert_eq!(out.0, "name{server=\"a\\\"b\\\\c\\nd\",kind=\"tools\"} 3\nbare 0\n");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn buckets_are_cumulative_and_end_with_all() {
-        let mut out = Text(String::new());
+        let mut out = MetricsText(String::new());
         let durations = Durations { bounds: &[0.5, 1.0], counts: vec![1, 0, 2], sum: Duration::from_millis(4250) };
         out.histogram("took", "modern", &durations);
         let expected = [

@@ -10,14 +10,14 @@ use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, encode_string, get, string_at};
 
-use crate::Admin;
+use crate::AdminShared;
 
-pub(crate) async fn resources(State(admin): State<Admin>) -> Response {
+pub(crate) async fn resources(State(admin): State<AdminShared>) -> Response {
     admin.gateway.settled().await;
     answer(offers(&admin.gateway, ListKind::Resources))
 }
 
-pub(crate) async fn prompts(State(admin): State<Admin>) -> Response {
+pub(crate) async fn prompts(State(admin): State<AdminShared>) -> Response {
     admin.gateway.settled().await;
     answer(offers(&admin.gateway, ListKind::Prompts))
 }

@@ -9,17 +9,17 @@ use tidings_wire::sse;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::Admin;
-use crate::events::{self, Events};
+use crate::AdminShared;
+use crate::events::{self, EventSource};
 
-pub(crate) async fn follow(State(admin): State<Admin>) -> Response {
-    events::respond(Reports(admin.gateway.pulls()), admin.gateway.draining())
+pub(crate) async fn follow(State(admin): State<AdminShared>) -> Response {
+    events::respond(PullReports(admin.gateway.pulls()), admin.gateway.draining())
 }
 
 /// What a follower is too slow for is dropped: only the latest matters.
-struct Reports(Receiver<PullProgress>);
+struct PullReports(Receiver<PullProgress>);
 
-impl Events for Reports {
+impl EventSource for PullReports {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.0.recv().await {

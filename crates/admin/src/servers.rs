@@ -10,15 +10,15 @@ use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, Server
 use tidings_inventory::{RegistryEntry, RegistryState as Configured};
 use tidings_proto::ListKind;
 
-use crate::Admin;
+use crate::AdminShared;
 
 /// Every server with its state.
-pub(crate) async fn list(State(admin): State<Admin>) -> Json<Value> {
+pub(crate) async fn list(State(admin): State<AdminShared>) -> Json<Value> {
     Json(describe(&admin.gateway, &admin.registry.state()))
 }
 
 /// One server that has just been put.
-pub(crate) fn describe_one(admin: &Admin, name: &str) -> Value {
+pub(crate) fn describe_one(admin: &AdminShared, name: &str) -> Value {
     let mut all = describe(&admin.gateway, &admin.registry.state());
     let servers = all["servers"].as_array_mut().map(std::mem::take).unwrap_or_default();
     // It may be gone again already, by somebody else's hand.
@@ -26,7 +26,7 @@ pub(crate) fn describe_one(admin: &Admin, name: &str) -> Value {
 }
 
 /// The gateway as a whole.
-pub(crate) async fn status(State(admin): State<Admin>) -> Json<Value> {
+pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
     let state = admin.registry.state();
     let catalogue = admin.gateway.catalogue().borrow().clone();
     let external = || catalogue.servers.iter().filter(|server| server.origin != Origin::BuiltIn);

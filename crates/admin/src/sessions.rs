@@ -7,9 +7,9 @@ use axum::extract::State;
 use serde_json::{Value, json};
 use tidings_proto::Era;
 
-use crate::Admin;
+use crate::AdminShared;
 
-pub(crate) async fn list(State(admin): State<Admin>) -> Json<Value> {
+pub(crate) async fn list(State(admin): State<AdminShared>) -> Json<Value> {
     let (_, followers) = admin.gateway.followed();
     let follows = |id: u64| followers.iter().find(|follower| follower.id == id).map_or(0, |f| f.uris.len());
     let sessions = admin.gateway.connected().into_iter().map(|client| {

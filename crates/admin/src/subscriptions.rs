@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use crate::Admin;
+use crate::AdminShared;
 
-pub(crate) async fn list(State(admin): State<Admin>) -> Json<Value> {
+pub(crate) async fn list(State(admin): State<AdminShared>) -> Json<Value> {
     let (resources, followers) = admin.gateway.followed();
     let resources = resources.iter().map(|resource| {
         let mut shown = json!({

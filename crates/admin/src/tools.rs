@@ -9,20 +9,20 @@ use tidings_engine::Gateway;
 use tidings_proto::ListKind;
 use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
 
-use crate::{Admin, problem};
+use crate::{AdminShared, problem};
 
 /// How many tools a search gives when nothing is said.
 const LIMIT: usize = 20;
 
 /// The parameters of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct ToolsQuery {
     query: Option<String>,
     limit: Option<usize>,
 }
 
-pub(crate) async fn list(State(admin): State<Admin>, RawQuery(raw): RawQuery) -> Response {
-    let asked = match Asked::read(raw.as_deref().unwrap_or_default()) {
+pub(crate) async fn list(State(admin): State<AdminShared>, RawQuery(raw): RawQuery) -> Response {
+    let asked = match ToolsQuery::read(raw.as_deref().unwrap_or_default()) {
         Ok(asked) => asked,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
     };
@@ -32,7 +32,7 @@ pub(crate) async fn list(State(admin): State<Admin>, RawQuery(raw): RawQuery) ->
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-impl Asked {
+impl ToolsQuery {
     fn read(raw: &str) -> Result<Self, String> {
         let mut asked = Self::default();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
@@ -96,12 +96,12 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded_and_strange_ones_refused() {
-        let query = |text: &str| Ok(Asked { query: Some(text.into()), limit: None });
-        assert_eq!(Asked::read(""), Ok(Asked::default()));
-        assert_eq!(Asked::read("q=send+an%20e%2Dm%C3%A4il"), query("send an e-mäil"));
-        assert_eq!(Asked::read("limit=3&q=a"), Ok(Asked { query: Some("a".into()), limit: Some(3) }));
+        let query = |text: &str| Ok(ToolsQuery { query: Some(text.into()), limit: None });
+        assert_eq!(ToolsQuery::read(""), Ok(ToolsQuery::default()));
+        assert_eq!(ToolsQuery::read("q=send+an%20e%2Dm%C3%A4il"), query("send an e-mäil"));
+        assert_eq!(ToolsQuery::read("limit=3&q=a"), Ok(ToolsQuery { query: Some("a".into()), limit: Some(3) }));
         for wrong in ["q=", "q=%20", "q=%", "q=%+1", "q=%FF", "limit=0", "limit=x", "query=a"] {
-            assert!(Asked::read(wrong).is_err(), "{wrong}");
+            assert!(ToolsQuery::read(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
-use tidings_admin::Parts;
+use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
@@ -54,7 +54,7 @@ impl ServerPlanner for Nothing {
     }
 }
 
-fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
+fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
     let table = ServerTable::new(&Store::in_memory());
     let setup = RegistrySetup {
         config: Config::default(),
@@ -66,7 +66,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> Parts {
         table,
     };
     let registry = ServerRegistry::new(setup);
-    Parts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
+    AdminParts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
 }
 
 /// `secret` is an admin's, `guest` is not.

@@ -5,7 +5,7 @@ mod banner;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use tidings_admin::Parts;
+use tidings_admin::AdminParts;
 use tidings_config::ListenAddress;
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
@@ -69,7 +69,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         archive,
         ..EndpointOptions::default()
     };
-    let parts = Parts { gateway: gateway.clone(), registry, index, changes: log.clone() };
+    let parts = AdminParts { gateway: gateway.clone(), registry, index, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     drop(announced);
