@@ -15,19 +15,19 @@ use tidings_wire::{Frame, FrameLimits, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use progress::Progress;
+pub(crate) use progress::LocalProgress;
 
 /// A request to a server in the process.
-pub(crate) struct Request {
+pub(crate) struct LocalRequest {
     /// The call, by which the gateway knows who makes it.
     pub(crate) call: u64,
     pub(crate) method: Method,
     pub(crate) frame: Frame,
     /// Where the server may say how far it is; what it says comes before the answer.
-    pub(crate) progress: Progress,
+    pub(crate) progress: LocalProgress,
 }
 
-impl Request {
+impl LocalRequest {
     /// The parameters, parsed.
     pub(crate) fn params(&self) -> Value {
         let raw = self.frame.params().map(|at| self.frame.raw(at)).unwrap_or(b"{}");
@@ -36,7 +36,7 @@ impl Request {
 }
 
 /// What becomes of a request.
-pub(crate) enum Outcome {
+pub(crate) enum LocalOutcome {
     /// A result: a raw JSON object.
     Result(Bytes),
     /// An error with its code.
@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
     Redirect(ToolRedirect),
 }
 
-impl From<Result<Value, (i64, String)>> for Outcome {
+impl From<Result<Value, (i64, String)>> for LocalOutcome {
     fn from(outcome: Result<Value, (i64, String)>) -> Self {
         match outcome {
             Ok(result) => Self::Result(result.to_string().into()),
@@ -55,14 +55,14 @@ impl From<Result<Value, (i64, String)>> for Outcome {
 }
 
 /// What a server in the process must be able to do.
-pub(crate) trait Answers: Send + Sync + 'static {
+pub(crate) trait LocalAnswers: Send + Sync + 'static {
     /// Answers a request. Dropping the future cancels it.
-    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome>;
+    fn answer(self: Arc<Self>, request: LocalRequest) -> BoxFuture<'static, LocalOutcome>;
 }
 
 /// Connects a server of the gateway's own tools. `work` goes on beside it until the link ends, or it is done.
 pub(crate) fn connect_tools(
-    server: Arc<impl Answers>,
+    server: Arc<impl LocalAnswers>,
     sink: Arc<dyn MessageSink>,
     work: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> ConnectedLink {
@@ -98,7 +98,7 @@ pub(crate) struct LocalLink<S> {
     _work: Option<AbortOnDropHandle<()>>,
 }
 
-impl<S: Answers> Link for LocalLink<S> {
+impl<S: LocalAnswers> Link for LocalLink<S> {
     fn call(&self, request: OutgoingRequest) -> CallStream {
         let frame = match parse(request.bytes) {
             Ok(frame) => frame,
@@ -106,7 +106,8 @@ impl<S: Answers> Link for LocalLink<S> {
         };
         let id = request.id;
         let (progress, said) = progress::channel(&frame);
-        let answer = Arc::clone(&self.server).answer(Request { call: id, method: request.method, frame, progress });
+        let answer =
+            Arc::clone(&self.server).answer(LocalRequest { call: id, method: request.method, frame, progress });
         let answer = async move { event(id, answer.await) };
         match said {
             None => CallStream::new(futures_util::stream::once(answer)),
@@ -132,12 +133,12 @@ fn parse(bytes: Bytes) -> Result<Frame, LinkError> {
     Frame::parse(bytes, &limits).map_err(|error| LinkError::Protocol(error.to_string()))
 }
 
-fn event(id: u64, outcome: Outcome) -> CallEvent {
+fn event(id: u64, outcome: LocalOutcome) -> CallEvent {
     let id = RawId::from(id);
     let bytes = match outcome {
-        Outcome::Result(result) => response(&id, &result),
-        Outcome::Error(code, message) => error_response(Some(&id), code, &message, None),
-        Outcome::Redirect(instead) => return CallEvent::Redirect(instead),
+        LocalOutcome::Result(result) => response(&id, &result),
+        LocalOutcome::Error(code, message) => error_response(Some(&id), code, &message, None),
+        LocalOutcome::Redirect(instead) => return CallEvent::Redirect(instead),
     };
     match parse(bytes) {
         Ok(frame) => CallEvent::Response(frame),

@@ -29,8 +29,8 @@ use tidings_wire::{Frame, encode_string, is_object};
 use tokio::sync::Mutex;
 
 use crate::hidden;
-use crate::local::{Answers, Outcome, Request, connect_tools, unknown};
-use arguments::{Arguments, Fault};
+use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
+use arguments::{ArgumentFault, ToolArguments};
 
 /// The server of the registry tools.
 pub struct RegistryTools {
@@ -62,11 +62,11 @@ impl LocalServer for RegistryTools {
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let own = surroundings.server();
         let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
-        connect_tools(Arc::new(Tools { context: Arc::clone(&self.context), surroundings }), sink, report)
+        connect_tools(Arc::new(RegistryToolSet { context: Arc::clone(&self.context), surroundings }), sink, report)
     }
 }
 
-struct Tools {
+struct RegistryToolSet {
     context: Arc<ToolContext>,
     surroundings: Surroundings,
 }
@@ -86,19 +86,19 @@ impl From<Value> for ToolReply {
 
 /// Why a tool did not do what it was asked to, in words for the model that asked.
 #[derive(Debug)]
-struct Problem(String);
+struct ToolProblem(String);
 
-impl<E: Display> From<E> for Problem {
+impl<E: Display> From<E> for ToolProblem {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
 }
 
-impl Answers for Tools {
-    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome> {
+impl LocalAnswers for RegistryToolSet {
+    fn answer(self: Arc<Self>, request: LocalRequest) -> BoxFuture<'static, LocalOutcome> {
         Box::pin(async move {
             match request.method {
-                Method::List(ListKind::Tools) => Outcome::Result(definitions::list().to_string().into()),
+                Method::List(ListKind::Tools) => LocalOutcome::Result(definitions::list().to_string().into()),
                 Method::ToolsCall => self.call(&request).await,
                 other => Err(unknown(other)).into(),
             }
@@ -106,19 +106,19 @@ impl Answers for Tools {
     }
 }
 
-impl Tools {
-    async fn call(&self, request: &Request) -> Outcome {
+impl RegistryToolSet {
+    async fn call(&self, request: &LocalRequest) -> LocalOutcome {
         let params = request.params();
         let name = params["name"].as_str().unwrap_or_default();
         // The router does not lead others here; what starts commands does not rely on that.
         if !self.surroundings.is_admin(request.call) {
-            return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
+            return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
         }
         if name == definitions::EXEC {
             return self.exec(request).await.unwrap_or_else(|problem| failed(&problem));
         }
         let known = definitions::parameters(name);
-        let said = match Arguments::new(&params["arguments"], &known) {
+        let said = match ToolArguments::new(&params["arguments"], &known) {
             Err(fault) => Err(fault.into()),
             Ok(arguments) => match name {
                 definitions::FIND => self.find(&arguments).await,
@@ -131,26 +131,27 @@ impl Tools {
                 definitions::CONFIG_SET => self.config_set(request, &arguments).await,
                 definitions::ACTIVE => self.active(),
                 definitions::STATUS => self.status(),
-                other => return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+                other => return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
             },
         };
         said.map_or_else(|problem| failed(&problem), |said| done(&said))
     }
 
     /// Has a tool called, in any spelling; its arguments are passed on as they were written.
-    async fn exec(&self, request: &Request) -> Result<Outcome, Problem> {
+    async fn exec(&self, request: &LocalRequest) -> Result<LocalOutcome, ToolProblem> {
         let frame = &request.frame;
         // What is not known here was meant for the tool, which would run without it.
-        Arguments::new(&request.params()["arguments"], &definitions::parameters(definitions::EXEC))?;
+        ToolArguments::new(&request.params()["arguments"], &definitions::parameters(definitions::EXEC))?;
         let name = frame.param_str(&["arguments", "tool_name"]).filter(|name| !name.is_empty());
-        let name = name.ok_or(Fault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
+        let name =
+            name.ok_or(ArgumentFault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
         let arguments = object(frame)?;
         match self.surroundings.find_tool(request.call, &name).await {
             Some(route) if route.server == self.surroundings.server() => {
-                Err(Problem(format!("{} is called by its own name", route.local)))
+                Err(ToolProblem(format!("{} is called by its own name", route.local)))
             }
-            Some(_) => Ok(Outcome::Redirect(ToolRedirect { server: None, name: name.into_owned(), arguments })),
-            None => Err(Problem(self.unknown_tool(request.call, &name).await)),
+            Some(_) => Ok(LocalOutcome::Redirect(ToolRedirect { server: None, name: name.into_owned(), arguments })),
+            None => Err(ToolProblem(self.unknown_tool(request.call, &name).await)),
         }
     }
 
@@ -173,30 +174,30 @@ impl Tools {
 }
 
 /// The arguments for another tool, raw.
-fn object(frame: &Frame) -> Result<Option<bytes::Bytes>, Fault> {
+fn object(frame: &Frame) -> Result<Option<bytes::Bytes>, ArgumentFault> {
     match frame.param(&["arguments", "arguments"]) {
         Some(at) if is_object(frame.bytes(), at) => Ok(Some(frame.slice(at))),
         Some(at) if frame.raw(at) != b"null" => {
-            Err(Fault::expected("arguments", "an object that fits the tool's inputSchema"))
+            Err(ArgumentFault::expected("arguments", "an object that fits the tool's inputSchema"))
         }
         _ => Ok(None),
     }
 }
 
 /// A result with structured content, and a text for clients that know no other.
-fn done(said: &ToolReply) -> Outcome {
+fn done(said: &ToolReply) -> LocalOutcome {
     let structured = said.structured.to_string();
     let text = encode_string(said.text.as_deref().unwrap_or(&structured));
     let content = format!(r#"[{{"type":"text","text":{text}}}]"#);
-    Outcome::Result(
+    LocalOutcome::Result(
         format!(r#"{{"resultType":"complete","content":{content},"structuredContent":{structured}}}"#).into(),
     )
 }
 
 /// A failure that the model can read and mend.
-fn failed(problem: &Problem) -> Outcome {
+fn failed(problem: &ToolProblem) -> LocalOutcome {
     let text = encode_string(&problem.0);
-    Outcome::Result(
+    LocalOutcome::Result(
         format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"isError":true}}"#).into(),
     )
 }

@@ -19,8 +19,8 @@ use tidings_wire::encode_string;
 use tokio::sync::watch;
 
 use crate::hidden;
-use crate::local::{Answers, Outcome, Request, connect_tools, unknown};
-use arguments::{Call, Query};
+use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
+use arguments::{CallArguments, RetrieveArguments};
 use definitions::{CALL, RETRIEVE};
 
 /// How many names are suggested in the place of an unknown one.
@@ -47,7 +47,7 @@ impl LocalServer for SearchTools {
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let (index, own) = (Arc::clone(&self.index), surroundings.server());
         let current = surroundings.catalogue().map(|catalogue| keep_current(index, catalogue, own));
-        connect_tools(Arc::new(Tools { index: Arc::clone(&self.index), surroundings }), sink, current)
+        connect_tools(Arc::new(SearchToolSet { index: Arc::clone(&self.index), surroundings }), sink, current)
     }
 }
 
@@ -69,16 +69,16 @@ async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<
     }
 }
 
-struct Tools {
+struct SearchToolSet {
     index: Arc<ToolIndex>,
     surroundings: Surroundings,
 }
 
-impl Answers for Tools {
-    fn answer(self: Arc<Self>, request: Request) -> BoxFuture<'static, Outcome> {
+impl LocalAnswers for SearchToolSet {
+    fn answer(self: Arc<Self>, request: LocalRequest) -> BoxFuture<'static, LocalOutcome> {
         Box::pin(async move {
             match request.method {
-                Method::List(ListKind::Tools) => Outcome::Result(definitions::list().to_string().into()),
+                Method::List(ListKind::Tools) => LocalOutcome::Result(definitions::list().to_string().into()),
                 Method::ToolsCall => self.call(&request).await,
                 other => Err(unknown(other)).into(),
             }
@@ -86,25 +86,25 @@ impl Answers for Tools {
     }
 }
 
-impl Tools {
-    async fn call(&self, request: &Request) -> Outcome {
+impl SearchToolSet {
+    async fn call(&self, request: &LocalRequest) -> LocalOutcome {
         let name = request.frame.param_str(&["name"]).unwrap_or_default();
         let outcome = match &*name {
-            RETRIEVE => match Query::read(&request.frame) {
+            RETRIEVE => match RetrieveArguments::read(&request.frame) {
                 Ok(query) => self.retrieve(request.call, query).await,
                 Err(fault) => Err(fault.to_string()),
             },
-            CALL => match Call::read(&request.frame) {
+            CALL => match CallArguments::read(&request.frame) {
                 Ok(call) => self.pass_on(request.call, call).await,
                 Err(fault) => Err(fault.to_string()),
             },
-            other => return Outcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+            other => return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
         };
         outcome.unwrap_or_else(|problem| failed(&problem))
     }
 
     /// The tools that fit, as structured content, and as text for clients that know no other.
-    async fn retrieve(&self, call: u64, query: Query) -> Result<Outcome, String> {
+    async fn retrieve(&self, call: u64, query: RetrieveArguments) -> Result<LocalOutcome, String> {
         let view = self.surroundings.view(call).await.ok_or("the gateway is shutting down")?;
         let tools = self.search(&view, query.text, query.limit, |snapshot, found| {
             present(snapshot, found.server, &found.local, Some(found.score))
@@ -114,16 +114,18 @@ impl Tools {
         let result = format!(
             r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"structuredContent":{structured}}}"#
         );
-        Ok(Outcome::Result(result.into()))
+        Ok(LocalOutcome::Result(result.into()))
     }
 
     /// Has the tool called, if there is one.
-    async fn pass_on(&self, request: u64, call: Call) -> Result<Outcome, String> {
+    async fn pass_on(&self, request: u64, call: CallArguments) -> Result<LocalOutcome, String> {
         match self.surroundings.find_tool(request, &call.name).await {
             Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
-            Some(_) => Ok(Outcome::Redirect(ToolRedirect { server: None, name: call.name, arguments: call.arguments })),
+            Some(_) => {
+                Ok(LocalOutcome::Redirect(ToolRedirect { server: None, name: call.name, arguments: call.arguments }))
+            }
             None => Err(self.suggest(request, &call.name).await),
         }
     }
@@ -170,9 +172,9 @@ impl Tools {
 }
 
 /// A failure that the model can read and mend.
-fn failed(problem: &str) -> Outcome {
+fn failed(problem: &str) -> LocalOutcome {
     let text = encode_string(problem);
-    Outcome::Result(
+    LocalOutcome::Result(
         format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"isError":true}}"#).into(),
     )
 }

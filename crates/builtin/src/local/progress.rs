@@ -15,16 +15,16 @@ use tokio::sync::mpsc;
 const QUEUE: usize = 32;
 
 /// A way to report progress, if the caller asked for it.
-pub(crate) struct Progress(Option<Reporter>);
+pub(crate) struct LocalProgress(Option<ProgressReporter>);
 
-struct Reporter {
+struct ProgressReporter {
     /// The token, as it stands in the request.
     token: String,
     steps: AtomicU64,
     messages: mpsc::Sender<Frame>,
 }
 
-impl Progress {
+impl LocalProgress {
     /// Reports another step. How many there will be is not known, so there is no total.
     pub(crate) fn report(&self, message: &str) {
         let Some(reporter) = &self.0 else { return };
@@ -39,11 +39,11 @@ impl Progress {
 }
 
 /// A way to report progress of a request, and what is reported; nothing when its caller gave no token.
-pub(super) fn channel(request: &Frame) -> (Progress, Option<mpsc::Receiver<Frame>>) {
+pub(super) fn channel(request: &Frame) -> (LocalProgress, Option<mpsc::Receiver<Frame>>) {
     let token = request.param(&["_meta", "progressToken"]).and_then(|at| std::str::from_utf8(request.raw(at)).ok());
-    let Some(token) = token else { return (Progress(None), None) };
+    let Some(token) = token else { return (LocalProgress(None), None) };
     let (messages, said) = mpsc::channel(QUEUE);
-    (Progress(Some(Reporter { token: token.to_owned(), steps: AtomicU64::new(0), messages })), Some(said))
+    (LocalProgress(Some(ProgressReporter { token: token.to_owned(), steps: AtomicU64::new(0), messages })), Some(said))
 }
 
 /// The events of a call: all that was said, then the answer.
@@ -51,16 +51,16 @@ pub(super) fn before(
     said: mpsc::Receiver<Frame>,
     answer: impl Future<Output = CallEvent> + Send + 'static,
 ) -> impl Stream<Item = CallEvent> + Send {
-    Spoken { said, answer: Some(Box::pin(answer)), end: None }
+    ProgressStream { said, answer: Some(Box::pin(answer)), end: None }
 }
 
-struct Spoken {
+struct ProgressStream {
     said: mpsc::Receiver<Frame>,
     answer: Option<BoxFuture<'static, CallEvent>>,
     end: Option<CallEvent>,
 }
 
-impl Stream for Spoken {
+impl Stream for ProgressStream {
     type Item = CallEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {

@@ -11,7 +11,7 @@ const MAX_ELEMENTS: usize = 256;
 
 /// What is wrong with an argument. The words are for the model that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ArgumentFault {
     /// The arguments are no object.
     NoObject,
     /// One that the tool does not have.
@@ -22,13 +22,13 @@ pub(super) enum Fault {
     TooLong { key: &'static str },
 }
 
-impl Fault {
+impl ArgumentFault {
     pub(super) const fn expected(key: &'static str, expected: &'static str) -> Self {
         Self::Expected { key, expected }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ArgumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoObject => write!(f, "`arguments` must be an object"),
@@ -44,17 +44,17 @@ impl fmt::Display for Fault {
 
 /// The arguments of one call. `null` is like nothing.
 #[derive(Debug)]
-pub(super) struct Arguments<'a>(Option<&'a Map<String, Value>>);
+pub(super) struct ToolArguments<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Arguments<'a> {
-    pub(super) fn new(value: &'a Value, known: &[&'static str]) -> Result<Self, Fault> {
+impl<'a> ToolArguments<'a> {
+    pub(super) fn new(value: &'a Value, known: &[&'static str]) -> Result<Self, ArgumentFault> {
         let map = match value {
             Value::Null => return Ok(Self(None)),
             Value::Object(map) => map,
-            _ => return Err(Fault::NoObject),
+            _ => return Err(ArgumentFault::NoObject),
         };
         match map.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(Fault::Unknown { key: key.chars().take(64).collect(), known: known.to_vec() }),
+            Some(key) => Err(ArgumentFault::Unknown { key: key.chars().take(64).collect(), known: known.to_vec() }),
             None => Ok(Self(Some(map))),
         }
     }
@@ -64,54 +64,60 @@ impl<'a> Arguments<'a> {
     }
 
     /// A text that has to be there.
-    pub(super) fn text(&self, key: &'static str, expected: &'static str) -> Result<&'a str, Fault> {
-        self.optional_text(key, expected)?.ok_or(Fault::expected(key, expected))
+    pub(super) fn text(&self, key: &'static str, expected: &'static str) -> Result<&'a str, ArgumentFault> {
+        self.optional_text(key, expected)?.ok_or(ArgumentFault::expected(key, expected))
     }
 
     /// A text that is not empty, if it is there.
-    pub(super) fn optional_text(&self, key: &'static str, expected: &'static str) -> Result<Option<&'a str>, Fault> {
+    pub(super) fn optional_text(
+        &self,
+        key: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<&'a str>, ArgumentFault> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let text = value.as_str().map(str::trim).filter(|text| !text.is_empty());
-        let text = text.ok_or(Fault::expected(key, expected))?;
-        if text.len() > MAX_TEXT { Err(Fault::TooLong { key }) } else { Ok(Some(text)) }
+        let text = text.ok_or(ArgumentFault::expected(key, expected))?;
+        if text.len() > MAX_TEXT { Err(ArgumentFault::TooLong { key }) } else { Ok(Some(text)) }
     }
 
     /// A list of texts; nothing is an empty one.
-    pub(super) fn texts(&self, key: &'static str) -> Result<Vec<String>, Fault> {
-        let fault = Fault::expected(key, "a list of strings");
+    pub(super) fn texts(&self, key: &'static str) -> Result<Vec<String>, ArgumentFault> {
+        let fault = ArgumentFault::expected(key, "a list of strings");
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let list = value.as_array().ok_or_else(|| fault.clone())?;
         let texts: Option<Vec<String>> = list.iter().map(|text| text.as_str().map(str::to_owned)).collect();
         let texts = texts.ok_or(fault)?;
         let is_long = texts.len() > MAX_ELEMENTS || texts.iter().any(|text| text.len() > MAX_TEXT);
-        if is_long { Err(Fault::TooLong { key }) } else { Ok(texts) }
+        if is_long { Err(ArgumentFault::TooLong { key }) } else { Ok(texts) }
     }
 
     /// Names and texts; nothing is none.
-    pub(super) fn pairs(&self, key: &'static str) -> Result<Vec<(String, String)>, Fault> {
-        let fault = Fault::expected(key, "an object whose values are strings, such as {\"API_KEY\": \"…\"}");
+    pub(super) fn pairs(&self, key: &'static str) -> Result<Vec<(String, String)>, ArgumentFault> {
+        let fault = ArgumentFault::expected(key, "an object whose values are strings, such as {\"API_KEY\": \"…\"}");
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let map = value.as_object().ok_or_else(|| fault.clone())?;
         let pairs: Option<Vec<(String, String)>> =
             map.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
         let pairs = pairs.ok_or(fault)?;
         let is_long = pairs.len() > MAX_ELEMENTS || pairs.iter().any(|(_, value)| value.len() > MAX_TEXT);
-        if is_long { Err(Fault::TooLong { key }) } else { Ok(pairs) }
+        if is_long { Err(ArgumentFault::TooLong { key }) } else { Ok(pairs) }
     }
 
     /// A yes or no; nothing is a no.
-    pub(super) fn flag(&self, key: &'static str) -> Result<bool, Fault> {
+    pub(super) fn flag(&self, key: &'static str) -> Result<bool, ArgumentFault> {
         match self.get(key) {
             None => Ok(false),
-            Some(value) => value.as_bool().ok_or(Fault::expected(key, "true or false")),
+            Some(value) => value.as_bool().ok_or(ArgumentFault::expected(key, "true or false")),
         }
     }
 
     /// How many at most; more than `max` is cut to it.
-    pub(super) fn limit(&self, default: usize, max: usize) -> Result<usize, Fault> {
+    pub(super) fn limit(&self, default: usize, max: usize) -> Result<usize, ArgumentFault> {
         let Some(value) = self.get("limit") else { return Ok(default) };
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 1.0);
-        number.map(|number| (number as usize).min(max)).ok_or(Fault::expected("limit", "a whole number above 0"))
+        number
+            .map(|number| (number as usize).min(max))
+            .ok_or(ArgumentFault::expected("limit", "a whole number above 0"))
     }
 }
 
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn each_kind_is_read_and_checked() {
         let value = json!({"a": " x ", "b": ["y"], "c": {"K": "v"}, "d": true, "limit": 7.0, "e": null});
-        let arguments = Arguments::new(&value, &["a", "b", "c", "d", "e", "limit"]).unwrap();
+        let arguments = ToolArguments::new(&value, &["a", "b", "c", "d", "e", "limit"]).unwrap();
         assert_eq!(arguments.text("a", "a text"), Ok("x"));
         assert_eq!(arguments.optional_text("e", "a text"), Ok(None));
         assert_eq!(arguments.texts("b"), Ok(vec!["y".to_owned()]));
@@ -136,18 +142,18 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let problem = |value: Value| Arguments::new(&value, &["a", "b"]).map(|_| ()).unwrap_err().to_string();
+        let problem = |value: Value| ToolArguments::new(&value, &["a", "b"]).map(|_| ()).unwrap_err().to_string();
         assert_eq!(problem(json!([])), "`arguments` must be an object");
         assert_eq!(problem(json!({"z": 1})), "`z` is no argument of this tool; it has a, b");
         let odd = json!({"a": 1, "b": [1], "limit": 0});
-        let arguments = Arguments::new(&odd, &["a", "b", "limit"]).unwrap();
-        assert_eq!(arguments.text("a", "a name"), Err(Fault::expected("a", "a name")));
+        let arguments = ToolArguments::new(&odd, &["a", "b", "limit"]).unwrap();
+        assert_eq!(arguments.text("a", "a name"), Err(ArgumentFault::expected("a", "a name")));
         assert!(arguments.texts("b").is_err() && arguments.pairs("a").is_err() && arguments.flag("a").is_err());
         for odd in [json!(0), json!(-1), json!(1.5), json!("5")] {
             let value = json!({ "limit": odd });
-            assert!(Arguments::new(&value, &["limit"]).unwrap().limit(1, 2).is_err(), "{value}");
+            assert!(ToolArguments::new(&value, &["limit"]).unwrap().limit(1, 2).is_err(), "{value}");
         }
         let long = json!({"a": "x".repeat(MAX_TEXT + 1)});
-        assert_eq!(Arguments::new(&long, &["a"]).unwrap().text("a", ""), Err(Fault::TooLong { key: "a" }));
+        assert_eq!(ToolArguments::new(&long, &["a"]).unwrap().text("a", ""), Err(ArgumentFault::TooLong { key: "a" }));
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tidings_server_catalog::{CatalogEntry, EntryQuery, RefreshReport, SourceStatus, documentation};
 
-use super::arguments::Arguments;
-use super::{Problem, ToolReply, Tools, definitions};
+use super::arguments::ToolArguments;
+use super::{RegistryToolSet, ToolProblem, ToolReply, definitions};
 
 /// How many are found when nothing is said, and at most.
 pub(super) const FIND_LIMIT: (usize, usize) = (20, 100);
@@ -14,8 +14,8 @@ pub(super) const LIST_LIMIT: (usize, usize) = (50, 200);
 const SUGGESTIONS: usize = 3;
 const ID: &str = "the id of an entry, as mcp_registry_find gives it";
 
-impl Tools {
-    pub(super) async fn find(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+impl RegistryToolSet {
+    pub(super) async fn find(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let query = EntryQuery {
             text: arguments.text("query", "what the server should do, such as \"search the web\"")?.to_owned(),
             categories: arguments.texts("categories")?,
@@ -35,7 +35,7 @@ impl Tools {
         Ok(json!({ "entries": hits.iter().map(hit).collect::<Vec<_>>() }).into())
     }
 
-    pub(super) async fn list(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+    pub(super) async fn list(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let source = arguments.optional_text("source", "the name of a source, as mcp_registry_status gives it")?;
         let limit = arguments.limit(LIST_LIMIT.0, LIST_LIMIT.1)?;
         let listing = self.context.entries.list(source.map(str::to_owned), limit).await?;
@@ -43,24 +43,24 @@ impl Tools {
         Ok(json!({ "entries": entries, "total": listing.total }).into())
     }
 
-    pub(super) async fn get_docs(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+    pub(super) async fn get_docs(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let entry = self.entry(arguments.text("entry_id", ID)?).await?;
         let page = documentation(&entry);
         Ok(ToolReply { structured: json!({ "entry": summary(&entry), "documentation": page }), text: Some(page) })
     }
 
-    pub(super) async fn refresh(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+    pub(super) async fn refresh(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let source = arguments.text("source", "the name of a source, or \"all\"")?;
         let done = self.context.entries.refresh(Some(source.to_owned())).await?;
         let failed: Vec<String> = done.iter().filter_map(|one| one.source.error.clone()).collect();
         if !failed.is_empty() {
-            return Err(Problem(format!("{}\nWhat was read before is still used.", failed.join("\n"))));
+            return Err(ToolProblem(format!("{}\nWhat was read before is still used.", failed.join("\n"))));
         }
         Ok(json!({ "sources": done.iter().map(refreshed).collect::<Vec<_>>() }).into())
     }
 
     /// An entry that has to be there.
-    pub(super) async fn entry(&self, id: &str) -> Result<std::sync::Arc<CatalogEntry>, Problem> {
+    pub(super) async fn entry(&self, id: &str) -> Result<std::sync::Arc<CatalogEntry>, ToolProblem> {
         if let Some(entry) = self.context.entries.get(id.to_owned()).await? {
             return Ok(entry);
         }
@@ -69,7 +69,7 @@ impl Tools {
         let near: Vec<&str> = near.iter().map(|hit| hit.entry.id.as_str()).collect();
         let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
         let (find, launch) = (definitions::FIND, definitions::LAUNCH);
-        Err(Problem(format!("there is no entry \"{id}\"{meant} {find} finds entries, {launch} runs any command.")))
+        Err(ToolProblem(format!("there is no entry \"{id}\"{meant} {find} finds entries, {launch} runs any command.")))
     }
 }
 

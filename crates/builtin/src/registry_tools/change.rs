@@ -8,9 +8,9 @@ use tidings_inventory::{RegistryChange, RegistryRefusal};
 use tidings_server_catalog::{ExtraKeys, default_prefix, server_keys};
 use tokio::time::{Instant, interval_at};
 
-use super::arguments::{Arguments, Fault};
-use super::{Problem, ToolReply, Tools, definitions, environment, pulls, runner};
-use crate::local::Request;
+use super::arguments::{ArgumentFault, ToolArguments};
+use super::{RegistryToolSet, ToolProblem, ToolReply, definitions, environment, pulls, runner};
+use crate::local::LocalRequest;
 
 /// How often a caller hears that a server is still being started.
 const STILL: Duration = Duration::from_secs(2);
@@ -19,8 +19,12 @@ const MAX_PREFIX: usize = 32;
 const PREFIX: &str = "1 to 32 letters, digits, \"_\" or \"-\"";
 const ID: &str = "the entry, prefix or name of a server, as mcp_registry_active gives it";
 
-impl Tools {
-    pub(super) async fn add(&self, request: &Request, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+impl RegistryToolSet {
+    pub(super) async fn add(
+        &self,
+        request: &LocalRequest,
+        arguments: &ToolArguments<'_>,
+    ) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", "the id of an entry, as mcp_registry_find gives it")?;
         let prefix = prefix(arguments)?;
         let wishes = ExtraKeys { args: arguments.texts("args")?, environment: arguments.pairs("environment")? };
@@ -33,7 +37,7 @@ impl Tools {
         self.put_new(request, name, server, &entry.name).await
     }
 
-    pub(super) async fn remove(&self, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+    pub(super) async fn remove(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", ID)?;
         let name = self.find_server(id)?;
         let made_of = self.context.registry.state().server(&name).and_then(|entry| entry.made_of.clone());
@@ -42,11 +46,15 @@ impl Tools {
     }
 
     /// Variables of a server that runs; it is started again with them before the old one goes.
-    pub(super) async fn config_set(&self, request: &Request, arguments: &Arguments<'_>) -> Result<ToolReply, Problem> {
+    pub(super) async fn config_set(
+        &self,
+        request: &LocalRequest,
+        arguments: &ToolArguments<'_>,
+    ) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", ID)?;
         let variables = arguments.pairs("environment")?;
         if variables.is_empty() {
-            return Err(Fault::expected("environment", "an object with at least one variable").into());
+            return Err(ArgumentFault::expected("environment", "an object with at least one variable").into());
         }
         let _editing = self.context.editing.lock().await;
         let name = self.find_server(id)?;
@@ -60,7 +68,7 @@ impl Tools {
         environment::check(&variables, &declared)?;
         if keys.contains_key("url") {
             let entry =
-                entry.ok_or_else(|| Problem(format!("\"{name}\" is reached by a URL and has no environment")))?;
+                entry.ok_or_else(|| ToolProblem(format!("\"{name}\" is reached by a URL and has no environment")))?;
             let wishes = ExtraKeys { args: Vec::new(), environment: variables };
             let fresh = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
             keys.extend(fresh.get("headers").map(|headers| ("headers".to_owned(), headers.clone())));
@@ -77,22 +85,28 @@ impl Tools {
     /// Adds a server under a name that must be free.
     pub(super) async fn put_new(
         &self,
-        request: &Request,
+        request: &LocalRequest,
         name: String,
         server: Value,
         what: &str,
-    ) -> Result<ToolReply, Problem> {
+    ) -> Result<ToolReply, ToolProblem> {
         let catalogue = self.catalogue()?;
         let built_in = catalogue.servers.iter().any(|own| own.origin == Origin::BuiltIn && *own.name == *name);
         if built_in {
-            return Err(Problem(format!("\"{name}\" is a part of the gateway; choose another `prefix`")));
+            return Err(ToolProblem(format!("\"{name}\" is a part of the gateway; choose another `prefix`")));
         }
         self.apply(request, &name, what, RegistryChange::Add { name: name.clone(), server }).await?;
         self.described(&name)
     }
 
     /// Carries out a change; meanwhile the caller hears how it goes.
-    async fn apply(&self, request: &Request, name: &str, what: &str, change: RegistryChange) -> Result<(), Problem> {
+    async fn apply(
+        &self,
+        request: &LocalRequest,
+        name: &str,
+        what: &str,
+        change: RegistryChange,
+    ) -> Result<(), ToolProblem> {
         let begun = Instant::now();
         let mut news = self.context.connector.pulls();
         let mut still = interval_at(begun + STILL, STILL);
@@ -110,7 +124,7 @@ impl Tools {
     }
 
     /// Which server is meant by a name, a prefix, or the entry that it was made of.
-    fn find_server(&self, id: &str) -> Result<String, Problem> {
+    fn find_server(&self, id: &str) -> Result<String, ToolProblem> {
         let (state, catalogue) = (self.context.registry.state(), self.catalogue()?);
         if state.server(id).is_some() {
             return Ok(id.to_owned());
@@ -124,16 +138,16 @@ impl Tools {
         let meant: Vec<&str> = meant.map(|entry| entry.name.as_str()).collect();
         match meant.as_slice() {
             [one] => Ok((*one).to_owned()),
-            [] => Err(Problem(format!("there is no server \"{id}\"; {} shows all", definitions::ACTIVE))),
-            several => Err(Problem(format!("\"{id}\" runs as {}; name one of them", several.join(" and ")))),
+            [] => Err(ToolProblem(format!("there is no server \"{id}\"; {} shows all", definitions::ACTIVE))),
+            several => Err(ToolProblem(format!("\"{id}\" runs as {}; name one of them", several.join(" and ")))),
         }
     }
 }
 
 /// The wished-for prefix, which is the name of the server too.
-pub(super) fn prefix(arguments: &Arguments<'_>) -> Result<Option<String>, Fault> {
+pub(super) fn prefix(arguments: &ToolArguments<'_>) -> Result<Option<String>, ArgumentFault> {
     let Some(prefix) = arguments.optional_text("prefix", PREFIX)? else { return Ok(None) };
     let fits =
         prefix.len() <= MAX_PREFIX && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if fits { Ok(Some(prefix.to_owned())) } else { Err(Fault::expected("prefix", PREFIX)) }
+    if fits { Ok(Some(prefix.to_owned())) } else { Err(ArgumentFault::expected("prefix", PREFIX)) }
 }

@@ -22,7 +22,7 @@ const TTL_MS: u64 = 5 * 60 * 1_000;
 
 /// The answer to `tools/list`.
 pub(super) fn list() -> Value {
-    let tools: Vec<Value> = all().iter().map(Definition::show).collect();
+    let tools: Vec<Value> = all().iter().map(ToolDefinition::show).collect();
     json!({ "tools": tools, "resultType": "complete", "ttlMs": TTL_MS, "cacheScope": "public" })
 }
 
@@ -37,7 +37,7 @@ pub(super) fn parameters(tool: &str) -> Vec<&'static str> {
 
 /// What a call may do.
 #[derive(Clone, Copy)]
-enum Effect {
+enum ToolEffect {
     /// Nothing.
     Looks,
     /// Reads a source again.
@@ -46,26 +46,26 @@ enum Effect {
     Changes,
 }
 
-struct Definition {
+struct ToolDefinition {
     name: &'static str,
     title: &'static str,
     description: String,
     parameters: Vec<(&'static str, bool, Value)>,
     output: Option<Value>,
-    effect: Effect,
+    effect: ToolEffect,
 }
 
-impl Definition {
+impl ToolDefinition {
     fn show(&self) -> Value {
         let properties: Map<String, Value> =
             self.parameters.iter().map(|(key, _, schema)| ((*key).to_owned(), schema.clone())).collect();
         let required: Vec<&str> = self.parameters.iter().filter(|p| p.1).map(|p| p.0).collect();
         let annotations = match self.effect {
-            Effect::Looks => json!({ "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false }),
-            Effect::Reads => {
+            ToolEffect::Looks => json!({ "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false }),
+            ToolEffect::Reads => {
                 json!({ "readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false })
             }
-            Effect::Changes => json!({ "readOnlyHint": false, "destructiveHint": true, "openWorldHint": true }),
+            ToolEffect::Changes => json!({ "readOnlyHint": false, "destructiveHint": true, "openWorldHint": true }),
         };
         let mut input = json!({ "type": "object", "properties": properties, "additionalProperties": false });
         if !required.is_empty() {
@@ -108,27 +108,27 @@ fn limit((default, max): (usize, usize)) -> Value {
 fn tool(
     name: &'static str,
     title: &'static str,
-    effect: Effect,
+    effect: ToolEffect,
     description: &str,
     parameters: Vec<(&'static str, bool, Value)>,
     output: Option<Value>,
-) -> Definition {
-    Definition { name, title, description: description.to_owned(), parameters, output, effect }
+) -> ToolDefinition {
+    ToolDefinition { name, title, description: description.to_owned(), parameters, output, effect }
 }
 
-fn all() -> Vec<Definition> {
+fn all() -> Vec<ToolDefinition> {
     let mut all = browsing();
     all.extend(changing());
     all.extend(seeing());
     all
 }
 
-fn browsing() -> Vec<Definition> {
+fn browsing() -> Vec<ToolDefinition> {
     vec![
         tool(
             FIND,
             "Find servers",
-            Effect::Looks,
+            ToolEffect::Looks,
             "Finds MCP servers that could be added to this gateway, by what they do. Use it when no tool at hand can do \
              what is needed; add one with mcp_registry_add.",
             vec![
@@ -145,7 +145,7 @@ fn browsing() -> Vec<Definition> {
         tool(
             LIST,
             "List servers that could be added",
-            Effect::Looks,
+            ToolEffect::Looks,
             "Lists the entries of the catalogue in the order of their ids.",
             vec![
                 ("source", false, text("Only this source: built-in, file or all.")),
@@ -156,7 +156,7 @@ fn browsing() -> Vec<Definition> {
         tool(
             GET_DOCS,
             "Read about a server",
-            Effect::Looks,
+            ToolEffect::Looks,
             "What one needs to know before adding a server: how it runs, its environment variables and arguments.",
             vec![("entry_id", true, text("The id, as mcp_registry_find gives it."))],
             Some(schemas::docs()),
@@ -164,7 +164,7 @@ fn browsing() -> Vec<Definition> {
         tool(
             REFRESH,
             "Read the catalogue again",
-            Effect::Reads,
+            ToolEffect::Reads,
             "Reads a source of entries again and says what changed.",
             vec![("source", true, text("The source: built-in, file or all."))],
             Some(schemas::refreshed()),
@@ -172,7 +172,7 @@ fn browsing() -> Vec<Definition> {
     ]
 }
 
-fn changing() -> Vec<Definition> {
+fn changing() -> Vec<ToolDefinition> {
     let variables = format!(
         "Environment variables, such as keys. Allowed are those that the entry names, and names that begin with {}. A value \
          may be a reference such as ${{env:NAME}} to a variable of the gateway, so that the value itself is not needed.",
@@ -182,7 +182,7 @@ fn changing() -> Vec<Definition> {
         tool(
             ADD,
             "Add a server",
-            Effect::Changes,
+            ToolEffect::Changes,
             "Starts a server of the catalogue and adds its tools, resources and prompts to this gateway, for every client \
              and until it is removed. Answers when they can be used; if it does not start, nothing is changed. Its tools \
              are named PREFIX__tool.",
@@ -197,7 +197,7 @@ fn changing() -> Vec<Definition> {
         tool(
             LAUNCH,
             "Run a command as a server",
-            Effect::Changes,
+            ToolEffect::Changes,
             "Starts a command that speaks MCP on its standard input and output, and adds its tools, resources and prompts \
              to this gateway, for every client and until it is removed. Answers when they can be used; if it does not \
              start, nothing is changed.",
@@ -212,7 +212,7 @@ fn changing() -> Vec<Definition> {
         tool(
             REMOVE,
             "Remove a server",
-            Effect::Changes,
+            ToolEffect::Changes,
             "Ends a server that was added at run time and takes its tools, resources and prompts from every client. \
              Servers of the configuration file stay.",
             vec![("entry_id", true, text("Its entry id, prefix or name, as mcp_registry_active gives them."))],
@@ -221,7 +221,7 @@ fn changing() -> Vec<Definition> {
         tool(
             CONFIG_SET,
             "Set environment variables of a server",
-            Effect::Changes,
+            ToolEffect::Changes,
             "Sets environment variables of a server that was added at run time, and starts it again with them. If it does \
              not start, it goes on as before.",
             vec![
@@ -233,7 +233,7 @@ fn changing() -> Vec<Definition> {
         tool(
             EXEC,
             "Call a tool of a server",
-            Effect::Changes,
+            ToolEffect::Changes,
             "Calls a tool of any server behind this gateway and returns that tool's own result, also a tool that was added \
              after the tool list was read.",
             vec![
@@ -249,12 +249,12 @@ fn changing() -> Vec<Definition> {
     ]
 }
 
-fn seeing() -> Vec<Definition> {
+fn seeing() -> Vec<ToolDefinition> {
     vec![
         tool(
             ACTIVE,
             "Servers of this gateway",
-            Effect::Looks,
+            ToolEffect::Looks,
             "Every server behind this gateway: how it is, where it comes from, and the names of its tools.",
             Vec::new(),
             Some(schemas::active()),
@@ -262,7 +262,7 @@ fn seeing() -> Vec<Definition> {
         tool(
             STATUS,
             "Status of the registry",
-            Effect::Looks,
+            ToolEffect::Looks,
             "How many entries and servers there are, where they come from, and what is wrong.",
             Vec::new(),
             Some(schemas::status()),

@@ -9,11 +9,11 @@ use tidings_engine::{Catalogue, Origin, ServerState, ServerStatus};
 use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::ListKind;
 
-use super::{Problem, ToolReply, Tools, browse};
+use super::{RegistryToolSet, ToolProblem, ToolReply, browse};
 
-impl Tools {
+impl RegistryToolSet {
     /// Every configured server, also those that do not run.
-    pub(super) fn active(&self) -> Result<ToolReply, Problem> {
+    pub(super) fn active(&self) -> Result<ToolReply, ToolProblem> {
         let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let mut servers: Vec<Value> = external(&catalogue).map(|status| running(&catalogue, status, &state)).collect();
         let idle = state.servers.iter().filter(|entry| external(&catalogue).all(|status| *status.name != *entry.name));
@@ -21,7 +21,7 @@ impl Tools {
         Ok(json!({ "servers": servers }).into())
     }
 
-    pub(super) fn status(&self) -> Result<ToolReply, Problem> {
+    pub(super) fn status(&self) -> Result<ToolReply, ToolProblem> {
         let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let count = |wanted| external(&catalogue).filter(|status| status.state == wanted).count();
         let configured = external(&catalogue).count();
@@ -55,17 +55,17 @@ impl Tools {
     }
 
     /// One server that was just changed.
-    pub(super) fn described(&self, name: &str) -> Result<ToolReply, Problem> {
+    pub(super) fn described(&self, name: &str) -> Result<ToolReply, ToolProblem> {
         let (catalogue, state) = (self.catalogue()?, self.context.registry.state());
         let status = external(&catalogue).find(|status| *status.name == *name);
         // Whoever removed it in this very moment was told so too.
-        let status = status.ok_or_else(|| Problem(format!("\"{name}\" was removed again by somebody else")))?;
+        let status = status.ok_or_else(|| ToolProblem(format!("\"{name}\" was removed again by somebody else")))?;
         Ok(json!({ "server": running(&catalogue, status, &state) }).into())
     }
 
-    pub(super) fn catalogue(&self) -> Result<Arc<Catalogue>, Problem> {
+    pub(super) fn catalogue(&self) -> Result<Arc<Catalogue>, ToolProblem> {
         let catalogue = self.surroundings.catalogue().map(|catalogue| Arc::clone(&catalogue.borrow()));
-        catalogue.ok_or_else(|| Problem("the gateway is shutting down".to_owned()))
+        catalogue.ok_or_else(|| ToolProblem("the gateway is shutting down".to_owned()))
     }
 }
 

@@ -12,7 +12,7 @@ const MAX_QUERY: usize = 1_000;
 
 /// What is wrong with arguments. The words are for the model that wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum SearchArgumentFault {
     /// There is an argument that the tool does not have: a tool that is called without what was meant for it may do harm.
     Unknown { key: String, known: [&'static str; 2] },
     /// There is no query, or nothing in it.
@@ -25,7 +25,7 @@ pub(super) enum Fault {
     Arguments,
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for SearchArgumentFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Unknown { key, known: [first, second] } => {
@@ -57,12 +57,12 @@ fn meant<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// Refuses arguments that the tool does not have.
-fn only(frame: &Frame, known: [&'static str; 2]) -> Result<(), Fault> {
+fn only(frame: &Frame, known: [&'static str; 2]) -> Result<(), SearchArgumentFault> {
     let Some(arguments) = frame.param(&["arguments"]).filter(|at| is_object(frame.bytes(), *at)) else { return Ok(()) };
     for member in members(frame.bytes(), arguments) {
         let key = member.key.text(frame.bytes()).unwrap_or_default();
         if !known.contains(&&*key) {
-            return Err(Fault::Unknown { key: key.chars().take(64).collect(), known });
+            return Err(SearchArgumentFault::Unknown { key: key.chars().take(64).collect(), known });
         }
     }
     Ok(())
@@ -70,23 +70,23 @@ fn only(frame: &Frame, known: [&'static str; 2]) -> Result<(), Fault> {
 
 /// Arguments of `retrieve_tools`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Query {
+pub(super) struct RetrieveArguments {
     pub(super) text: String,
     pub(super) limit: usize,
 }
 
-impl Query {
-    pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+impl RetrieveArguments {
+    pub(super) fn read(frame: &Frame) -> Result<Self, SearchArgumentFault> {
         only(frame, ["query", "limit"])?;
-        let text = frame.param_str(&["arguments", "query"]).ok_or(Fault::Query)?;
+        let text = frame.param_str(&["arguments", "query"]).ok_or(SearchArgumentFault::Query)?;
         let text = text.trim();
         if text.is_empty() {
-            return Err(Fault::Query);
+            return Err(SearchArgumentFault::Query);
         }
         let cut = text.floor_char_boundary(MAX_QUERY.min(text.len()));
         let limit = match frame.param(&["arguments", "limit"]).map(|at| frame.raw(at)) {
             None | Some(b"null") => DEFAULT_LIMIT,
-            Some(raw) => whole(raw).filter(|limit| *limit >= 1).ok_or(Fault::Limit)?.min(MAX_LIMIT),
+            Some(raw) => whole(raw).filter(|limit| *limit >= 1).ok_or(SearchArgumentFault::Limit)?.min(MAX_LIMIT),
         };
         Ok(Self { text: text[..cut].to_owned(), limit })
     }
@@ -100,18 +100,19 @@ fn whole(raw: &[u8]) -> Option<usize> {
 
 /// Arguments of `call_tool`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct CallArguments {
     pub(super) name: String,
     pub(super) arguments: Option<Bytes>,
 }
 
-impl Call {
-    pub(super) fn read(frame: &Frame) -> Result<Self, Fault> {
+impl CallArguments {
+    pub(super) fn read(frame: &Frame) -> Result<Self, SearchArgumentFault> {
         only(frame, ["name", "arguments"])?;
-        let name = frame.param_str(&["arguments", "name"]).filter(|name| !name.is_empty()).ok_or(Fault::Name)?;
+        let name =
+            frame.param_str(&["arguments", "name"]).filter(|name| !name.is_empty()).ok_or(SearchArgumentFault::Name)?;
         let arguments = match frame.param(&["arguments", "arguments"]) {
             Some(at) if is_object(frame.bytes(), at) => Some(frame.slice(at)),
-            Some(at) if frame.raw(at) != b"null" => return Err(Fault::Arguments),
+            Some(at) if frame.raw(at) != b"null" => return Err(SearchArgumentFault::Arguments),
             _ => None,
         };
         Ok(Self { name: name.into_owned(), arguments })
@@ -131,8 +132,8 @@ mod tests {
         Frame::parse(text, &FrameLimits::default()).unwrap()
     }
 
-    fn query(arguments: &str) -> Result<(String, usize), Fault> {
-        Query::read(&frame(arguments)).map(|query| (query.text, query.limit))
+    fn query(arguments: &str) -> Result<(String, usize), SearchArgumentFault> {
+        RetrieveArguments::read(&frame(arguments)).map(|query| (query.text, query.limit))
     }
 
     #[test]
@@ -142,10 +143,10 @@ mod tests {
         assert_eq!(query(r#"{"query":"a","limit":1000}"#), Ok(("a".into(), 50)));
         assert_eq!(query(r#"{"query":"a","limit":null}"#), Ok(("a".into(), 5)));
         for none in ["{}", r#"{"query":"  "}"#, r#"{"query":5}"#, "null"] {
-            assert_eq!(query(none), Err(Fault::Query), "{none}");
+            assert_eq!(query(none), Err(SearchArgumentFault::Query), "{none}");
         }
         for odd in ["0", "-1", "2.5", "\"5\"", "[]"] {
-            assert_eq!(query(&format!(r#"{{"query":"a","limit":{odd}}}"#)), Err(Fault::Limit), "{odd}");
+            assert_eq!(query(&format!(r#"{{"query":"a","limit":{odd}}}"#)), Err(SearchArgumentFault::Limit), "{odd}");
         }
         let long = format!(r#"{{"query":"{}"}}"#, "ä".repeat(5_000));
         assert_eq!(query(&long).unwrap().0.len(), MAX_QUERY);
@@ -154,7 +155,7 @@ mod tests {
     // edges C13
     #[test]
     fn an_unknown_argument_is_refused_and_the_right_one_is_named() {
-        let call = |arguments: &str| Call::read(&frame(arguments)).map(|_| ()).unwrap_err().to_string();
+        let call = |arguments: &str| CallArguments::read(&frame(arguments)).map(|_| ()).unwrap_err().to_string();
         let text = "`args` is no argument of this tool; it has `name` and `arguments`. Did you mean `arguments`?";
         assert_eq!(call(r#"{"name":"t","args":{"n":1}}"#), text);
         assert!(call(r#"{"tool":"t","arguments":{}}"#).ends_with("Did you mean `name`?"));
@@ -163,19 +164,20 @@ mod tests {
             call(r#"{"name":"t","colour":1}"#),
             "`colour` is no argument of this tool; it has `name` and `arguments`"
         );
-        let query = Query::read(&frame(r#"{"query":"a","max_results":3}"#)).map(|_| ()).unwrap_err().to_string();
+        let query =
+            RetrieveArguments::read(&frame(r#"{"query":"a","max_results":3}"#)).map(|_| ()).unwrap_err().to_string();
         assert!(query.ends_with("it has `query` and `limit`. Did you mean `limit`?"), "{query}");
     }
 
     #[test]
     fn the_arguments_of_a_call_are_taken_as_they_are() {
-        let call = |arguments: &str| Call::read(&frame(arguments)).map(|call| (call.name, call.arguments));
+        let call = |arguments: &str| CallArguments::read(&frame(arguments)).map(|call| (call.name, call.arguments));
         let raw = r#"{ "n": 5.00, "n": 1e2 }"#;
         assert_eq!(call(&format!(r#"{{"name":"t","arguments":{raw}}}"#)), Ok(("t".into(), Some(raw.into()))));
         assert_eq!(call(r#"{"name":"t"}"#), Ok(("t".into(), None)));
         assert_eq!(call(r#"{"name":"t","arguments":null}"#), Ok(("t".into(), None)));
-        assert_eq!(call(r#"{"name":"t","arguments":"{}"}"#), Err(Fault::Arguments));
-        assert_eq!(call(r#"{"name":""}"#), Err(Fault::Name));
-        assert_eq!(call(r#"{"arguments":{}}"#), Err(Fault::Name));
+        assert_eq!(call(r#"{"name":"t","arguments":"{}"}"#), Err(SearchArgumentFault::Arguments));
+        assert_eq!(call(r#"{"name":""}"#), Err(SearchArgumentFault::Name));
+        assert_eq!(call(r#"{"arguments":{}}"#), Err(SearchArgumentFault::Name));
     }
 }
