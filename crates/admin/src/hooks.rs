@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use tidings_watch::{BadSignature, Hooks, LONGEST_HOOK};
+use tidings_watch::{BadSignature, LONGEST_HOOK, WebhookSet};
 
 use crate::problem;
 
@@ -14,11 +14,16 @@ use crate::problem;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Routes for webhooks, also for those that are configured later.
-pub fn hooks(hooks: Hooks) -> Router {
+pub fn hooks(hooks: WebhookSet) -> Router {
     Router::new().route("/hooks/{name}", post(deliver)).with_state(hooks)
 }
 
-async fn deliver(State(hooks): State<Hooks>, Path(name): Path<String>, headers: HeaderMap, body: Body) -> Response {
+async fn deliver(
+    State(hooks): State<WebhookSet>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let Some(hook) = hooks.get(&name) else {
         return problem(StatusCode::NOT_FOUND, "no webhook of this name is configured");
     };

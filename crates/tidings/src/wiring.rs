@@ -29,7 +29,7 @@ use tidings_store::{HookTable, ServerTable};
 use tidings_upstream::{
     EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec as Link,
 };
-use tidings_watch::Hooks;
+use tidings_watch::WebhookSet;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
@@ -148,7 +148,7 @@ impl Prepared {
     }
 
     /// The webhooks, to be reached over HTTP.
-    pub(crate) fn hooks(&self) -> Hooks {
+    pub(crate) fn hooks(&self) -> WebhookSet {
         self.watches.hooks.clone()
     }
 

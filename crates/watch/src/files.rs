@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::note::Note;
-use super::observations::{Signals, hash};
-use super::source::{Content, Entry, Source, Unreadable};
-use super::{About, mime};
-use survey::Declared;
-use watching::Watching;
+use super::note::PassingNote;
+use super::observations::{SourceSignals, hash};
+use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
+use super::{AboutResource, mime};
+use survey::DeclaredPath;
+use watching::SeenFiles;
 
 /// The longest file that is served.
 const LONGEST: u64 = 16 << 20;
@@ -25,25 +25,25 @@ const LONGEST_COMPARED: u64 = 1 << 20;
 const POLL: Duration = Duration::from_secs(5);
 
 /// A file, a folder, or the files that a pattern matches.
-pub struct Files {
-    about: About,
-    declared: Declared,
+pub struct FileSource {
+    about: AboutResource,
+    declared: DeclaredPath,
     /// Says so while it is polled.
-    note: Note,
+    note: PassingNote,
     poll: Duration,
     events: bool,
 }
 
-impl Files {
+impl FileSource {
     /// The files of an absolute path. One that ends with a slash is a folder even before it is there.
-    pub fn new(about: About, path: &Path) -> Self {
-        let declared = Declared::new(path, &about.uri());
-        Self { about, declared, note: Note::default(), poll: POLL, events: true }
+    pub fn new(about: AboutResource, path: &Path) -> Self {
+        let declared = DeclaredPath::new(path, &about.uri());
+        Self { about, declared, note: PassingNote::default(), poll: POLL, events: true }
     }
 
     /// The same without events of the file system.
     #[cfg(test)]
-    fn polling(about: About, path: &Path, every: Duration) -> Self {
+    fn polling(about: AboutResource, path: &Path, every: Duration) -> Self {
         Self { poll: every, events: false, ..Self::new(about, path) }
     }
 
@@ -69,21 +69,21 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-impl Source for Files {
+impl WatchedSource for FileSource {
     fn owns(&self, uri: &str) -> bool {
         self.declared.name_of(uri).is_some()
     }
 
-    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+    fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>> {
         Box::pin(async move {
             let declared = self.declared.clone();
             let survey = blocking(move || declared.survey(&mut |_| {})).await.unwrap_or_default();
             if survey.truncated {
                 tracing::warn!(watch = %self.about.id, files = survey.files.len(), "there are more files than are listed");
             }
-            let entry = |(uri, found): (String, survey::Found)| {
+            let entry = |(uri, found): (String, survey::ServedFile)| {
                 let shown = found.name.display().to_string();
-                Entry {
+                SourceEntry {
                     uri,
                     name: if shown.is_empty() { self.about.name().to_owned() } else { shown },
                     description: self.note.describe(&self.about),
@@ -96,26 +96,26 @@ impl Source for Files {
         })
     }
 
-    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+    fn template(&self) -> BoxFuture<'_, Option<SourceEntry>> {
         Box::pin(async move {
             let holds_many =
                 self.declared.is_pattern() || !self.declared.may_be_a_file() || self.on_the_path(Path::is_dir).await;
             holds_many.then(|| {
                 let uri = format!("{}/{{+path}}", self.about.uri().trim_end_matches('/'));
                 let name = self.about.name().to_owned();
-                Entry { uri, name, description: self.note.describe(&self.about), ..self.about.entry() }
+                SourceEntry { uri, name, description: self.note.describe(&self.about), ..self.about.entry() }
             })
         })
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         Box::pin(async move {
-            let name = self.declared.name_of(uri).ok_or(Unreadable::NotFound)?;
+            let name = self.declared.name_of(uri).ok_or(UnreadableReason::NotFound)?;
             let mime_type = self.mime_type(self.named(&name));
             let declared = self.declared.clone();
             let bytes = blocking(move || declared.read(&name, LONGEST)).await;
-            let bytes = bytes.unwrap_or(Err(Unreadable::Io(std::io::ErrorKind::Interrupted)))?;
-            Ok(Content { mime_type, bytes: bytes.into() })
+            let bytes = bytes.unwrap_or(Err(UnreadableReason::Io(std::io::ErrorKind::Interrupted)))?;
+            Ok(SourceContent { mime_type, bytes: bytes.into() })
         })
     }
 
@@ -123,7 +123,7 @@ impl Source for Files {
         Box::pin(async move { self.declared.is_pattern() || !self.on_the_path(Path::is_file).await })
     }
 
-    fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {
+    fn look<'a>(&'a self, uris: &'a [String], signals: &'a SourceSignals) -> BoxFuture<'a, ()> {
         let (declared, uris, signals) = (self.declared.clone(), uris.to_vec(), signals.clone());
         Box::pin(async move {
             blocking(move || {
@@ -131,7 +131,7 @@ impl Source for Files {
                     let Some(name) = declared.name_of(&uri) else { continue };
                     match declared.read(&name, LONGEST_COMPARED) {
                         Ok(bytes) => signals.baseline(&uri, Some(hash(&bytes))),
-                        Err(Unreadable::TooLong { .. }) => {}
+                        Err(UnreadableReason::TooLong { .. }) => {}
                         Err(_) => signals.baseline(&uri, None),
                     }
                 }
@@ -140,9 +140,9 @@ impl Source for Files {
         })
     }
 
-    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+    fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let watching = Watching::new(&self.about.id, &self.declared, signals.clone());
+            let watching = SeenFiles::new(&self.about.id, &self.declared, signals.clone());
             let mut next = watching.first_look(self.events);
             loop {
                 let Some(looked) = blocking(next).await else { return };

@@ -11,10 +11,10 @@ use http_body_util::Full;
 use tidings_upstream::{HttpClient, LinkError};
 use tokio::time::Instant;
 
-use super::note::Note;
-use super::observations::{Signals, hash};
-use super::source::{Content, Entry, Source, Unreadable};
-use super::{About, pause};
+use super::note::PassingNote;
+use super::observations::{SourceSignals, hash};
+use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
+use super::{AboutResource, pause};
 
 /// The longest body that is taken.
 const LONGEST: usize = 4 << 20;
@@ -39,30 +39,30 @@ pub struct HttpWatch {
 }
 
 /// The URL, and what is known of its body.
-pub struct Http {
-    about: About,
+pub struct HttpSource {
+    about: AboutResource,
     url: Uri,
     headers: HeaderMap,
     every: Duration,
     client: HttpClient,
-    note: Note,
-    state: Mutex<State>,
+    note: PassingNote,
+    state: Mutex<HttpSourceState>,
 }
 
 #[derive(Default)]
-struct State {
+struct HttpSourceState {
     /// Requests are numbered as they are sent; an answer that was overtaken is not believed.
     sent: u64,
     believed: u64,
-    body: Option<Body>,
+    body: Option<HttpSourceBody>,
     /// When the body was had; `None` once a later try failed.
     fetched: Option<Instant>,
     wait_until: Option<Instant>,
 }
 
 #[derive(Clone)]
-struct Body {
-    content: Content,
+struct HttpSourceBody {
+    content: SourceContent,
     etag: Option<HeaderValue>,
     last_modified: Option<HeaderValue>,
     /// When it changed, as far as we know.
@@ -96,9 +96,9 @@ enum NoBody {
     Wait(Duration),
 }
 
-impl Http {
+impl HttpSource {
     /// A watch of a URL. Nothing is asked yet.
-    pub fn new(about: About, watch: &HttpWatch) -> Result<Self, HttpFault> {
+    pub fn new(about: AboutResource, watch: &HttpWatch) -> Result<Self, HttpFault> {
         let url: Uri = watch.url.parse().map_err(|_| HttpFault::Url)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &watch.headers {
@@ -109,16 +109,16 @@ impl Http {
         let anywhere = watch.private || is_declared_private(url.host().unwrap_or_default());
         let client = if anywhere { HttpClient::new() } else { HttpClient::public_only() };
         let client = client.map_err(HttpFault::Client)?;
-        let (note, state) = (Note::default(), Mutex::default());
+        let (note, state) = (PassingNote::default(), Mutex::default());
         Ok(Self { about, url, headers, every: watch.every, client, note, state })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HttpSourceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks, and remembers.
-    async fn fetch(&self) -> Result<Content, NoBody> {
+    async fn fetch(&self) -> Result<SourceContent, NoBody> {
         let answer = self.ask().await;
         let mut state = self.state();
         let (number, body) = match answer {
@@ -137,7 +137,7 @@ impl Http {
     }
 
     /// Asks, with what is known so that an unchanged body need not be sent.
-    async fn ask(&self) -> Result<(u64, Body), NoBody> {
+    async fn ask(&self) -> Result<(u64, HttpSourceBody), NoBody> {
         let (number, known) = {
             let mut state = self.state();
             let now = Instant::now();
@@ -162,7 +162,7 @@ impl Http {
         }
     }
 
-    fn request(&self, known: Option<&Body>) -> Request<Full<Bytes>> {
+    fn request(&self, known: Option<&HttpSourceBody>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::default());
         *request.uri_mut() = self.url.clone();
         let headers = request.headers_mut();
@@ -179,7 +179,7 @@ impl Http {
         request
     }
 
-    fn body(&self, headers: &HeaderMap, bytes: Bytes, known: Option<Body>) -> Body {
+    fn body(&self, headers: &HeaderMap, bytes: Bytes, known: Option<HttpSourceBody>) -> HttpSourceBody {
         let guessed = || {
             let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
             Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
@@ -190,7 +190,7 @@ impl Http {
         let before = known.filter(|known| known.content.bytes == bytes).map(|known| known.changed);
         let changed = dated.or(before).unwrap_or_else(SystemTime::now);
         let etag = headers.get(header::ETAG).cloned();
-        Body { content: Content { mime_type, bytes }, etag, last_modified, changed }
+        HttpSourceBody { content: SourceContent { mime_type, bytes }, etag, last_modified, changed }
     }
 }
 
@@ -210,14 +210,14 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(wait.min(LONGEST_WAIT))
 }
 
-impl Source for Http {
+impl WatchedSource for HttpSource {
     fn owns(&self, uri: &str) -> bool {
         uri == self.about.uri()
     }
 
-    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+    fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>> {
         let body = self.state().body.clone();
-        let mut entry = Entry { description: self.note.describe(&self.about), ..self.about.entry() };
+        let mut entry = SourceEntry { description: self.note.describe(&self.about), ..self.about.entry() };
         if let Some(body) = body {
             entry.mime_type = body.content.mime_type;
             entry.size = Some(body.content.bytes.len() as u64);
@@ -226,7 +226,7 @@ impl Source for Http {
         Box::pin(std::future::ready(vec![entry]))
     }
 
-    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         Box::pin(async move {
             let fresh = {
                 let state = self.state();
@@ -234,12 +234,12 @@ impl Source for Http {
             };
             match fresh {
                 Some(body) => Ok(body.content),
-                None => self.fetch().await.map_err(|why| Unreadable::Upstream(format!("the URL {why}"))),
+                None => self.fetch().await.map_err(|why| UnreadableReason::Upstream(format!("the URL {why}"))),
             }
         })
     }
 
-    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+    fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let uri = self.about.uri();
             let mut failures = 0;

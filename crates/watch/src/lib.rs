@@ -1,7 +1,7 @@
 //! Data sources as live resources: a server in the process whose resources are files, query results, URLs and what is
 //! posted to webhooks.
 //!
-//! A kind of source is one file behind [`Source`]. The observations knows who follows what; a task watches one
+//! A kind of source is one file behind [`WatchedSource`]. The observations knows who follows what; a task watches one
 //! source for as long as somebody needs it; the link speaks the protocol. Changes are not delayed here: quiet times
 //! belong to the hub.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
@@ -30,21 +30,23 @@ use tidings_proto::Revision;
 use tidings_upstream::{ConnectedLink, MessageSink, ServerHello};
 use tokio::sync::watch;
 
-pub use files::Files;
-pub use http::{Http, HttpFault, HttpWatch};
+pub use files::FileSource;
+pub use http::{HttpFault, HttpSource, HttpWatch};
 use link::WatchLink;
-use observations::{Dirty, Following, Observations};
-pub use observations::{Hash, Signals, hash};
+pub use observations::{Hash, SourceSignals, hash};
+use observations::{ObservationPlace, Observations, OwedUpdate};
 pub use postgres::{
-    AddressFault, ExaminedTable, NotExamined, Postgres, PostgresWatch, TriggerState, examine, trigger_sql,
+    AddressFault, ExaminedTable, NotExamined, PostgresSource, PostgresWatch, TriggerState, examine, trigger_sql,
 };
-pub use source::{Content, Entry, Source, Unreadable};
-use task::{Task, Watched};
-pub use webhook::{BadSignature, Delivered, DeliveryKeeper, HookWatch, Hooks, KeptDelivery, LONGEST_HOOK, Webhook};
+pub use source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
+use task::{RunningWatch, SourceTask};
+pub use webhook::{
+    BadSignature, DeliveryKeeper, DeliveryOutcome, HookWatch, LONGEST_HOOK, ReceivedDelivery, WebhookSet, WebhookSource,
+};
 
 /// What every watch is told about its resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct AboutResource {
     /// The name it is configured by.
     pub id: String,
     /// Its URI, when not `watch://ID`.
@@ -80,7 +82,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
 /// And in a name.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-impl About {
+impl AboutResource {
     /// The URI of the resource, or what those of its resources begin with.
     pub fn uri(&self) -> String {
         match &self.uri {
@@ -94,13 +96,13 @@ impl About {
     }
 
     /// The one resource, of which nothing more is known.
-    fn entry(&self) -> Entry {
-        Entry {
+    fn entry(&self) -> SourceEntry {
+        SourceEntry {
             uri: self.uri(),
             name: self.name().to_owned(),
             description: self.description.clone(),
             mime_type: self.mime_type.clone(),
-            ..Entry::default()
+            ..SourceEntry::default()
         }
     }
 }
@@ -113,13 +115,13 @@ fn encoded(path: &[u8]) -> String {
 /// The server of all watched sources.
 #[derive(Clone)]
 pub struct WatchServer {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
 }
 
 /// What is watched at a time, in configured order.
-type Sources = Arc<Vec<(Arc<Watched>, Patience)>>;
+type Sources = Arc<Vec<(Arc<SourceTask>, Patience)>>;
 
-struct Shared {
+struct WatchShared {
     board: Arc<Observations>,
     /// Whoever listens hears when the set is another one.
     sources: watch::Sender<Sources>,
@@ -129,28 +131,29 @@ struct Shared {
 
 impl WatchServer {
     /// A server of these sources. Nothing is watched until somebody asks.
-    pub fn new(sources: Vec<(Arc<dyn Source>, Patience)>) -> Self {
+    pub fn new(sources: Vec<(Arc<dyn WatchedSource>, Patience)>) -> Self {
         let board = Arc::new(Observations::default());
-        let server =
-            Self { shared: Arc::new(Shared { board, sources: watch::Sender::default(), replacing: Mutex::default() }) };
+        let server = Self {
+            shared: Arc::new(WatchShared { board, sources: watch::Sender::default(), replacing: Mutex::default() }),
+        };
         server.replace(sources);
         server
     }
 
     /// From now on there are these sources. One that was there before goes on as it is, with everybody who follows it; whoever
     /// follows a resource of one that went or came is told if it says something else now.
-    pub fn replace(&self, sources: Vec<(Arc<dyn Source>, Patience)>) {
+    pub fn replace(&self, sources: Vec<(Arc<dyn WatchedSource>, Patience)>) {
         let _replacing = self.shared.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.shared.sources();
-        let same = |source: &Arc<dyn Source>| {
-            let is_it = |watched: &&(Arc<Watched>, Patience)| {
+        let same = |source: &Arc<dyn WatchedSource>| {
+            let is_it = |watched: &&(Arc<SourceTask>, Patience)| {
                 std::ptr::addr_eq(Arc::as_ptr(&watched.0.source), Arc::as_ptr(source))
             };
             before.iter().find(is_it).map(|(watched, _)| Arc::clone(watched))
         };
         let now = sources.into_iter().map(|(source, patience)| {
             let watched = same(&source);
-            (watched.unwrap_or_else(|| Arc::new(Watched::new(source, &self.shared.board))), patience)
+            (watched.unwrap_or_else(|| Arc::new(SourceTask::new(source, &self.shared.board))), patience)
         });
         self.shared.sources.send_replace(Arc::new(now.collect()));
         self.shared.board.list_changed();
@@ -183,11 +186,11 @@ impl LocalServer for WatchServer {
 }
 
 /// The source of a URI; the first that is configured wins.
-fn owner<'s>(sources: &'s Sources, uri: &str) -> Option<&'s Arc<Watched>> {
+fn owner<'s>(sources: &'s Sources, uri: &str) -> Option<&'s Arc<SourceTask>> {
     sources.iter().map(|(watched, _)| watched).find(|watched| watched.source.owns(uri))
 }
 
-impl Shared {
+impl WatchShared {
     /// What is watched now.
     fn sources(&self) -> Sources {
         Arc::clone(&self.sources.borrow())
@@ -197,21 +200,21 @@ impl Shared {
         owner(&self.sources(), uri).is_some()
     }
 
-    async fn list(&self) -> Vec<Entry> {
+    async fn list(&self) -> Vec<SourceEntry> {
         let sources = self.sources();
         let lists = join_all(sources.iter().map(|(watched, _)| watched.source.list())).await;
         lists.into_iter().flatten().collect()
     }
 
-    async fn templates(&self) -> Vec<Entry> {
+    async fn templates(&self) -> Vec<SourceEntry> {
         let sources = self.sources();
         let templates = join_all(sources.iter().map(|(watched, _)| watched.source.template())).await;
         templates.into_iter().flatten().collect()
     }
 
-    async fn read(&self, uri: &str) -> Result<Content, Unreadable> {
+    async fn read(&self, uri: &str) -> Result<SourceContent, UnreadableReason> {
         let sources = self.sources();
-        let watched = owner(&sources, uri).ok_or(Unreadable::NotFound)?;
+        let watched = owner(&sources, uri).ok_or(UnreadableReason::NotFound)?;
         let content = watched.source.read(uri).await;
         match &content {
             Ok(content) => self.board.read(uri, Some(&content.bytes)),
@@ -222,30 +225,30 @@ impl Shared {
     }
 
     /// Follows some URIs, and the list if wanted; returns when nothing can be missed any more.
-    async fn follow(self: &Arc<Self>, uris: Vec<String>, list: bool) -> Attention {
+    async fn follow(self: &Arc<Self>, uris: Vec<String>, list: bool) -> ListenAttention {
         let changes = self.sources.subscribe();
         let following = self.board.follow(&uris, list);
         let sources = Sources::default();
         let mut attention =
-            Attention { shared: Arc::clone(self), uris, list, following, sources, changes, tasks: Vec::new() };
+            ListenAttention { shared: Arc::clone(self), uris, list, following, sources, changes, tasks: Vec::new() };
         attention.attend().await;
         attention
     }
 }
 
 /// What one listen follows, and the watches that run for its sake. Dropping it ends those that run for nobody else.
-struct Attention {
-    shared: Arc<Shared>,
+struct ListenAttention {
+    shared: Arc<WatchShared>,
     uris: Vec<String>,
     list: bool,
-    following: Following,
+    following: ObservationPlace,
     /// The sources that are attended to.
     sources: Sources,
     changes: watch::Receiver<Sources>,
-    tasks: Vec<Arc<Task>>,
+    tasks: Vec<Arc<RunningWatch>>,
 }
 
-impl Attention {
+impl ListenAttention {
     /// Watches what is needed of the sources there are now, and looks at those that are new. The others go on.
     async fn attend(&mut self) {
         let now = Arc::clone(&self.changes.borrow_and_update());
@@ -284,7 +287,7 @@ impl Attention {
     }
 
     /// Waits for the next thing to tell, whatever becomes of the sources meanwhile.
-    async fn next(&mut self) -> Dirty {
+    async fn next(&mut self) -> OwedUpdate {
         loop {
             tokio::select! {
                 dirty = self.following.next() => return dirty,

@@ -14,22 +14,22 @@ use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, Outg
 use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
-use super::observations::Dirty;
-use super::source::{Content, Entry, Unreadable};
-use super::{Attention, Shared, mime};
+use super::observations::OwedUpdate;
+use super::source::{SourceContent, SourceEntry, UnreadableReason};
+use super::{ListenAttention, WatchShared, mime};
 
 const LIMITS: FrameLimits = FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
 /// A link to the watched sources.
 pub(super) struct WatchLink {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     stop: CancellationToken,
     /// Held until the link is closed: whoever waits for its end takes the sink's for it.
     sink: Mutex<Option<Arc<dyn MessageSink>>>,
 }
 
 impl WatchLink {
-    pub(super) fn new(shared: Arc<Shared>, sink: Arc<dyn MessageSink>) -> Self {
+    pub(super) fn new(shared: Arc<WatchShared>, sink: Arc<dyn MessageSink>) -> Self {
         Self { shared, stop: CancellationToken::new(), sink: Mutex::new(Some(sink)) }
     }
 }
@@ -87,7 +87,7 @@ fn framed(bytes: Bytes, event: fn(Frame) -> CallEvent) -> CallEvent {
     }
 }
 
-impl Shared {
+impl WatchShared {
     async fn answer(&self, method: Method, params: &Value) -> Result<Value, Refused> {
         match method {
             Method::List(kind) => {
@@ -110,15 +110,15 @@ impl Shared {
     }
 }
 
-fn refusal(error: &Unreadable) -> Refused {
+fn refusal(error: &UnreadableReason) -> Refused {
     let code = match error {
-        Unreadable::NotFound | Unreadable::Outside | Unreadable::NothingYet => code::INVALID_PARAMS,
+        UnreadableReason::NotFound | UnreadableReason::Outside | UnreadableReason::NothingYet => code::INVALID_PARAMS,
         _ => code::INTERNAL_ERROR,
     };
     (code, error.to_string())
 }
 
-fn described(entry: &Entry, uri: &str) -> Value {
+fn described(entry: &SourceEntry, uri: &str) -> Value {
     let mut item = Map::new();
     item.insert(uri.to_owned(), entry.uri.as_str().into());
     item.insert("name".to_owned(), entry.name.as_str().into());
@@ -137,7 +137,7 @@ fn described(entry: &Entry, uri: &str) -> Value {
     item.into()
 }
 
-fn contents(uri: &str, content: &Content) -> Value {
+fn contents(uri: &str, content: &SourceContent) -> Value {
     let mime_type = content.mime_type.as_deref();
     let mut item = json!({ "uri": uri });
     if let Some(mime_type) = mime_type {
@@ -151,16 +151,16 @@ fn contents(uri: &str, content: &Content) -> Value {
 }
 
 /// The state of an acknowledged listen. Dropping it ends what is watched for its sake alone.
-struct Listening {
+struct AcknowledgedListen {
     id: RawId,
-    attention: Attention,
+    attention: ListenAttention,
     stop: CancellationToken,
     ended: bool,
 }
 
 /// First the acknowledgement of exactly what is honoured, when nothing can be missed any more; then what changes.
 fn listen(
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     id: RawId,
     params: Value,
     stop: CancellationToken,
@@ -180,13 +180,13 @@ fn listen(
         }
         let acknowledgement =
             tagged(&id, "notifications/subscriptions/acknowledged", json!({ "notifications": honoured }));
-        let listening = Listening { id, attention, stop, ended: false };
+        let listening = AcknowledgedListen { id, attention, stop, ended: false };
         stream::iter([acknowledgement]).chain(stream::unfold(listening, next).flat_map(stream::iter))
     };
     stream::once(begin).flatten()
 }
 
-async fn next(mut listening: Listening) -> Option<(Vec<CallEvent>, Listening)> {
+async fn next(mut listening: AcknowledgedListen) -> Option<(Vec<CallEvent>, AcknowledgedListen)> {
     if listening.ended {
         return None;
     }
@@ -202,7 +202,7 @@ async fn next(mut listening: Listening) -> Option<(Vec<CallEvent>, Listening)> {
     Some((announced(&listening.id, &dirty), listening))
 }
 
-fn announced(id: &RawId, dirty: &Dirty) -> Vec<CallEvent> {
+fn announced(id: &RawId, dirty: &OwedUpdate) -> Vec<CallEvent> {
     let list = dirty.list.then(|| tagged(id, "notifications/resources/list_changed", json!({})));
     let updated = |uri: &Arc<str>| tagged(id, "notifications/resources/updated", json!({ "uri": &**uri }));
     list.into_iter().chain(dirty.uris.iter().map(updated)).collect()

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::About;
+use super::AboutResource;
 
 /// A remark that comes and goes.
 #[derive(Default)]
-pub(super) struct Note(Mutex<Option<String>>);
+pub(super) struct PassingNote(Mutex<Option<String>>);
 
-impl Note {
+impl PassingNote {
     /// Sets it, and says whether it is another one than before.
     pub(super) fn set(&self, remark: Option<String>) -> bool {
         let mut note = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -18,7 +18,7 @@ impl Note {
     }
 
     /// The configured description with the remark.
-    pub(super) fn describe(&self, about: &About) -> Option<String> {
+    pub(super) fn describe(&self, about: &AboutResource) -> Option<String> {
         let remark = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match (about.description.clone(), remark) {
             (Some(text), Some(remark)) => Some(format!("{text} ({remark})")),

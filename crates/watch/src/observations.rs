@@ -22,39 +22,39 @@ pub fn hash(bytes: &[u8]) -> Hash {
 /// The observations of one server.
 #[derive(Default)]
 pub(super) struct Observations {
-    state: Mutex<State>,
+    state: Mutex<ObservationsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ObservationsState {
     next: u64,
-    followers: HashMap<u64, Arc<Follower>>,
-    by_uri: HashMap<Arc<str>, Followed>,
+    followers: HashMap<u64, Arc<UriFollower>>,
+    by_uri: HashMap<Arc<str>, FollowedUri>,
     of_the_list: BTreeSet<u64>,
 }
 
 /// One URI that somebody follows.
 #[derive(Default)]
-struct Followed {
+struct FollowedUri {
     followers: Vec<u64>,
     /// The hash of what was seen last; unknown until somebody looked.
     known: Option<Hash>,
 }
 
-struct Follower {
+struct UriFollower {
     uris: Vec<Arc<str>>,
-    dirty: Mutex<Dirty>,
+    dirty: Mutex<OwedUpdate>,
     bell: Notify,
 }
 
 /// What a follower has to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dirty {
+pub(super) struct OwedUpdate {
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) list: bool,
 }
 
-impl Dirty {
+impl OwedUpdate {
     fn take_one(&mut self) -> Self {
         if std::mem::take(&mut self.list) {
             return Self { list: true, uris: BTreeSet::new() };
@@ -64,10 +64,10 @@ impl Dirty {
 }
 
 /// A place on the observations, given up when dropped.
-pub(super) struct Following {
+pub(super) struct ObservationPlace {
     observations: Arc<Observations>,
     id: u64,
-    follower: Arc<Follower>,
+    follower: Arc<UriFollower>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,8 +75,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Observations {
-    /// Follows some URIs, and the list if wanted. What changes from now on is kept for [`Following::next`].
-    pub(super) fn follow(self: &Arc<Self>, uris: &[String], list: bool) -> Following {
+    /// Follows some URIs, and the list if wanted. What changes from now on is kept for [`ObservationPlace::next`].
+    pub(super) fn follow(self: &Arc<Self>, uris: &[String], list: bool) -> ObservationPlace {
         let mut state = lock(&self.state);
         let id = state.next;
         state.next += 1;
@@ -90,15 +90,15 @@ impl Observations {
         if list {
             state.of_the_list.insert(id);
         }
-        let follower = Arc::new(Follower { uris: kept, dirty: Mutex::default(), bell: Notify::new() });
+        let follower = Arc::new(UriFollower { uris: kept, dirty: Mutex::default(), bell: Notify::new() });
         state.followers.insert(id, Arc::clone(&follower));
-        Following { observations: Arc::clone(self), id, follower }
+        ObservationPlace { observations: Arc::clone(self), id, follower }
     }
 
     /// What a look at a resource showed. `None`: it is not there.
-    fn observe(&self, uri: &str, seen: Option<Hash>, how: Look) {
+    fn observe(&self, uri: &str, seen: Option<Hash>, how: ObservedLook) {
         let mut state = lock(&self.state);
-        let State { followers, by_uri, .. } = &mut *state;
+        let ObservationsState { followers, by_uri, .. } = &mut *state;
         let Some((uri, followed)) = by_uri.get_key_value(uri).map(|(uri, _)| Arc::clone(uri)).and_then(|uri| {
             let followed = by_uri.get_mut(&uri)?;
             Some((uri, followed))
@@ -108,10 +108,10 @@ impl Observations {
         let seen = seen.unwrap_or(ABSENT);
         let tells = match (followed.known, how) {
             (Some(known), _) => known != seen,
-            (None, Look::First) => false,
-            (None, Look::Again) => true,
+            (None, ObservedLook::First) => false,
+            (None, ObservedLook::Again) => true,
             // A reader knows what it read, but the others were told nothing yet.
-            (None, Look::Reader) => return,
+            (None, ObservedLook::Reader) => return,
         };
         followed.known = Some(seen);
         if tells {
@@ -126,13 +126,13 @@ impl Observations {
     /// again before the watch looks.
     pub(super) fn read(&self, uri: &str, content: Option<&[u8]>) {
         if self.follows(uri) {
-            self.observe(uri, content.map(hash), Look::Reader);
+            self.observe(uri, content.map(hash), ObservedLook::Reader);
         }
     }
 
     /// A resource is not there any more, and nobody watches it.
     pub(super) fn gone(&self, uri: &str) {
-        self.observe(uri, None, Look::Again);
+        self.observe(uri, None, ObservedLook::Again);
     }
 
     fn forget(&self, uri: &str) {
@@ -150,7 +150,7 @@ impl Observations {
     }
 }
 
-impl State {
+impl ObservationsState {
     fn announce_list(&self) {
         for follower in self.of_the_list.iter().filter_map(|id| self.followers.get(id)) {
             lock(&follower.dirty).list = true;
@@ -159,19 +159,19 @@ impl State {
     }
 }
 
-enum Look {
+enum ObservedLook {
     First,
     Again,
     Reader,
 }
 
-impl Following {
+impl ObservationPlace {
     /// Waits until there is something to tell, and takes one piece of it: what is not told yet must not be lost with
     /// whoever took it.
-    pub(super) async fn next(&self) -> Dirty {
+    pub(super) async fn next(&self) -> OwedUpdate {
         loop {
             let piece = lock(&self.follower.dirty).take_one();
-            if piece != Dirty::default() {
+            if piece != OwedUpdate::default() {
                 return piece;
             }
             self.follower.bell.notified().await;
@@ -179,7 +179,7 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for ObservationPlace {
     /// What was not taken goes to those who stay: one listen may be replaced by the next at any moment.
     fn drop(&mut self) {
         let mut state = lock(&self.observations.state);
@@ -208,12 +208,12 @@ impl Drop for Following {
 
 /// How a source says what it saw. Only what somebody follows is kept, and only what differs is told.
 #[derive(Clone)]
-pub struct Signals {
+pub struct SourceSignals {
     pub(super) observations: Arc<Observations>,
     pub(super) ready: watch::Sender<bool>,
 }
 
-impl Signals {
+impl SourceSignals {
     /// From now on no change is missed.
     pub fn ready(&self) {
         self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
@@ -226,18 +226,18 @@ impl Signals {
 
     /// The first look at a resource: nothing is told unless something else was known. `None`: it is not there.
     pub fn baseline(&self, uri: &str, seen: Option<Hash>) {
-        self.observations.observe(uri, seen, Look::First);
+        self.observations.observe(uri, seen, ObservedLook::First);
     }
 
     /// A later look: told unless it is what was known. `None`: it is not there.
     pub fn observed(&self, uri: &str, seen: Option<Hash>) {
-        self.observations.observe(uri, seen, Look::Again);
+        self.observations.observe(uri, seen, ObservedLook::Again);
     }
 
     /// It changed, whatever it was.
     pub fn changed(&self, uri: &str) {
         self.observations.forget(uri);
-        self.observations.observe(uri, None, Look::Again);
+        self.observations.observe(uri, None, ObservedLook::Again);
         self.observations.forget(uri);
     }
 
@@ -258,17 +258,17 @@ mod tests {
 
     use super::*;
 
-    fn observations() -> (Arc<Observations>, Signals) {
+    fn observations() -> (Arc<Observations>, SourceSignals) {
         let observations = Arc::new(Observations::default());
-        let signals = Signals { observations: Arc::clone(&observations), ready: watch::Sender::new(false) };
+        let signals = SourceSignals { observations: Arc::clone(&observations), ready: watch::Sender::new(false) };
         (observations, signals)
     }
 
-    fn follow(observations: &Arc<Observations>, uris: &[&str], list: bool) -> Following {
+    fn follow(observations: &Arc<Observations>, uris: &[&str], list: bool) -> ObservationPlace {
         observations.follow(&uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>(), list)
     }
 
-    fn told(following: &Following) -> Option<Vec<String>> {
+    fn told(following: &ObservationPlace) -> Option<Vec<String>> {
         let dirty = following.next().now_or_never()?;
         Some(dirty.uris.iter().map(|uri| uri.to_string()).chain(dirty.list.then(|| "list".to_owned())).collect())
     }

@@ -17,12 +17,12 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_postgres::AsyncMessage;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::note::Note;
-use super::observations::{Signals, hash};
-use super::source::{Content, Entry, Source, Unreadable};
-use super::{About, pause};
-use address::Address;
+use super::note::PassingNote;
+use super::observations::{SourceSignals, hash};
+use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
+use super::{AboutResource, pause};
 pub use address::AddressFault;
+use address::PostgresAddress;
 pub use examine::{ExaminedTable, NotExamined, TriggerState, examine};
 pub use trigger::trigger_sql;
 
@@ -47,20 +47,20 @@ pub struct PostgresWatch {
 }
 
 /// The query, and what is known of its rows.
-pub struct Postgres {
-    about: About,
-    address: Address,
+pub struct PostgresSource {
+    about: AboutResource,
+    address: PostgresAddress,
     query: String,
     channel: String,
-    limits: rows::Limits,
-    note: Note,
-    known: Mutex<Option<Known>>,
+    limits: rows::RowLimits,
+    note: PassingNote,
+    known: Mutex<Option<KnownRows>>,
     /// Connections of readers, which must not use up those of the database.
     readers: Semaphore,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownRows {
     hash: super::Hash,
     size: u64,
     changed: SystemTime,
@@ -86,7 +86,7 @@ enum NoRows {
 }
 
 /// A connection that is driven for as long as this is held.
-struct Connected {
+struct PostgresConnection {
     client: tokio_postgres::Client,
     /// Rings at each NOTIFY; several before it is heard are one.
     bell: Arc<Notify>,
@@ -94,27 +94,27 @@ struct Connected {
 }
 
 /// What ended a wait.
-enum Heard {
+enum WaitEnd {
     Notified,
     Lost,
 }
 
-impl Postgres {
+impl PostgresSource {
     /// A watch of a query. Nothing is asked yet.
-    pub fn new(about: About, watch: PostgresWatch) -> Result<Self, AddressFault> {
-        let address = Address::parse(&watch.url)?;
+    pub fn new(about: AboutResource, watch: PostgresWatch) -> Result<Self, AddressFault> {
+        let address = PostgresAddress::parse(&watch.url)?;
         let PostgresWatch { query, channel, .. } = watch;
-        let (limits, note, known) = (rows::Limits::default(), Note::default(), Mutex::default());
+        let (limits, note, known) = (rows::RowLimits::default(), PassingNote::default(), Mutex::default());
         let readers = Semaphore::new(READERS);
         Ok(Self { about, address, query, channel, limits, note, known, readers })
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+    fn known(&self) -> MutexGuard<'_, Option<KnownRows>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self) -> Result<Connected, NoRows> {
-        let tls = tls::Connector::new(&self.address.trust).map_err(NoRows::Tls)?;
+    async fn connect(&self) -> Result<PostgresConnection, NoRows> {
+        let tls = tls::PostgresTls::new(&self.address.trust).map_err(NoRows::Tls)?;
         let connecting = tokio::time::timeout(CONNECT, self.address.config.connect(tls)).await;
         let (client, mut connection) = connecting.map_err(|_| NoRows::Late(CONNECT))?.map_err(NoRows::Connect)?;
         let bell = Arc::new(Notify::new());
@@ -126,7 +126,7 @@ impl Postgres {
                 }
             }
         });
-        Ok(Connected { client, bell, driver: AbortOnDropHandle::new(driver) })
+        Ok(PostgresConnection { client, bell, driver: AbortOnDropHandle::new(driver) })
     }
 
     /// The rows, as the content of the resource.
@@ -135,13 +135,13 @@ impl Postgres {
         let hash = hash(&rows);
         let mut known = self.known();
         if known.is_none_or(|known| known.hash != hash) {
-            *known = Some(Known { hash, size: rows.len() as u64, changed: SystemTime::now() });
+            *known = Some(KnownRows { hash, size: rows.len() as u64, changed: SystemTime::now() });
         }
         Ok(rows)
     }
 
     /// One connection, from LISTEN to its end.
-    async fn session(&self, signals: &Signals, failures: &mut u32) -> NoRows {
+    async fn session(&self, signals: &SourceSignals, failures: &mut u32) -> NoRows {
         let mut connected = match self.connect().await {
             Ok(connected) => connected,
             Err(why) => return why,
@@ -177,29 +177,29 @@ impl Postgres {
             }
             signals.ready();
             let retry = (again > 0).then(|| pause::jittered(pause::after(again, AGAIN)));
-            if let Heard::Lost = connected.next(retry).await {
+            if let WaitEnd::Lost = connected.next(retry).await {
                 return NoRows::Lost;
             }
         }
     }
 
-    fn trouble(&self, why: &NoRows, failures: u32, signals: &Signals) {
+    fn trouble(&self, why: &NoRows, failures: u32, signals: &SourceSignals) {
         if failures == 1 {
             tracing::warn!(watch = %self.about.id, "{why}");
         }
         self.remark(Some("the database does not answer the query at this time"), signals);
     }
 
-    fn remark(&self, remark: Option<&str>, signals: &Signals) {
+    fn remark(&self, remark: Option<&str>, signals: &SourceSignals) {
         if self.note.set(remark.map(str::to_owned)) {
             signals.list_changed();
         }
     }
 }
 
-impl Connected {
+impl PostgresConnection {
     /// Waits for a notification, for the time of the next try, or for the end.
-    async fn next(&mut self, retry: Option<Duration>) -> Heard {
+    async fn next(&mut self, retry: Option<Duration>) -> WaitEnd {
         let again = async {
             match retry {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -207,20 +207,20 @@ impl Connected {
             }
         };
         tokio::select! {
-            () = self.bell.notified() => Heard::Notified,
-            () = again => Heard::Notified,
-            _ = &mut self.driver => Heard::Lost,
+            () = self.bell.notified() => WaitEnd::Notified,
+            () = again => WaitEnd::Notified,
+            _ = &mut self.driver => WaitEnd::Lost,
         }
     }
 }
 
-impl Source for Postgres {
+impl WatchedSource for PostgresSource {
     fn owns(&self, uri: &str) -> bool {
         uri == self.about.uri()
     }
 
-    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
-        let mut entry = Entry { description: self.note.describe(&self.about), ..self.about.entry() };
+    fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>> {
+        let mut entry = SourceEntry { description: self.note.describe(&self.about), ..self.about.entry() };
         entry.mime_type.get_or_insert_with(|| JSON.to_owned());
         if let Some(known) = *self.known() {
             (entry.size, entry.last_modified) = (Some(known.size), Some(known.changed));
@@ -229,17 +229,17 @@ impl Source for Postgres {
     }
 
     /// Over a connection of its own, so that readers and the watch do not wait for each other.
-    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         Box::pin(async move {
             let _turn = self.readers.acquire().await;
             let rows = async { self.look(&mut self.connect().await?.client).await }.await;
-            let bytes = rows.map_err(|why| Unreadable::Upstream(why.to_string()))?.into();
+            let bytes = rows.map_err(|why| UnreadableReason::Upstream(why.to_string()))?.into();
             let mime_type = self.about.mime_type.clone().unwrap_or_else(|| JSON.to_owned());
-            Ok(Content { mime_type: Some(mime_type), bytes })
+            Ok(SourceContent { mime_type: Some(mime_type), bytes })
         })
     }
 
-    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+    fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut failures = 0;
             loop {

@@ -9,11 +9,11 @@ use tidings_upstream::{CallEvent, CallStream, LinkError, MessageSink, OutgoingRe
 use tidings_wire::{Frame, RawId, request};
 
 use super::link::WatchLink;
-use super::{Patience, Source, WatchServer};
+use super::{Patience, WatchServer, WatchedSource};
 
-struct Nowhere;
+struct NowhereSink;
 
-impl MessageSink for Nowhere {
+impl MessageSink for NowhereSink {
     fn owner(&self, _: &Frame) -> Option<u64> {
         None
     }
@@ -24,25 +24,25 @@ impl MessageSink for Nowhere {
 }
 
 /// A link, as the gateway has it.
-pub(super) struct Probe {
+pub(super) struct ProbeLink {
     server: WatchServer,
     pub(super) link: SharedLink,
 }
 
 /// An open listen.
-pub(super) struct Heard {
+pub(super) struct OpenProbeListen {
     stream: CallStream,
     pub(super) acknowledged: Value,
 }
 
-impl Probe {
-    pub(super) fn of(source: impl Source) -> Self {
+impl ProbeLink {
+    pub(super) fn of(source: impl WatchedSource) -> Self {
         Self::of_all(vec![Arc::new(source)])
     }
 
-    pub(super) fn of_all(sources: Vec<Arc<dyn Source>>) -> Self {
+    pub(super) fn of_all(sources: Vec<Arc<dyn WatchedSource>>) -> Self {
         let server = WatchServer::new(sources.into_iter().map(|source| (source, Patience::default())).collect());
-        let link = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(Nowhere)));
+        let link = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(NowhereSink)));
         Self { server, link }
     }
 
@@ -71,7 +71,7 @@ impl Probe {
         }
     }
 
-    pub(super) async fn listen(&self, uris: &[&str], list: bool) -> Heard {
+    pub(super) async fn listen(&self, uris: &[&str], list: bool) -> OpenProbeListen {
         let mut stream = self.call(
             Method::Listen,
             &json!({ "notifications": { "resourcesListChanged": list, "resourceSubscriptions": uris } }),
@@ -82,7 +82,7 @@ impl Probe {
         let first: Value = serde_json::from_slice(first.bytes()).unwrap();
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
         assert_eq!(first["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
-        Heard { stream, acknowledged: first["params"]["notifications"].clone() }
+        OpenProbeListen { stream, acknowledged: first["params"]["notifications"].clone() }
     }
 
     /// Whether anything is being watched.
@@ -91,7 +91,7 @@ impl Probe {
     }
 }
 
-impl Heard {
+impl OpenProbeListen {
     /// The URI of the next update, or "list".
     pub(super) async fn next(&mut self) -> String {
         let event = within("a notification", self.stream.next()).await;

@@ -1,46 +1,46 @@
-//! What a kind of source must be able to do. A new kind is one file that implements [`Source`].
+//! What a kind of source must be able to do. A new kind is one file that implements [`WatchedSource`].
 
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::observations::Signals;
+use super::observations::SourceSignals;
 
 /// Something that is watched and offered as one resource, or as several.
-pub trait Source: Send + Sync + 'static {
+pub trait WatchedSource: Send + Sync + 'static {
     /// Whether a URI is, or could become, one of its resources.
     fn owns(&self, uri: &str) -> bool;
 
     /// What there is now.
-    fn list(&self) -> BoxFuture<'_, Vec<Entry>>;
+    fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>>;
 
     /// The pattern of its URIs, where more than one is possible.
-    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+    fn template(&self) -> BoxFuture<'_, Option<SourceEntry>> {
         Box::pin(std::future::ready(None))
     }
 
     /// The content of a resource.
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>>;
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>>;
 
     /// Whether its list changes by itself, so that it has to be watched for the list's sake.
     fn list_is_alive(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Takes the first look at URIs that will be followed from now on, with [`Signals::baseline`].
-    fn look<'a>(&'a self, _uris: &'a [String], _signals: &'a Signals) -> BoxFuture<'a, ()> {
+    /// Takes the first look at URIs that will be followed from now on, with [`SourceSignals::baseline`].
+    fn look<'a>(&'a self, _uris: &'a [String], _signals: &'a SourceSignals) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Watches and signals until it is dropped. It calls [`Signals::ready`] as soon as no later change can be missed, or
+    /// Watches and signals until it is dropped. It calls [`SourceSignals::ready`] as soon as no later change can be missed, or
     /// when there is nothing to do but try again.
-    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()>;
+    fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()>;
 }
 
 /// One resource of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct SourceEntry {
     /// Its URI, or the template of one.
     pub uri: String,
     /// Its name.
@@ -57,7 +57,7 @@ pub struct Entry {
 
 /// The content of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct SourceContent {
     /// Its type.
     pub mime_type: Option<String>,
     /// Its bytes.
@@ -66,7 +66,7 @@ pub struct Content {
 
 /// Why a resource can not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableReason {
     /// There is no such resource, or not at this time.
     #[error("resource not found")]
     NotFound,
@@ -92,7 +92,7 @@ pub enum Unreadable {
     Upstream(String),
 }
 
-impl Unreadable {
+impl UnreadableReason {
     /// Whether there is nothing to read, and not only nobody to ask.
     pub(super) fn is_absence(&self) -> bool {
         matches!(self, Self::NotFound | Self::Outside | Self::Io(_) | Self::NothingYet)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::observations::{Observations, Signals};
-use super::source::Source;
+use super::observations::{Observations, SourceSignals};
+use super::source::WatchedSource;
 
 /// How long a subscriber waits for a source that does not get ready.
 const READY: Duration = Duration::from_secs(3);
@@ -16,38 +16,38 @@ const READY: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A source and, while it is needed, its task.
-pub(super) struct Watched {
-    pub(super) source: Arc<dyn Source>,
+pub(super) struct SourceTask {
+    pub(super) source: Arc<dyn WatchedSource>,
     observations: Arc<Observations>,
-    task: Mutex<Weak<Task>>,
+    task: Mutex<Weak<RunningWatch>>,
 }
 
 /// A running watch; it ends with the last who holds it.
-pub(super) struct Task {
-    pub(super) signals: Signals,
+pub(super) struct RunningWatch {
+    pub(super) signals: SourceSignals,
     abort: AbortHandle,
 }
 
-impl Drop for Task {
+impl Drop for RunningWatch {
     fn drop(&mut self) {
         self.abort.abort();
     }
 }
 
-impl Watched {
-    pub(super) fn new(source: Arc<dyn Source>, observations: &Arc<Observations>) -> Self {
+impl SourceTask {
+    pub(super) fn new(source: Arc<dyn WatchedSource>, observations: &Arc<Observations>) -> Self {
         Self { source, observations: Arc::clone(observations), task: Mutex::default() }
     }
 
     /// The running watch, or a new one.
-    pub(super) fn need(&self) -> Arc<Task> {
+    pub(super) fn need(&self) -> Arc<RunningWatch> {
         let mut slot = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = slot.upgrade() {
             return task;
         }
-        let signals = Signals { observations: Arc::clone(&self.observations), ready: watch::Sender::new(false) };
+        let signals = SourceSignals { observations: Arc::clone(&self.observations), ready: watch::Sender::new(false) };
         let abort = tokio::spawn(watch_on(Arc::clone(&self.source), signals.clone())).abort_handle();
-        let task = Arc::new(Task { signals, abort });
+        let task = Arc::new(RunningWatch { signals, abort });
         *slot = Arc::downgrade(&task);
         task
     }
@@ -59,7 +59,7 @@ impl Watched {
 }
 
 /// A watch is not meant to end; one that does is begun again.
-async fn watch_on(source: Arc<dyn Source>, signals: Signals) {
+async fn watch_on(source: Arc<dyn WatchedSource>, signals: SourceSignals) {
     loop {
         source.watch(signals.clone()).await;
         tracing::error!("a watch ended; it is begun again");
@@ -68,7 +68,7 @@ async fn watch_on(source: Arc<dyn Source>, signals: Signals) {
     }
 }
 
-impl Task {
+impl RunningWatch {
     /// Waits until no change can be missed; not for ever. Whoever stops waiting is told of the first look, since nobody
     /// knows what it would have been before.
     pub(super) async fn ready(&self) {
@@ -88,8 +88,8 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::super::observations::hash;
-    use super::super::probe::Probe;
-    use super::super::source::{Content, Entry, Unreadable};
+    use super::super::probe::ProbeLink;
+    use super::super::source::{SourceContent, SourceEntry, UnreadableReason};
     use super::*;
 
     /// Looks when it is let.
@@ -99,20 +99,20 @@ mod tests {
         begun: Option<Arc<AtomicU32>>,
     }
 
-    impl Source for Slow {
+    impl WatchedSource for Slow {
         fn owns(&self, uri: &str) -> bool {
             uri == "slow://x"
         }
 
-        fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+        fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>> {
             Box::pin(std::future::ready(Vec::new()))
         }
 
-        fn read<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
-            Box::pin(std::future::ready(Err(Unreadable::NotFound)))
+        fn read<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
+            Box::pin(std::future::ready(Err(UnreadableReason::NotFound)))
         }
 
-        fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+        fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
             Box::pin(async move {
                 if let Some(begun) = &self.begun {
                     begun.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn who_did_not_wait_for_a_slow_source_is_told_of_its_first_look() {
         let gate = Arc::new(Notify::new());
-        let probe = Probe::of(Slow { gate: Arc::clone(&gate), begun: None });
+        let probe = ProbeLink::of(Slow { gate: Arc::clone(&gate), begun: None });
         let mut early = probe.listen(&["slow://x"], false).await;
         gate.notify_one();
         assert_eq!(early.next().await, "slow://x");
@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_that_ends_is_begun_again() {
         let begun = Arc::new(AtomicU32::new(0));
-        let probe = Probe::of(Slow { gate: Arc::default(), begun: Some(Arc::clone(&begun)) });
+        let probe = ProbeLink::of(Slow { gate: Arc::default(), begun: Some(Arc::clone(&begun)) });
         let _heard = probe.listen(&["slow://x"], false).await;
         eventually("the next watch", || (begun.load(Ordering::Relaxed) > 1).then_some(())).await;
     }

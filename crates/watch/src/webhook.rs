@@ -12,11 +12,11 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::observations::{Hash, Signals, hash};
-use super::source::{Content, Entry, Source, Unreadable};
-use super::{About, encoded};
+use super::observations::{Hash, SourceSignals, hash};
+use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
+use super::{AboutResource, encoded};
 pub use signature::BadSignature;
-use signature::Verifier;
+use signature::SignatureVerifier;
 
 /// The longest body that is taken.
 pub const LONGEST_HOOK: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub struct HookWatch {
 
 /// What was received for one resource, in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptDelivery {
+pub struct ReceivedDelivery {
     /// The resource.
     pub uri: String,
     /// When it came.
@@ -52,34 +52,34 @@ pub struct KeptDelivery {
 /// Keeps what webhooks received beyond the life of the process. All of it blocks, and says by itself what went wrong.
 pub trait DeliveryKeeper: Send + Sync + 'static {
     /// What is kept of a watch.
-    fn read(&self, watch: &str) -> Vec<KeptDelivery>;
+    fn read(&self, watch: &str) -> Vec<ReceivedDelivery>;
 
     /// Keeps some, and drops the contents of other resources of the watch.
-    fn keep(&self, watch: &str, put: &[KeptDelivery], remove: &[String]);
+    fn keep(&self, watch: &str, put: &[ReceivedDelivery], remove: &[String]);
 }
 
 /// A webhook and what it received last.
-pub struct Webhook {
+pub struct WebhookSource {
     /// Held while the newest state is written, so that an older one is never written after it.
     writing: Mutex<Option<Arc<dyn DeliveryKeeper>>>,
-    about: About,
-    verifier: Verifier,
+    about: AboutResource,
+    verifier: SignatureVerifier,
     pointer: Option<String>,
-    state: Mutex<State>,
+    state: Mutex<WebhookState>,
     /// Counts deliveries.
     deliveries: watch::Sender<u64>,
 }
 
 #[derive(Clone, Default)]
-struct State {
-    last: Option<Received>,
+struct WebhookState {
+    last: Option<ReceivedBody>,
     /// By URI.
-    parts: HashMap<String, Received>,
+    parts: HashMap<String, ReceivedBody>,
 }
 
 #[derive(Clone)]
-struct Received {
-    content: Content,
+struct ReceivedBody {
+    content: SourceContent,
     hash: Hash,
     at: SystemTime,
     number: u64,
@@ -87,23 +87,23 @@ struct Received {
 
 /// What became of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryOutcome {
     /// It is the content now.
     Taken,
     /// It was delivered before.
     Again,
 }
 
-impl Webhook {
+impl WebhookSource {
     /// A webhook that has received nothing yet.
-    pub fn new(about: About, watch: HookWatch) -> Self {
-        let verifier = Verifier::new(&watch.secret);
+    pub fn new(about: AboutResource, watch: HookWatch) -> Self {
+        let verifier = SignatureVerifier::new(&watch.secret);
         let (state, deliveries) = (Mutex::default(), watch::Sender::new(0));
         Self { writing: Mutex::default(), about, verifier, pointer: watch.pointer, state, deliveries }
     }
 
     /// As [`Self::new`], with what was received before this process began, and keeping what comes.
-    pub fn kept(about: About, watch: HookWatch, keeper: Arc<dyn DeliveryKeeper>) -> Self {
+    pub fn kept(about: AboutResource, watch: HookWatch, keeper: Arc<dyn DeliveryKeeper>) -> Self {
         let hook = Self::new(about, watch);
         for kept in keeper.read(&hook.about.id) {
             hook.restore(kept);
@@ -119,12 +119,13 @@ impl Webhook {
         }
     }
 
-    fn restore(&self, kept: KeptDelivery) {
+    fn restore(&self, kept: ReceivedDelivery) {
         if !self.owns(&kept.uri) {
             return;
         }
-        let KeptDelivery { uri, at, number, mime_type, body } = kept;
-        let received = Received { hash: hash(&body), content: Content { mime_type, bytes: body }, at, number };
+        let ReceivedDelivery { uri, at, number, mime_type, body } = kept;
+        let received =
+            ReceivedBody { hash: hash(&body), content: SourceContent { mime_type, bytes: body }, at, number };
         let mut state = self.state();
         self.deliveries.send_if_modified(|last| number > std::mem::replace(last, number.max(*last)));
         if uri == self.about.uri() {
@@ -134,12 +135,12 @@ impl Webhook {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WebhookState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a delivery whose signature is right. What is kept of it is on disk when this returns.
-    pub async fn deliver(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Result<Delivered, BadSignature> {
+    pub async fn deliver(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Result<DeliveryOutcome, BadSignature> {
         let (delivered, touched) = self.take(headers, body, SystemTime::now())?;
         if !touched.is_empty() {
             let hook = Arc::clone(self);
@@ -168,9 +169,14 @@ impl Webhook {
     }
 
     /// The resources that say something else now are given, too.
-    fn take(&self, headers: &HeaderMap, body: Bytes, at: SystemTime) -> Result<(Delivered, Vec<String>), BadSignature> {
-        if self.verifier.verify(headers, &body, at)? == Delivered::Again {
-            return Ok((Delivered::Again, Vec::new()));
+    fn take(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        at: SystemTime,
+    ) -> Result<(DeliveryOutcome, Vec<String>), BadSignature> {
+        if self.verifier.verify(headers, &body, at)? == DeliveryOutcome::Again {
+            return Ok((DeliveryOutcome::Again, Vec::new()));
         }
         let given = || {
             let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
@@ -182,7 +188,8 @@ impl Webhook {
         // Counted inside the lock, so that a later number is never seen with an earlier body.
         self.deliveries.send_modify(|number| *number += 1);
         let number = *self.deliveries.borrow();
-        let received = Received { hash: hash(&body), content: Content { mime_type, bytes: body }, at, number };
+        let received =
+            ReceivedBody { hash: hash(&body), content: SourceContent { mime_type, bytes: body }, at, number };
         state.last = Some(received.clone());
         let mut touched = vec![self.about.uri()];
         if let Some(uri) = part {
@@ -190,7 +197,7 @@ impl Webhook {
             touched.push(uri);
             touched.extend(state.shrink());
         }
-        Ok((Delivered::Taken, touched))
+        Ok((DeliveryOutcome::Taken, touched))
     }
 
     /// The URI of the part that a body concerns.
@@ -204,8 +211,8 @@ impl Webhook {
         Some(format!("{}/{}", self.about.uri(), encoded(name.as_bytes())))
     }
 
-    fn entry(&self, uri: &str, received: Option<&Received>) -> Entry {
-        let mut entry = Entry { uri: uri.to_owned(), ..self.about.entry() };
+    fn entry(&self, uri: &str, received: Option<&ReceivedBody>) -> SourceEntry {
+        let mut entry = SourceEntry { uri: uri.to_owned(), ..self.about.entry() };
         if let Some(part) = uri.strip_prefix(&self.about.uri()).filter(|part| !part.is_empty()) {
             entry.name = format!("{}{part}", self.about.name());
         }
@@ -217,10 +224,10 @@ impl Webhook {
         entry
     }
 
-    fn tell(&self, known: &mut Vec<String>, signals: &Signals, first: bool) {
+    fn tell(&self, known: &mut Vec<String>, signals: &SourceSignals, first: bool) {
         let (last, parts) = {
             let state = self.state();
-            let hashes = |(uri, part): (&String, &Received)| (uri.clone(), part.hash);
+            let hashes = |(uri, part): (&String, &ReceivedBody)| (uri.clone(), part.hash);
             (state.last.as_ref().map(|last| last.hash), state.parts.iter().map(hashes).collect::<HashMap<_, _>>())
         };
         let tell = |uri: &str, seen| if first { signals.baseline(uri, seen) } else { signals.observed(uri, seen) };
@@ -240,7 +247,7 @@ impl Webhook {
     }
 }
 
-impl State {
+impl WebhookState {
     /// Forgets what is oldest until the rest fits, and says what.
     fn shrink(&mut self) -> Vec<String> {
         let mut forgotten = Vec::new();
@@ -255,23 +262,23 @@ impl State {
     }
 }
 
-impl Received {
-    fn to_keep(&self, uri: String) -> KeptDelivery {
-        let Content { mime_type, bytes } = self.content.clone();
+impl ReceivedBody {
+    fn to_keep(&self, uri: String) -> ReceivedDelivery {
+        let SourceContent { mime_type, bytes } = self.content.clone();
         // In milliseconds, as it is kept.
         let since = self.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
-        KeptDelivery { uri, at, number: self.number, mime_type, body: bytes }
+        ReceivedDelivery { uri, at, number: self.number, mime_type, body: bytes }
     }
 }
 
-impl Source for Webhook {
+impl WatchedSource for WebhookSource {
     fn owns(&self, uri: &str) -> bool {
         let rest = uri.strip_prefix(&self.about.uri());
         rest.is_some_and(|rest| rest.is_empty() || (self.pointer.is_some() && rest.len() > 1 && rest.starts_with('/')))
     }
 
-    fn list(&self) -> BoxFuture<'_, Vec<Entry>> {
+    fn list(&self) -> BoxFuture<'_, Vec<SourceEntry>> {
         let state = self.state();
         let mut parts: Vec<_> = state.parts.iter().map(|(uri, part)| self.entry(uri, Some(part))).collect();
         parts.sort_by(|a, b| a.uri.cmp(&b.uri));
@@ -279,16 +286,16 @@ impl Source for Webhook {
         Box::pin(std::future::ready(parts))
     }
 
-    fn template(&self) -> BoxFuture<'_, Option<Entry>> {
+    fn template(&self) -> BoxFuture<'_, Option<SourceEntry>> {
         let uri = || format!("{}/{{+part}}", self.about.uri());
-        let template = self.pointer.as_ref().map(|_| Entry { uri: uri(), ..self.about.entry() });
+        let template = self.pointer.as_ref().map(|_| SourceEntry { uri: uri(), ..self.about.entry() });
         Box::pin(std::future::ready(template))
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Content, Unreadable>> {
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         let state = self.state();
         let received = if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
-        let content = received.map(|received| received.content.clone()).ok_or(Unreadable::NothingYet);
+        let content = received.map(|received| received.content.clone()).ok_or(UnreadableReason::NothingYet);
         Box::pin(std::future::ready(content))
     }
 
@@ -296,7 +303,7 @@ impl Source for Webhook {
         Box::pin(std::future::ready(self.pointer.is_some()))
     }
 
-    fn look<'a>(&'a self, uris: &'a [String], signals: &'a Signals) -> BoxFuture<'a, ()> {
+    fn look<'a>(&'a self, uris: &'a [String], signals: &'a SourceSignals) -> BoxFuture<'a, ()> {
         let state = self.state();
         for uri in uris {
             let received = if *uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
@@ -305,7 +312,7 @@ impl Source for Webhook {
         Box::pin(std::future::ready(()))
     }
 
-    fn watch(&self, signals: Signals) -> BoxFuture<'_, ()> {
+    fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut deliveries = self.deliveries.subscribe();
             let mut known = Vec::new();
@@ -321,16 +328,16 @@ impl Source for Webhook {
 
 /// All webhooks by name. Clones are handles to the same set, which may be replaced.
 #[derive(Clone, Default)]
-pub struct Hooks(Arc<RwLock<HashMap<String, Arc<Webhook>>>>);
+pub struct WebhookSet(Arc<RwLock<HashMap<String, Arc<WebhookSource>>>>);
 
-impl Hooks {
+impl WebhookSet {
     /// These, each by the NAME of its path.
-    pub fn new(hooks: impl IntoIterator<Item = (String, Arc<Webhook>)>) -> Self {
+    pub fn new(hooks: impl IntoIterator<Item = (String, Arc<WebhookSource>)>) -> Self {
         Self(Arc::new(RwLock::new(hooks.into_iter().collect())))
     }
 
     /// The webhook of a name.
-    pub fn get(&self, name: &str) -> Option<Arc<Webhook>> {
+    pub fn get(&self, name: &str) -> Option<Arc<WebhookSource>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 

@@ -8,8 +8,8 @@ use tidings_config::{Config, WatchConfig, WatchSource};
 use tidings_engine::Patience;
 use tidings_store::HookTable;
 use tidings_watch::{
-    About, DeliveryKeeper, Files, HookWatch, Hooks, Http, HttpWatch, KeptDelivery, Postgres, PostgresWatch, Source,
-    WatchServer, Webhook,
+    AboutResource, DeliveryKeeper, FileSource, HookWatch, HttpSource, HttpWatch, PostgresSource, PostgresWatch,
+    ReceivedDelivery, WatchServer, WatchedSource, WebhookSet, WebhookSource,
 };
 
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// The server of all watches, the way in for webhooks, and what they are made of.
 pub(super) struct Watches {
     pub(super) server: WatchServer,
-    pub(super) hooks: Hooks,
+    pub(super) hooks: WebhookSet,
     made: Mutex<Vec<Made>>,
     kept: HookTable,
 }
@@ -26,9 +26,9 @@ pub(super) struct Watches {
 #[derive(Clone)]
 struct Made {
     config: WatchConfig,
-    source: Arc<dyn Source>,
+    source: Arc<dyn WatchedSource>,
     /// The name of its path, where it is a webhook.
-    hook: Option<(String, Arc<Webhook>)>,
+    hook: Option<(String, Arc<WebhookSource>)>,
 }
 
 /// A set of watches that can be made, to be applied when everything else can.
@@ -37,7 +37,7 @@ pub(super) struct NextWatches(Vec<Made>);
 impl Watches {
     /// Watches nothing. What webhooks receive is kept in this table.
     pub(super) fn new(kept: HookTable) -> Self {
-        Self { server: WatchServer::new(Vec::new()), hooks: Hooks::default(), made: Mutex::default(), kept }
+        Self { server: WatchServer::new(Vec::new()), hooks: WebhookSet::default(), made: Mutex::default(), kept }
     }
 
     /// Whether anything is watched.
@@ -66,7 +66,7 @@ impl Watches {
             (Arc::clone(&made.source), patience)
         });
         self.server.replace(sources.collect());
-        self.hooks.replace(&Hooks::new(made.iter().filter_map(|made| made.hook.clone())));
+        self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.hook.clone())));
         let before = std::mem::replace(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner), made.clone());
         let stays = |id: &str| made.iter().any(|made| made.hook.is_some() && made.config.id == id);
         for gone in before.iter().filter(|before| before.hook.is_some() && !stays(&before.config.id)) {
@@ -78,23 +78,25 @@ impl Watches {
 
     fn make(&self, config: &Config, watch: &WatchConfig, before: Option<&Made>) -> Result<Made, Failure> {
         let mut hook = None;
-        let source: Arc<dyn Source> = match &watch.source {
-            WatchSource::File { path } => Arc::new(Files::new(about(watch), path)),
+        let source: Arc<dyn WatchedSource> = match &watch.source {
+            WatchSource::File { path } => Arc::new(FileSource::new(about(watch), path)),
             WatchSource::Http { url, every, headers, private } => {
                 let wanted = HttpWatch { url: url.clone(), headers: headers.clone(), every: *every, private: *private };
-                Arc::new(Http::new(about(watch), &wanted).map_err(|fault| refused(config, watch, "http", &fault))?)
+                Arc::new(
+                    HttpSource::new(about(watch), &wanted).map_err(|fault| refused(config, watch, "http", &fault))?,
+                )
             }
             WatchSource::Postgres { url, query, channel } => {
                 let wanted = PostgresWatch { url: url.clone(), query: query.clone(), channel: channel.clone() };
-                let source = Postgres::new(about(watch), wanted);
+                let source = PostgresSource::new(about(watch), wanted);
                 Arc::new(source.map_err(|fault| refused(config, watch, "postgres", &fault))?)
             }
             WatchSource::Webhook { name, secret, pointer } => {
                 let wanted = HookWatch { secret: secret.clone(), pointer: pointer.clone() };
                 let keeper = Arc::new(Keeper(self.kept.clone()));
                 let made = Arc::new(match self.kept.is_kept() {
-                    true => Webhook::kept(about(watch), wanted, keeper),
-                    false => Webhook::new(about(watch), wanted),
+                    true => WebhookSource::kept(about(watch), wanted, keeper),
+                    false => WebhookSource::new(about(watch), wanted),
                 });
                 if let Some((_, before)) = before.and_then(|before| before.hook.as_ref()) {
                     made.inherit(before);
@@ -117,12 +119,12 @@ fn is_same(one: &WatchConfig, other: &WatchConfig) -> bool {
 struct Keeper(HookTable);
 
 impl DeliveryKeeper for Keeper {
-    fn read(&self, watch: &str) -> Vec<KeptDelivery> {
+    fn read(&self, watch: &str) -> Vec<ReceivedDelivery> {
         let kept = self.0.read(watch).unwrap_or_else(|error| {
             tracing::error!(watch, %error, "what a webhook received before can not be read");
             Vec::new()
         });
-        let one = |kept: tidings_store::KeptDelivery| KeptDelivery {
+        let one = |kept: tidings_store::KeptDelivery| ReceivedDelivery {
             uri: kept.uri,
             at: SystemTime::UNIX_EPOCH + Duration::from_millis(kept.time),
             number: kept.number,
@@ -132,8 +134,8 @@ impl DeliveryKeeper for Keeper {
         kept.into_iter().map(one).collect()
     }
 
-    fn keep(&self, watch: &str, put: &[KeptDelivery], remove: &[String]) {
-        let one = |delivery: &KeptDelivery| {
+    fn keep(&self, watch: &str, put: &[ReceivedDelivery], remove: &[String]) {
+        let one = |delivery: &ReceivedDelivery| {
             let since = delivery.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             tidings_store::KeptDelivery {
                 uri: delivery.uri.clone(),
@@ -150,8 +152,8 @@ impl DeliveryKeeper for Keeper {
     }
 }
 
-fn about(watch: &WatchConfig) -> About {
-    About {
+fn about(watch: &WatchConfig) -> AboutResource {
+    AboutResource {
         id: watch.id.clone(),
         uri: watch.uri.clone(),
         name: watch.name.clone(),

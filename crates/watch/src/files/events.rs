@@ -16,7 +16,7 @@ const MOST_PATHS: usize = 4_096;
 
 /// Paths that something happened to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct PathBatch {
     pub(super) paths: HashSet<PathBuf>,
     /// Events were lost, or are too many: anything may have changed.
     pub(super) all: bool,
@@ -24,22 +24,22 @@ pub(super) struct Batch {
 
 /// Which paths matter. Others in the same folders are none of our business.
 #[derive(Debug, Default)]
-pub(super) struct Interest {
+pub(super) struct PathInterest {
     pub(super) root: Option<PathBuf>,
     pub(super) entries: BTreeSet<PathBuf>,
 }
 
 #[derive(Default)]
-struct Pending {
-    batch: Mutex<Batch>,
-    interest: Mutex<Interest>,
+struct PendingPaths {
+    batch: Mutex<PathBatch>,
+    interest: Mutex<PathInterest>,
     bell: Notify,
 }
 
 /// The watched folders.
-pub(super) struct Events {
+pub(super) struct FolderEvents {
     watcher: RecommendedWatcher,
-    pending: Arc<Pending>,
+    pending: Arc<PendingPaths>,
     armed: BTreeSet<PathBuf>,
 }
 
@@ -58,9 +58,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Events {
+impl FolderEvents {
     pub(super) fn new() -> Result<Self, NoEvents> {
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(PendingPaths::default());
         let own = Arc::clone(&pending);
         let handler = move |event: notify::Result<Event>| own.add(event);
         let watcher = notify::recommended_watcher(handler).map_err(|error| why(&error))?;
@@ -96,7 +96,7 @@ impl Events {
         }
     }
 
-    pub(super) fn set_interest(&self, interest: Interest) {
+    pub(super) fn set_interest(&self, interest: PathInterest) {
         *lock(&self.pending.interest) = interest;
     }
 
@@ -107,14 +107,14 @@ impl Events {
 }
 
 /// Waits for events.
-pub(super) struct EventBell(Arc<Pending>);
+pub(super) struct EventBell(Arc<PendingPaths>);
 
 impl EventBell {
     /// What happened since the last time.
-    pub(super) async fn next(&self) -> Batch {
+    pub(super) async fn next(&self) -> PathBatch {
         loop {
             let batch = std::mem::take(&mut *lock(&self.0.batch));
-            if batch != Batch::default() {
+            if batch != PathBatch::default() {
                 return batch;
             }
             self.0.bell.notified().await;
@@ -122,7 +122,7 @@ impl EventBell {
     }
 }
 
-impl Pending {
+impl PendingPaths {
     fn add(&self, event: notify::Result<Event>) {
         let mut batch = lock(&self.batch);
         match event {
@@ -139,14 +139,14 @@ impl Pending {
             Err(_) => batch.all = true,
         }
         if batch.paths.len() > MOST_PATHS {
-            *batch = Batch { all: true, ..Batch::default() };
+            *batch = PathBatch { all: true, ..PathBatch::default() };
         }
         drop(batch);
         self.bell.notify_one();
     }
 }
 
-impl Interest {
+impl PathInterest {
     fn covers(&self, path: &Path) -> bool {
         self.root.as_ref().is_some_and(|root| path.starts_with(root)) || self.entries.contains(path)
     }

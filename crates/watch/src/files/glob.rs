@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// A pattern below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Glob {
+pub(super) struct FileGlob {
     parts: Vec<String>,
 }
 
@@ -14,7 +14,7 @@ pub(super) fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-impl Glob {
+impl FileGlob {
     /// The folder that a pattern stays in, and the pattern below it.
     pub(super) fn split(path: &Path) -> (PathBuf, Self) {
         let mut root = PathBuf::new();
@@ -148,7 +148,7 @@ mod tests {
             ("/r/a*b*c", "a1b2", false),
         ];
         for (pattern, path, expected) in table {
-            let (root, glob) = Glob::split(Path::new(pattern));
+            let (root, glob) = FileGlob::split(Path::new(pattern));
             assert_eq!(
                 (root.as_path(), glob.matches(Path::new(path))),
                 (Path::new("/r"), expected),
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn folders_that_can_not_hold_a_match_are_not_entered() {
-        let (root, glob) = Glob::split(Path::new("/r/s/*.d/conf/*.toml"));
+        let (root, glob) = FileGlob::split(Path::new("/r/s/*.d/conf/*.toml"));
         assert_eq!(root, Path::new("/r/s"));
         let inside = |folder: &str| glob.may_be_inside(Path::new(folder));
         assert!(inside("") && inside("x.d") && inside("x.d/conf"));
         assert!(!inside("x") && !inside("x.d/other") && !inside("x.d/conf/deeper"));
-        let (_, glob) = Glob::split(Path::new("/r/**/*.md"));
+        let (_, glob) = FileGlob::split(Path::new("/r/**/*.md"));
         assert!(glob.may_be_inside(Path::new("a/b/c")));
     }
 }

@@ -8,9 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use super::glob::{Glob, is_pattern};
+use super::glob::{FileGlob, is_pattern};
 use crate::encoded;
-use crate::source::Unreadable;
+use crate::source::UnreadableReason;
 
 /// More files than this are not listed.
 const MOST_FILES: usize = 10_000;
@@ -21,9 +21,9 @@ const MOST_LINKS: usize = 40;
 
 /// A path as it is declared.
 #[derive(Clone, Debug)]
-pub(super) struct Declared {
+pub(super) struct DeclaredPath {
     path: PathBuf,
-    glob: Option<Glob>,
+    glob: Option<FileGlob>,
     /// A folder even while it is not there.
     folder: bool,
     uri: String,
@@ -31,7 +31,7 @@ pub(super) struct Declared {
 
 /// What tells two states of a file apart without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     identity: (u64, u64),
     pub(super) size: u64,
     modified: (i64, i64),
@@ -41,11 +41,11 @@ pub(super) struct Stamp {
 
 /// One file that is served.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct ServedFile {
     /// Below the folder; empty for the one file that was declared itself.
     pub(super) name: PathBuf,
     /// `None`: it is not there.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStamp>,
     pub(super) modified: Option<SystemTime>,
     /// When it was looked at.
     pub(super) at: SystemTime,
@@ -53,10 +53,10 @@ pub(super) struct Found {
 
 /// The state of a declared path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct FileSurvey {
     /// The real folder that is walked; `None` for one file, or when there is no folder.
     pub(super) root: Option<PathBuf>,
-    pub(super) files: BTreeMap<String, Found>,
+    pub(super) files: BTreeMap<String, ServedFile>,
     pub(super) folders: BTreeSet<PathBuf>,
     /// What may lead to a file without being one: what happens to that file happens under another name. Those that lead
     /// nowhere at this time are among them.
@@ -65,7 +65,7 @@ pub(super) struct Survey {
     pub(super) truncated: bool,
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             identity: (metadata.dev(), metadata.ino()),
@@ -77,7 +77,7 @@ impl Stamp {
     }
 }
 
-impl Found {
+impl ServedFile {
     /// Whether the same stamp later means the same content. Clocks of file systems are coarse: a file that had just been
     /// written may have been written again within the same tick.
     pub(super) fn is_settled(&self) -> bool {
@@ -87,12 +87,12 @@ impl Found {
     }
 }
 
-impl Declared {
+impl DeclaredPath {
     pub(super) fn new(path: &Path, uri: &str) -> Self {
         let uri = uri.trim_end_matches('/').to_owned();
         let folder = path.as_os_str().as_bytes().ends_with(b"/");
         if is_pattern(path) {
-            let (root, glob) = Glob::split(path);
+            let (root, glob) = FileGlob::split(path);
             return Self { path: root, glob: Some(glob), folder: true, uri };
         }
         Self { path: path.components().collect(), glob: None, folder, uri }
@@ -148,8 +148,8 @@ impl Declared {
     }
 
     /// Looks at everything. `enter` is called with each folder before it is read.
-    pub(super) fn survey(&self, enter: &mut dyn FnMut(&Path)) -> Survey {
-        let mut survey = Survey::default();
+    pub(super) fn survey(&self, enter: &mut dyn FnMut(&Path)) -> FileSurvey {
+        let mut survey = FileSurvey::default();
         match fs::canonicalize(&self.path) {
             Ok(real) if real.is_dir() => {
                 self.walk(&real, Path::new(""), 0, &mut survey, enter);
@@ -164,18 +164,18 @@ impl Declared {
     }
 
     /// The declared file itself. Where its links lead is as declared as the file.
-    fn the_file(&self) -> Found {
+    fn the_file(&self) -> ServedFile {
         let at = SystemTime::now();
         let metadata = fs::metadata(&self.path).ok().filter(Metadata::is_file);
-        Found {
+        ServedFile {
             name: PathBuf::new(),
-            stamp: metadata.as_ref().map(Stamp::of),
+            stamp: metadata.as_ref().map(FileStamp::of),
             modified: metadata.and_then(|metadata| metadata.modified().ok()),
             at,
         }
     }
 
-    fn walk(&self, root: &Path, below: &Path, depth: usize, survey: &mut Survey, enter: &mut dyn FnMut(&Path)) {
+    fn walk(&self, root: &Path, below: &Path, depth: usize, survey: &mut FileSurvey, enter: &mut dyn FnMut(&Path)) {
         let folder = root.join(below);
         enter(&folder);
         survey.folders.insert(folder.clone());
@@ -203,7 +203,7 @@ impl Declared {
     }
 
     /// One path below the folder; `None` when there is nothing to serve.
-    pub(super) fn examine(&self, root: &Path, name: &Path) -> Option<Found> {
+    pub(super) fn examine(&self, root: &Path, name: &Path) -> Option<ServedFile> {
         if !self.serves(name) {
             return None;
         }
@@ -214,11 +214,11 @@ impl Declared {
         }
         let metadata = fs::metadata(&path).ok().filter(Metadata::is_file)?;
         let modified = metadata.modified().ok();
-        Some(Found { name: name.to_owned(), stamp: Some(Stamp::of(&metadata)), modified, at })
+        Some(ServedFile { name: name.to_owned(), stamp: Some(FileStamp::of(&metadata)), modified, at })
     }
 
     /// The content of a file, of at most this length.
-    pub(super) fn read(&self, name: &Path, limit: u64) -> Result<Vec<u8>, Unreadable> {
+    pub(super) fn read(&self, name: &Path, limit: u64) -> Result<Vec<u8>, UnreadableReason> {
         let file = if name.as_os_str().is_empty() {
             open(&self.path)?
         } else {
@@ -227,18 +227,18 @@ impl Declared {
         };
         let metadata = file.metadata().map_err(unreadable)?;
         if !metadata.is_file() {
-            return Err(Unreadable::NotFound);
+            return Err(UnreadableReason::NotFound);
         }
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         let size = metadata.len().max(bytes.len() as u64);
-        if bytes.len() as u64 > limit { Err(Unreadable::TooLong { size, limit }) } else { Ok(bytes) }
+        if bytes.len() as u64 > limit { Err(UnreadableReason::TooLong { size, limit }) } else { Ok(bytes) }
     }
 
     /// Folders whose entries decide what the declared path leads to, and the entries that do. The folders that are
     /// walked are not among them.
-    pub(super) fn footing(&self) -> Footing {
-        let mut footing = Footing::default();
+    pub(super) fn footing(&self) -> SurveyFooting {
+        let mut footing = SurveyFooting::default();
         let mut ahead: Vec<PathBuf> = parts(&self.path);
         let mut here = PathBuf::from("/");
         let mut links = 0;
@@ -272,7 +272,7 @@ impl Declared {
 
 /// What to watch beside the folders that are walked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Footing {
+pub(super) struct SurveyFooting {
     pub(super) folders: BTreeSet<PathBuf>,
     pub(super) entries: BTreeSet<PathBuf>,
 }
@@ -289,7 +289,7 @@ pub(super) fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
-fn open(path: &Path) -> Result<File, Unreadable> {
+fn open(path: &Path) -> Result<File, UnreadableReason> {
     // Without waiting: a pipe in the place of a file would never open.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)
@@ -297,22 +297,22 @@ fn open(path: &Path) -> Result<File, Unreadable> {
 
 /// Opens a file that is really inside the folder, also when its links are changed at the same time: what was opened must be
 /// what a second look finds inside.
-fn open_below(root: &Path, name: &Path) -> Result<File, Unreadable> {
+fn open_below(root: &Path, name: &Path) -> Result<File, UnreadableReason> {
     let inside = || {
         let real = fs::canonicalize(root.join(name)).map_err(unreadable)?;
-        if real.starts_with(root) { Ok(real) } else { Err(Unreadable::Outside) }
+        if real.starts_with(root) { Ok(real) } else { Err(UnreadableReason::Outside) }
     };
     let file = open(&inside()?)?;
     let opened = file.metadata().map_err(unreadable)?;
     let again = fs::metadata(inside()?).map_err(unreadable)?;
-    if (opened.dev(), opened.ino()) == (again.dev(), again.ino()) { Ok(file) } else { Err(Unreadable::NotFound) }
+    if (opened.dev(), opened.ino()) == (again.dev(), again.ino()) { Ok(file) } else { Err(UnreadableReason::NotFound) }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unreadable(error: std::io::Error) -> Unreadable {
+fn unreadable(error: std::io::Error) -> UnreadableReason {
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => Unreadable::NotFound,
-        kind => Unreadable::Io(kind),
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => UnreadableReason::NotFound,
+        kind => UnreadableReason::Io(kind),
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    fn uris(declared: &Declared) -> Vec<String> {
+    fn uris(declared: &DeclaredPath) -> Vec<String> {
         declared.survey(&mut |_| {}).files.into_keys().collect()
     }
 
@@ -337,11 +337,11 @@ mod tests {
         for name in ["docs/a.md", "docs/deep er/b#.md", "docs/.env", "docs/.git/config", "outside.txt"] {
             dir.write(name, "x");
         }
-        let declared = Declared::new(&dir.join("docs"), "watch://docs");
+        let declared = DeclaredPath::new(&dir.join("docs"), "watch://docs");
         assert_eq!(uris(&declared), ["watch://docs/a.md", "watch://docs/deep%20er/b%23.md"]);
         let name = declared.name_of("watch://docs/deep%20er/b%23.md").unwrap();
         assert_eq!(declared.read(&name, 10).unwrap(), b"x");
-        let glob = Declared::new(&dir.join("docs/**/*.md"), "watch://docs");
+        let glob = DeclaredPath::new(&dir.join("docs/**/*.md"), "watch://docs");
         assert_eq!(uris(&glob), uris(&declared));
         assert_eq!(glob.name_of("watch://docs"), None);
         assert_eq!(glob.name_of("watch://docs/a.txt"), None);
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn each_path_has_one_uri_and_none_leads_out() {
         let dir = TempDir::new();
-        let declared = Declared::new(dir.path(), "watch://d");
+        let declared = DeclaredPath::new(dir.path(), "watch://d");
         for uri in [
             "watch://d/../x",
             "watch://d/%2e%2e/x",
@@ -374,13 +374,13 @@ mod tests {
         symlink(dir.join("secret"), dir.join("root/outside")).unwrap();
         symlink(dir.path(), dir.join("root/sub/up")).unwrap();
         symlink("nowhere", dir.join("root/dangling")).unwrap();
-        let declared = Declared::new(&dir.join("root"), "watch://r");
+        let declared = DeclaredPath::new(&dir.join("root"), "watch://r");
         assert_eq!(uris(&declared), ["watch://r/a", "watch://r/inside"]);
         assert_eq!(declared.read(Path::new("inside"), 10).unwrap(), b"a");
-        assert_eq!(declared.read(Path::new("outside"), 10), Err(Unreadable::Outside));
-        assert_eq!(declared.read(Path::new("sub/up/secret"), 10), Err(Unreadable::Outside));
-        assert_eq!(declared.read(Path::new("dangling"), 10), Err(Unreadable::NotFound));
-        assert_eq!(declared.read(Path::new("sub"), 10), Err(Unreadable::NotFound));
+        assert_eq!(declared.read(Path::new("outside"), 10), Err(UnreadableReason::Outside));
+        assert_eq!(declared.read(Path::new("sub/up/secret"), 10), Err(UnreadableReason::Outside));
+        assert_eq!(declared.read(Path::new("dangling"), 10), Err(UnreadableReason::NotFound));
+        assert_eq!(declared.read(Path::new("sub"), 10), Err(UnreadableReason::NotFound));
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
         dir.write("v1/settings.json", "{}");
         symlink("v1", dir.join("current")).unwrap();
         symlink("current/settings.json", dir.join("settings.json")).unwrap();
-        let declared = Declared::new(&real.join("settings.json"), "watch://s");
+        let declared = DeclaredPath::new(&real.join("settings.json"), "watch://s");
         assert_eq!(declared.read(Path::new(""), 10).unwrap(), b"{}");
         let footing = declared.footing();
         assert_eq!(footing.folders, BTreeSet::from([real.clone(), real.join("v1")]));
@@ -402,17 +402,17 @@ mod tests {
     #[test]
     fn a_file_that_was_just_written_may_change_without_a_new_stamp() {
         let dir = TempDir::new();
-        let declared = Declared::new(&dir.write("a", "1"), "watch://a");
+        let declared = DeclaredPath::new(&dir.write("a", "1"), "watch://a");
         let found = declared.survey(&mut |_| {}).files.remove("watch://a").unwrap();
         assert!(!found.is_settled());
-        assert!(Found { at: found.at + std::time::Duration::from_secs(10), ..found }.is_settled());
+        assert!(ServedFile { at: found.at + std::time::Duration::from_secs(10), ..found }.is_settled());
     }
 
     #[test]
     fn what_is_too_long_is_refused_with_its_length() {
         let dir = TempDir::new();
-        let declared = Declared::new(&dir.write("a", "12345"), "watch://a");
-        assert_eq!(declared.read(Path::new(""), 4), Err(Unreadable::TooLong { size: 5, limit: 4 }));
+        let declared = DeclaredPath::new(&dir.write("a", "12345"), "watch://a");
+        assert_eq!(declared.read(Path::new(""), 4), Err(UnreadableReason::TooLong { size: 5, limit: 4 }));
         assert_eq!(declared.read(Path::new(""), 5).unwrap(), b"12345");
     }
 }

@@ -7,16 +7,16 @@ use serde_json::json;
 use tidings_testkit::{TempDir, eventually};
 
 use super::*;
-use crate::probe::Probe;
+use crate::probe::ProbeLink;
 
 mod torture;
 
-pub(super) fn about(id: &str) -> About {
-    About { id: id.to_owned(), ..About::default() }
+pub(super) fn about(id: &str) -> AboutResource {
+    AboutResource { id: id.to_owned(), ..AboutResource::default() }
 }
 
-fn probe(path: &Path) -> Probe {
-    Probe::of(Files::new(about("w"), path))
+fn probe(path: &Path) -> ProbeLink {
+    ProbeLink::of(FileSource::new(about("w"), path))
 }
 
 /// Replaces a file as editors do.
@@ -47,7 +47,8 @@ async fn a_file_is_listed_with_type_size_and_date_and_can_be_read() {
 fn each_watch_has_its_own_patience() {
     use tidings_engine::{LocalServer as _, Patience};
     let patience = Patience { quiet: Some(Duration::from_millis(250)), max_wait: None };
-    let source: std::sync::Arc<dyn Source> = std::sync::Arc::new(Files::new(about("w"), Path::new("/nowhere/")));
+    let source: std::sync::Arc<dyn WatchedSource> =
+        std::sync::Arc::new(FileSource::new(about("w"), Path::new("/nowhere/")));
     let server = crate::WatchServer::new(vec![(source, patience)]);
     assert_eq!((server.patience("watch://w/a"), server.patience("watch://x")), (patience, Patience::default()));
 }
@@ -182,7 +183,7 @@ async fn links_in_a_folder_follow_what_they_lead_to() {
 async fn without_events_it_is_polled_and_says_so() {
     let dir = TempDir::new();
     let file = dir.write("a.txt", "1");
-    let probe = Probe::of(Files::polling(about("w"), &file, Duration::from_millis(5)));
+    let probe = ProbeLink::of(FileSource::polling(about("w"), &file, Duration::from_millis(5)));
     let mut heard = probe.listen(&["watch://w"], true).await;
     heard.until("list").await;
     let list = probe.ask("resources/list", json!({})).await;

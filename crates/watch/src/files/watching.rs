@@ -3,44 +3,44 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::events::{Batch, EventBell, Events, Interest, NoEvents, is_remote};
-use super::survey::{Declared, Found, Survey, is_link};
-use super::{LONGEST_COMPARED, Unreadable};
-use crate::observations::{Signals, hash};
+use super::events::{EventBell, FolderEvents, NoEvents, PathBatch, PathInterest, is_remote};
+use super::survey::{DeclaredPath, FileSurvey, ServedFile, is_link};
+use super::{LONGEST_COMPARED, UnreadableReason};
+use crate::observations::{SourceSignals, hash};
 
 /// Something to do where blocking is allowed.
-pub(super) type Look = Box<dyn FnOnce() -> Watching + Send>;
+pub(super) type Look = Box<dyn FnOnce() -> SeenFiles + Send>;
 
 /// What was seen last, and the events since.
-pub(super) struct Watching {
+pub(super) struct SeenFiles {
     id: String,
-    declared: Declared,
-    signals: Signals,
-    events: Option<Events>,
+    declared: DeclaredPath,
+    signals: SourceSignals,
+    events: Option<FolderEvents>,
     without_events: Option<NoEvents>,
-    survey: Survey,
+    survey: FileSurvey,
     first: bool,
 }
 
 /// How sure a difference has to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Doubt {
+enum DifferenceDoubt {
     /// Something happened to the file.
     Event,
     /// Perhaps nothing did.
     Any,
 }
 
-impl Watching {
-    pub(super) fn new(id: &str, declared: &Declared, signals: Signals) -> Self {
+impl SeenFiles {
+    pub(super) fn new(id: &str, declared: &DeclaredPath, signals: SourceSignals) -> Self {
         let without_events = Some(NoEvents::System("not asked for".to_owned()));
         let (id, declared) = (id.to_owned(), declared.clone());
-        Self { id, declared, signals, events: None, without_events, survey: Survey::default(), first: true }
+        Self { id, declared, signals, events: None, without_events, survey: FileSurvey::default(), first: true }
     }
 
     /// Asks for events, where the file system has them.
     fn with_events(&mut self) {
-        let events = if is_remote(self.declared.path()) { Err(NoEvents::Network) } else { Events::new() };
+        let events = if is_remote(self.declared.path()) { Err(NoEvents::Network) } else { FolderEvents::new() };
         match events {
             Ok(events) => (self.events, self.without_events) = (Some(events), None),
             Err(why) => self.give_up_events(why),
@@ -58,7 +58,7 @@ impl Watching {
     }
 
     pub(super) fn bell(&self) -> Option<EventBell> {
-        self.events.as_ref().map(Events::bell)
+        self.events.as_ref().map(FolderEvents::bell)
     }
 
     /// The first look, with events if they are wanted.
@@ -73,29 +73,29 @@ impl Watching {
 
     /// Looks at everything.
     pub(super) fn again(mut self) -> Self {
-        self.refresh(Doubt::Any);
+        self.refresh(DifferenceDoubt::Any);
         self
     }
 
     /// Looks at what something happened to; at everything when that may have changed the folders themselves.
-    pub(super) fn after(mut self, batch: &Batch) -> Self {
+    pub(super) fn after(mut self, batch: &PathBatch) -> Self {
         let Some(root) = self.survey.root.clone() else {
-            self.refresh(Doubt::Event);
+            self.refresh(DifferenceDoubt::Event);
             return self;
         };
         let is_structural =
             |path: &PathBuf| self.survey.folders.contains(path) || !path.starts_with(&root) || is_folder(path);
         if batch.all || batch.paths.iter().any(is_structural) {
-            self.refresh(Doubt::Any);
+            self.refresh(DifferenceDoubt::Any);
         }
         // Also after a look at everything, which trusts what seems unchanged.
         let mut members_changed = false;
         for path in &batch.paths {
             let Ok(name) = path.strip_prefix(&root) else { continue };
-            members_changed |= self.check(&root, name, Doubt::Event);
+            members_changed |= self.check(&root, name, DifferenceDoubt::Event);
         }
         for name in self.survey.links.clone() {
-            members_changed |= self.check(&root, &name, Doubt::Any);
+            members_changed |= self.check(&root, &name, DifferenceDoubt::Any);
         }
         if members_changed {
             self.signals.list_changed();
@@ -104,7 +104,7 @@ impl Watching {
     }
 
     /// One file below the folder. Says whether it came or went.
-    fn check(&mut self, root: &Path, name: &Path, doubt: Doubt) -> bool {
+    fn check(&mut self, root: &Path, name: &Path, doubt: DifferenceDoubt) -> bool {
         let uri = self.declared.uri_of(name);
         if self.declared.serves(name) && is_link(&root.join(name)) {
             self.survey.links.insert(name.to_owned());
@@ -120,12 +120,12 @@ impl Watching {
         old.is_some() != found.is_some()
     }
 
-    fn refresh(&mut self, doubt: Doubt) {
+    fn refresh(&mut self, doubt: DifferenceDoubt) {
         let footing = self.declared.footing();
         let root = std::fs::canonicalize(self.declared.path()).ok().filter(|root| root.is_dir());
         let mut events = self.events.take();
         let mut failed = None;
-        let mut arm = |events: &mut Option<Events>, folder: &Path| {
+        let mut arm = |events: &mut Option<FolderEvents>, folder: &Path| {
             if let Some(Err(why)) = events.as_mut().map(|events| events.arm(folder)) {
                 failed = Some(why);
                 *events = None;
@@ -133,7 +133,7 @@ impl Watching {
         };
         if let Some(events) = &mut events {
             events.forget_missing();
-            events.set_interest(Interest { root, entries: footing.entries });
+            events.set_interest(PathInterest { root, entries: footing.entries });
         }
         for folder in &footing.folders {
             arm(&mut events, folder);
@@ -152,7 +152,7 @@ impl Watching {
 
     /// Takes a new survey for the old one and signals the difference. The first is only the beginning, unless somebody
     /// could not wait for it.
-    fn take(&mut self, survey: Survey, doubt: Doubt) {
+    fn take(&mut self, survey: FileSurvey, doubt: DifferenceDoubt) {
         let old = std::mem::replace(&mut self.survey, survey);
         if std::mem::take(&mut self.first) && !self.signals.is_ready() {
             return;
@@ -170,15 +170,15 @@ impl Watching {
     }
 
     /// Signals what became of one file.
-    fn compare(&self, uri: &str, old: Option<&Found>, new: Option<&Found>, doubt: Doubt) {
-        let stamp = |found: Option<&Found>| found.and_then(|found| found.stamp);
+    fn compare(&self, uri: &str, old: Option<&ServedFile>, new: Option<&ServedFile>, doubt: DifferenceDoubt) {
+        let stamp = |found: Option<&ServedFile>| found.and_then(|found| found.stamp);
         let (was, is) = (stamp(old), stamp(new));
         if new.is_some_and(|new| new.name.as_os_str().is_empty()) && was.is_some() != is.is_some() {
             let word = if is.is_some() { "the file is back" } else { "the file is gone; its folder is watched" };
             tracing::info!(watch = %self.id, "{word}");
         }
-        let is_same = was == is && doubt == Doubt::Any;
-        if is_same && old.is_none_or(Found::is_settled) || !self.signals.follows(uri) {
+        let is_same = was == is && doubt == DifferenceDoubt::Any;
+        if is_same && old.is_none_or(ServedFile::is_settled) || !self.signals.follows(uri) {
             return;
         }
         let (Some(found), Some(stamp)) = (new, is) else {
@@ -192,7 +192,7 @@ impl Watching {
         }
         match self.declared.read(&found.name, LONGEST_COMPARED) {
             Ok(bytes) => self.signals.observed(uri, Some(hash(&bytes))),
-            Err(Unreadable::TooLong { .. }) => self.signals.changed(uri),
+            Err(UnreadableReason::TooLong { .. }) => self.signals.changed(uri),
             Err(_) => self.signals.observed(uri, None),
         }
     }

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::probe::Probe;
+use crate::probe::ProbeLink;
 
 /// A server that answers with what the test wants, and keeps what it was asked.
 struct Api {
@@ -78,8 +78,8 @@ impl Api {
         eventually("more requests", || (self.count() >= until).then_some(())).await;
     }
 
-    fn probe(&self, every: Duration) -> Probe {
-        Probe::of(watch(&self.url, every).unwrap())
+    fn probe(&self, every: Duration) -> ProbeLink {
+        ProbeLink::of(watch(&self.url, every).unwrap())
     }
 }
 
@@ -99,10 +99,10 @@ impl Answer {
     }
 }
 
-fn watch(url: &str, every: Duration) -> Result<Http, HttpFault> {
-    let about = About { id: "weather".to_owned(), ..About::default() };
+fn watch(url: &str, every: Duration) -> Result<HttpSource, HttpFault> {
+    let about = AboutResource { id: "weather".to_owned(), ..AboutResource::default() };
     let headers = vec![("x-key".to_owned(), "k".to_owned())];
-    Http::new(about, &HttpWatch { url: url.to_owned(), headers, every, private: false })
+    HttpSource::new(about, &HttpWatch { url: url.to_owned(), headers, every, private: false })
 }
 
 const SOON: Duration = Duration::from_millis(10);

@@ -16,14 +16,14 @@ const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 const PORT: u16 = 5432;
 
 /// A URL that was understood.
-pub(super) struct Address {
+pub(super) struct PostgresAddress {
     pub(super) config: Config,
-    pub(super) trust: Trust,
+    pub(super) trust: CertificateTrust,
 }
 
 /// Whose certificates are believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum CertificateTrust {
     /// Those that the system trusts.
     System,
     /// Those signed by a certificate in this file.
@@ -41,7 +41,7 @@ pub enum AddressFault {
     SslMode,
 }
 
-impl Address {
+impl PostgresAddress {
     pub(super) fn parse(url: &str) -> Result<Self, AddressFault> {
         let (url, mode, root) = without_tls_words(url);
         let mut config: Config = url.parse().map_err(|error| AddressFault::Unusable(cause(&error)))?;
@@ -65,7 +65,7 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("tidings");
         }
-        Ok(Self { config, trust: root.map_or(Trust::System, Trust::File) })
+        Ok(Self { config, trust: root.map_or(CertificateTrust::System, CertificateTrust::File) })
     }
 }
 
@@ -112,36 +112,39 @@ pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> (SslMode, Trust) {
-        let address = Address::parse(url).unwrap();
+    fn parse(url: &str) -> (SslMode, CertificateTrust) {
+        let address = PostgresAddress::parse(url).unwrap();
         (address.config.get_ssl_mode(), address.trust)
     }
 
     #[test]
     fn certificates_are_checked_wherever_a_wire_can_be_tapped() {
-        assert_eq!(parse("postgresql://localhost/shop"), (SslMode::Disable, Trust::System));
-        assert_eq!(parse("postgresql:///shop?host=/run/postgresql"), (SslMode::Disable, Trust::System));
-        assert_eq!(parse("postgresql:///shop"), (SslMode::Disable, Trust::System), "a socket");
-        assert_eq!(parse("postgresql://localhost/shop?sslmode=require"), (SslMode::Require, Trust::System));
-        assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Require, Trust::System));
-        assert_eq!(parse("postgresql://localhost/shop?hostaddr=10.0.0.5"), (SslMode::Require, Trust::System));
-        assert_eq!(parse("postgresql://db.example/shop?sslmode=prefer"), (SslMode::Prefer, Trust::System));
-        assert_eq!(parse("postgresql://db.example/shop?sslmode=disable"), (SslMode::Disable, Trust::System));
+        assert_eq!(parse("postgresql://localhost/shop"), (SslMode::Disable, CertificateTrust::System));
+        assert_eq!(parse("postgresql:///shop?host=/run/postgresql"), (SslMode::Disable, CertificateTrust::System));
+        assert_eq!(parse("postgresql:///shop"), (SslMode::Disable, CertificateTrust::System), "a socket");
+        assert_eq!(parse("postgresql://localhost/shop?sslmode=require"), (SslMode::Require, CertificateTrust::System));
+        assert_eq!(parse("postgresql://db.example/shop"), (SslMode::Require, CertificateTrust::System));
+        assert_eq!(
+            parse("postgresql://localhost/shop?hostaddr=10.0.0.5"),
+            (SslMode::Require, CertificateTrust::System)
+        );
+        assert_eq!(parse("postgresql://db.example/shop?sslmode=prefer"), (SslMode::Prefer, CertificateTrust::System));
+        assert_eq!(parse("postgresql://db.example/shop?sslmode=disable"), (SslMode::Disable, CertificateTrust::System));
         let url = "postgresql://db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca%20x.pem&application_name=a";
-        assert_eq!(parse(url), (SslMode::Require, Trust::File("/etc/ca x.pem".into())));
-        assert_eq!(Address::parse(url).unwrap().config.get_application_name(), Some("a"));
+        assert_eq!(parse(url), (SslMode::Require, CertificateTrust::File("/etc/ca x.pem".into())));
+        assert_eq!(PostgresAddress::parse(url).unwrap().config.get_application_name(), Some("a"));
     }
 
     #[test]
     fn without_a_host_the_socket_of_this_machine_is_meant() {
-        let address = Address::parse("postgresql:///shop").unwrap();
+        let address = PostgresAddress::parse("postgresql:///shop").unwrap();
         assert!(matches!(address.config.get_hosts(), [Host::Unix(folder)] if folder.is_absolute()));
     }
 
     #[test]
     fn what_is_not_understood_is_refused_without_repeating_it() {
-        assert_eq!(Address::parse("postgresql://h/d?sslmode=perhaps").map(drop), Err(AddressFault::SslMode));
-        let fault = Address::parse("postgresql://u:secret@h/d?zzz=1").map(drop).unwrap_err();
+        assert_eq!(PostgresAddress::parse("postgresql://h/d?sslmode=perhaps").map(drop), Err(AddressFault::SslMode));
+        let fault = PostgresAddress::parse("postgresql://u:secret@h/d?zzz=1").map(drop).unwrap_err();
         assert!(matches!(&fault, AddressFault::Unusable(text) if !text.contains("secret")), "{fault}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::{About, AddressFault, NoRows, Postgres, PostgresWatch, rows, trigger_sql};
+use super::{AboutResource, AddressFault, NoRows, PostgresSource, PostgresWatch, rows, trigger_sql};
 
 /// How long the questions about the tables may take together.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl From<NoRows> for NotExamined {
 
 /// Asks the database: runs the query once, and looks at each table that its plan names.
 pub async fn examine(watch: PostgresWatch) -> Result<Vec<ExaminedTable>, NotExamined> {
-    let source = Postgres::new(About::default(), watch)?;
+    let source = PostgresSource::new(AboutResource::default(), watch)?;
     let mut connected = source.connect().await?;
     rows::fetch(&mut connected.client, &source.query, source.limits).await?;
     let tables = tables(&mut connected.client, &source.query, &source.channel);
@@ -91,7 +91,7 @@ async fn tables(client: &mut Client, query: &str, channel: &str) -> Result<Vec<E
             Some(what) => TriggerState::Impossible(what),
             None => {
                 let rows = transaction.query(TRIGGERS, &[&oid]).await.map_err(NoRows::Query)?;
-                let found: Vec<Trigger> = rows.iter().map(Trigger::read).collect();
+                let found: Vec<TableTrigger> = rows.iter().map(TableTrigger::read).collect();
                 state(&found, channel)
             }
         };
@@ -117,14 +117,14 @@ const TRIGGERS: &str = "\
     select t.tgtype, t.tgenabled::text, p.prosrc, encode(t.tgargs, 'escape') \
     from pg_trigger t join pg_proc p on p.oid = t.tgfoid where t.tgrelid = $1 and not t.tgisinternal";
 
-struct Trigger {
+struct TableTrigger {
     statements: i16,
     enabled: bool,
     body: String,
     arguments: String,
 }
 
-impl Trigger {
+impl TableTrigger {
     fn read(row: &tokio_postgres::Row) -> Self {
         let enabled: String = row.get(1);
         Self { statements: row.get(0), enabled: enabled != "D", body: row.get(2), arguments: row.get(3) }
@@ -144,8 +144,8 @@ impl Trigger {
     }
 }
 
-fn state(triggers: &[Trigger], channel: &str) -> TriggerState {
-    let telling: Vec<&Trigger> = triggers.iter().filter(|trigger| trigger.tells(channel)).collect();
+fn state(triggers: &[TableTrigger], channel: &str) -> TriggerState {
+    let telling: Vec<&TableTrigger> = triggers.iter().filter(|trigger| trigger.tells(channel)).collect();
     if telling.is_empty() {
         return TriggerState::Missing;
     }

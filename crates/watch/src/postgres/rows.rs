@@ -13,26 +13,26 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a query may cost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct RowLimits {
     /// How long the server may work on it.
     pub(super) time: Duration,
     pub(super) rows: usize,
     pub(super) bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for RowLimits {
     fn default() -> Self {
         Self { time: Duration::from_secs(10), rows: 1_000, bytes: 4 << 20 }
     }
 }
 
 /// The rows as a JSON array, one row per line.
-pub(super) async fn fetch(client: &mut Client, query: &str, limits: Limits) -> Result<Vec<u8>, NoRows> {
+pub(super) async fn fetch(client: &mut Client, query: &str, limits: RowLimits) -> Result<Vec<u8>, NoRows> {
     let patience = limits.time + PATIENCE;
     tokio::time::timeout(patience, within(client, query, limits)).await.unwrap_or(Err(NoRows::Late(patience)))
 }
 
-async fn within(client: &mut Client, query: &str, limits: Limits) -> Result<Vec<u8>, NoRows> {
+async fn within(client: &mut Client, query: &str, limits: RowLimits) -> Result<Vec<u8>, NoRows> {
     // Dropping it unfinished rolls it back, and there is nothing to commit.
     let transaction = client.build_transaction().read_only(true).start().await.map_err(NoRows::Query)?;
     let timeout = format!("SET LOCAL statement_timeout = {}", limits.time.as_millis());

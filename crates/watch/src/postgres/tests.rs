@@ -5,7 +5,7 @@ use tidings_testkit::{PostgresServer, eventually};
 
 use super::examine::{ExaminedTable, TriggerState};
 use super::*;
-use crate::probe::{Heard, Probe};
+use crate::probe::{OpenProbeListen, ProbeLink};
 
 const URI: &str = "watch://orders";
 const QUERY: &str = "select * from orders order by id desc limit 20 -- the newest";
@@ -20,14 +20,14 @@ fn shop() -> Option<PostgresServer> {
     Some(server)
 }
 
-fn watch(server: &PostgresServer, query: &str) -> Postgres {
-    let about = About { id: "orders".to_owned(), ..About::default() };
+fn watch(server: &PostgresServer, query: &str) -> PostgresSource {
+    let about = AboutResource { id: "orders".to_owned(), ..AboutResource::default() };
     let (url, channel) = (server.url_of("app"), "Orders Changed".to_owned());
-    Postgres::new(about, PostgresWatch { url, query: query.to_owned(), channel }).unwrap()
+    PostgresSource::new(about, PostgresWatch { url, query: query.to_owned(), channel }).unwrap()
 }
 
 /// Waits until the remark about trouble was made, or taken back.
-async fn until_remark(probe: &Probe, heard: &mut Heard, there: bool) {
+async fn until_remark(probe: &ProbeLink, heard: &mut OpenProbeListen, there: bool) {
     loop {
         let list = probe.ask("resources/list", json!({})).await;
         if list["result"]["resources"][0]["description"].is_string() == there {
@@ -41,7 +41,7 @@ async fn until_remark(probe: &Probe, heard: &mut Heard, there: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_read_as_json_and_told_of_when_they_differ() {
     let Some(server) = shop() else { return };
-    let probe = Probe::of(watch(&server, QUERY));
+    let probe = ProbeLink::of(watch(&server, QUERY));
     assert_eq!(probe.text(URI).await.unwrap(), "[]");
     let mut heard = probe.listen(&[URI], true).await;
     server.sql("insert into orders values (1, 'tea'), (2, 'milk \"and\" sugar')");
@@ -64,7 +64,7 @@ async fn rows_are_read_as_json_and_told_of_when_they_differ() {
 #[tokio::test(flavor = "multi_thread")]
 async fn there_is_one_connection_while_it_is_followed_and_none_otherwise() {
     let Some(server) = shop() else { return };
-    let probe = Probe::of(watch(&server, QUERY));
+    let probe = ProbeLink::of(watch(&server, QUERY));
     let connections = || server.sql("select count(*) from pg_stat_activity where application_name = 'tidings'");
     let (one, two) = (probe.listen(&[URI], true).await, probe.listen(&[URI], false).await);
     assert_eq!(connections(), "1");
@@ -76,7 +76,7 @@ async fn there_is_one_connection_while_it_is_followed_and_none_otherwise() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changed_while_the_listening_connection_was_gone_is_told() {
     let Some(server) = shop() else { return };
-    let probe = Probe::of(watch(&server, QUERY));
+    let probe = ProbeLink::of(watch(&server, QUERY));
     let mut heard = probe.listen(&[URI], true).await;
     server.sql("alter role app nologin");
     server.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'tidings'");
@@ -93,7 +93,7 @@ async fn what_changed_while_the_listening_connection_was_gone_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_restart_only_a_difference_is_told() {
     let Some(mut server) = shop() else { return };
-    let probe = Probe::of(watch(&server, QUERY));
+    let probe = ProbeLink::of(watch(&server, QUERY));
     let mut heard = probe.listen(&[URI], true).await;
     server.stop();
     until_remark(&probe, &mut heard, true).await;
@@ -113,7 +113,7 @@ async fn after_a_restart_only_a_difference_is_told() {
 async fn a_database_that_is_down_at_first_is_told_of_when_it_is_up() {
     let Some(mut server) = shop() else { return };
     server.stop();
-    let probe = Probe::of(watch(&server, QUERY));
+    let probe = ProbeLink::of(watch(&server, QUERY));
     let mut heard = probe.listen(&[URI], false).await;
     assert_eq!(heard.acknowledged, json!({ "resourceSubscriptions": [URI] }));
     server.start_again();
@@ -127,8 +127,8 @@ async fn a_query_can_only_look_and_only_within_limits() {
     server.sql("create function sneak() returns int language sql as 'insert into orders values (9) returning id'");
     let refused = async |query: &str| {
         let mut watch = watch(&server, query);
-        watch.limits = rows::Limits { time: Duration::from_millis(200), rows: 5, bytes: 200 };
-        Probe::of(watch).text(URI).await.unwrap_err()
+        watch.limits = rows::RowLimits { time: Duration::from_millis(200), rows: 5, bytes: 200 };
+        ProbeLink::of(watch).text(URI).await.unwrap_err()
     };
     let table = [
         ("select sneak()", "read-only transaction"),
@@ -173,10 +173,12 @@ async fn connections_are_encrypted_and_only_to_whom_the_certificate_names() {
     let settings = ["ssl=on", "listen_addresses=127.0.0.1", &format!("port={free}")];
     let Some(_server) = PostgresServer::start_with(&settings, copy) else { return };
     let read = async |host: &str, more: &str| {
-        let about = About { id: "orders".to_owned(), ..About::default() };
+        let about = AboutResource { id: "orders".to_owned(), ..AboutResource::default() };
         let url = format!("postgresql://tidings@{host}:{free}/postgres?{more}");
         let query = "select ssl from pg_stat_ssl where pid = pg_backend_pid()".to_owned();
-        Probe::of(Postgres::new(about, PostgresWatch { url, query, channel: "c".to_owned() }).unwrap()).text(URI).await
+        ProbeLink::of(PostgresSource::new(about, PostgresWatch { url, query, channel: "c".to_owned() }).unwrap())
+            .text(URI)
+            .await
     };
     let trusted = format!("sslmode=verify-full&sslrootcert={}", keep.join("server.crt").display());
     assert_eq!(read("localhost", &trusted).await.unwrap(), "[\n{\"ssl\":true}\n]");

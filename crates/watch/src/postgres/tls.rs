@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::client;
 
-use super::address::Trust;
+use super::address::CertificateTrust;
 
 /// Why no certificate can be checked.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(super) enum NoTrust {
 
 /// Makes connections that trust the same.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<ClientConfig>);
+pub(super) struct PostgresTls(Arc<ClientConfig>);
 
 /// For one host.
 pub(super) struct ToHost {
@@ -37,17 +37,17 @@ pub(super) struct ToHost {
 }
 
 /// An encrypted connection.
-pub(super) struct Encrypted<S>(client::TlsStream<S>);
+pub(super) struct EncryptedConnection<S>(client::TlsStream<S>);
 
-impl Connector {
-    pub(super) fn new(trust: &Trust) -> Result<Self, NoTrust> {
+impl PostgresTls {
+    pub(super) fn new(trust: &CertificateTrust) -> Result<Self, NoTrust> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(NoTrust::Verifier)?;
         let builder = match trust {
-            Trust::System => builder.with_platform_verifier().map_err(NoTrust::Verifier)?,
-            Trust::File(path) => {
+            CertificateTrust::System => builder.with_platform_verifier().map_err(NoTrust::Verifier)?,
+            CertificateTrust::File(path) => {
                 let mut roots = RootCertStore::empty();
                 let found = CertificateDer::pem_file_iter(path).into_iter().flatten().flatten();
                 if roots.add_parsable_certificates(found).0 == 0 {
@@ -60,8 +60,8 @@ impl Connector {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Connector {
-    type Stream = Encrypted<S>;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for PostgresTls {
+    type Stream = EncryptedConnection<S>;
     type TlsConnect = ToHost;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
@@ -73,31 +73,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for ToHost {
-    type Stream = Encrypted<S>;
+    type Stream = EncryptedConnection<S>;
     type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Encrypted<S>>>;
+    type Future = BoxFuture<'static, io::Result<EncryptedConnection<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
             let connector = tokio_rustls::TlsConnector::from(self.config);
-            Ok(Encrypted(connector.connect(self.host, stream).await?))
+            Ok(EncryptedConnection(connector.connect(self.host, stream).await?))
         })
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for EncryptedConnection<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for EncryptedConnection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, out)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EncryptedConnection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

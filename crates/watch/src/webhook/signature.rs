@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use ring::hmac;
 
-use super::Delivered;
+use super::DeliveryOutcome;
 
 /// How far the signed time may be from ours.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
@@ -42,14 +42,14 @@ pub enum BadSignature {
 }
 
 /// Checks signatures with one secret.
-pub(super) struct Verifier {
+pub(super) struct SignatureVerifier {
     plain: hmac::Key,
     standard: hmac::Key,
     /// Ids of the window, with their times.
     seen: Mutex<HashMap<String, SystemTime>>,
 }
 
-impl Verifier {
+impl SignatureVerifier {
     pub(super) fn new(secret: &str) -> Self {
         let plain = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
         // Standard Webhooks writes keys as `whsec_` and base64.
@@ -58,7 +58,12 @@ impl Verifier {
         Self { plain, standard, seen: Mutex::default() }
     }
 
-    pub(super) fn verify(&self, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Result<Delivered, BadSignature> {
+    pub(super) fn verify(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Result<DeliveryOutcome, BadSignature> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         match (text(ID), text(TIME), text(SIGNATURES), text(HUB)) {
             (Some(id), Some(time), Some(signatures), _) => self.standard(id, time, signatures, body, now),
@@ -67,10 +72,10 @@ impl Verifier {
         }
     }
 
-    fn hub(&self, signature: &str, body: &[u8]) -> Result<Delivered, BadSignature> {
+    fn hub(&self, signature: &str, body: &[u8]) -> Result<DeliveryOutcome, BadSignature> {
         let given = signature.strip_prefix("sha256=").and_then(unhex).ok_or(BadSignature::Wrong)?;
         hmac::verify(&self.plain, body, &given).map_err(|_| BadSignature::Wrong)?;
-        Ok(Delivered::Taken)
+        Ok(DeliveryOutcome::Taken)
     }
 
     fn standard(
@@ -80,7 +85,7 @@ impl Verifier {
         signatures: &str,
         body: &[u8],
         now: SystemTime,
-    ) -> Result<Delivered, BadSignature> {
+    ) -> Result<DeliveryOutcome, BadSignature> {
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
         let fits = |signature: &str| {
             let given = signature.strip_prefix("v1,").and_then(|text| STANDARD.decode(text).ok());
@@ -99,10 +104,10 @@ impl Verifier {
     }
 
     /// Remembers an id. One that was seen is no new delivery.
-    fn once(&self, id: &str, time: SystemTime, now: SystemTime) -> Result<Delivered, BadSignature> {
+    fn once(&self, id: &str, time: SystemTime, now: SystemTime) -> Result<DeliveryOutcome, BadSignature> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.contains_key(id) {
-            return Ok(Delivered::Again);
+            return Ok(DeliveryOutcome::Again);
         }
         if seen.len() >= MOST_IDS {
             seen.retain(|_, time| apart(*time, now) <= WINDOW);
@@ -111,7 +116,7 @@ impl Verifier {
             return Err(BadSignature::TooMany);
         }
         seen.insert(id.to_owned(), time);
-        Ok(Delivered::Taken)
+        Ok(DeliveryOutcome::Taken)
     }
 }
 
@@ -136,10 +141,10 @@ mod tests {
     #[test]
     fn the_example_of_the_hub_convention_fits() {
         // From the documentation of GitHub.
-        let verifier = Verifier::new("It's a Secret to Everybody");
+        let verifier = SignatureVerifier::new("It's a Secret to Everybody");
         let right = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let verify = |signature: &str, body: &[u8]| verifier.verify(&headers(&[(HUB, signature)]), body, UNIX_EPOCH);
-        assert_eq!(verify(right, b"Hello, World!"), Ok(Delivered::Taken));
+        assert_eq!(verify(right, b"Hello, World!"), Ok(DeliveryOutcome::Taken));
         assert_eq!(verify(right, b"Hello, World?"), Err(BadSignature::Wrong));
         let damaged =
             [right.replace("757", "857"), right.replace("sha256=", ""), right[..70].to_owned(), "sha256=".into()];
@@ -152,7 +157,7 @@ mod tests {
     #[test]
     fn the_example_of_standard_webhooks_fits_once_and_within_its_window() {
         // From the documentation of Standard Webhooks.
-        let verifier = Verifier::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let verifier = SignatureVerifier::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let body = br#"{"test": 2432232314}"#;
         let sign = |id: &str, time: &str| {
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
@@ -166,21 +171,21 @@ mod tests {
         };
         assert_eq!(verify(id, time, right, at(1_614_265_330 + 301)), Err(BadSignature::TooOld));
         assert_eq!(verify(id, time, right, at(1_614_265_330 - 301)), Err(BadSignature::TooOld));
-        assert_eq!(verify(id, time, right, at(1_614_265_330 + 299)), Ok(Delivered::Taken));
-        assert_eq!(verify(id, time, right, at(1_614_265_330 + 299)), Ok(Delivered::Again));
+        assert_eq!(verify(id, time, right, at(1_614_265_330 + 299)), Ok(DeliveryOutcome::Taken));
+        assert_eq!(verify(id, time, right, at(1_614_265_330 + 299)), Ok(DeliveryOutcome::Again));
         assert_eq!(verify("other", time, right, at(1_614_265_330)), Err(BadSignature::Wrong));
-        assert_eq!(verify("other", time, &sign("other", time), at(1_614_265_330)), Ok(Delivered::Taken));
+        assert_eq!(verify("other", time, &sign("other", time), at(1_614_265_330)), Ok(DeliveryOutcome::Taken));
     }
 
     #[test]
     fn ids_are_remembered_for_the_window_and_no_longer() {
-        let verifier = Verifier::new("s");
+        let verifier = SignatureVerifier::new("s");
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         for number in 0..MOST_IDS {
-            assert_eq!(verifier.once(&number.to_string(), at(1_000), at(1_000)), Ok(Delivered::Taken));
+            assert_eq!(verifier.once(&number.to_string(), at(1_000), at(1_000)), Ok(DeliveryOutcome::Taken));
         }
         assert_eq!(verifier.once("more", at(1_000), at(1_000)), Err(BadSignature::TooMany));
-        assert_eq!(verifier.once("more", at(1_400), at(1_400)), Ok(Delivered::Taken));
+        assert_eq!(verifier.once("more", at(1_400), at(1_400)), Ok(DeliveryOutcome::Taken));
         assert_eq!(verifier.seen.lock().unwrap().len(), 1);
     }
 }

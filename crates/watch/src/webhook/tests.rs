@@ -5,30 +5,30 @@ use ring::hmac;
 use serde_json::json;
 
 use super::*;
-use crate::probe::Probe;
+use crate::probe::ProbeLink;
 
 const URI: &str = "watch://deploys";
 
-fn hook(pointer: Option<&str>) -> Arc<Webhook> {
-    let about = About { id: "deploys".to_owned(), ..About::default() };
-    Arc::new(Webhook::new(about, HookWatch { secret: "s3".to_owned(), pointer: pointer.map(str::to_owned) }))
+fn hook(pointer: Option<&str>) -> Arc<WebhookSource> {
+    let about = AboutResource { id: "deploys".to_owned(), ..AboutResource::default() };
+    Arc::new(WebhookSource::new(about, HookWatch { secret: "s3".to_owned(), pointer: pointer.map(str::to_owned) }))
 }
 
-fn post(hook: &Webhook, body: &str) {
+fn post(hook: &WebhookSource, body: &str) {
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"s3"), body.as_bytes());
     let hex: String = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut headers = HeaderMap::new();
     headers.insert("x-hub-signature-256", HeaderValue::try_from(format!("sha256={hex}")).unwrap());
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     let taken = hook.take(&headers, Bytes::from(body.to_owned()), SystemTime::now());
-    assert_eq!(taken.map(|(delivered, _)| delivered), Ok(Delivered::Taken));
+    assert_eq!(taken.map(|(delivered, _)| delivered), Ok(DeliveryOutcome::Taken));
 }
 
 // S1.6
 #[tokio::test]
 async fn a_delivery_is_the_content_and_is_told_when_it_differs() {
     let hook = hook(None);
-    let probe = Probe::of_all(vec![hook.clone()]);
+    let probe = ProbeLink::of_all(vec![hook.clone()]);
     assert_eq!(probe.text(URI).await.unwrap_err(), "nothing has been received yet");
     let mut heard = probe.listen(&[URI], true).await;
     post(&hook, "1");
@@ -46,7 +46,7 @@ async fn a_delivery_is_the_content_and_is_told_when_it_differs() {
 #[tokio::test]
 async fn a_refused_delivery_changes_nothing() {
     let hook = hook(None);
-    let probe = Probe::of_all(vec![hook.clone()]);
+    let probe = ProbeLink::of_all(vec![hook.clone()]);
     post(&hook, "1");
     let headers = HeaderMap::from_iter([("x-hub-signature-256".parse().unwrap(), "sha256=00".parse().unwrap())]);
     assert_eq!(hook.deliver(&headers, Bytes::from_static(b"2")).await, Err(BadSignature::Wrong));
@@ -56,7 +56,7 @@ async fn a_refused_delivery_changes_nothing() {
 #[tokio::test]
 async fn a_pointer_makes_a_resource_of_each_part() {
     let hook = hook(Some("/service"));
-    let probe = Probe::of_all(vec![hook.clone()]);
+    let probe = ProbeLink::of_all(vec![hook.clone()]);
     let mut heard = probe.listen(&["watch://deploys/web", "watch://deploys/api"], true).await;
     post(&hook, r#"{"service":"web","n":1}"#);
     assert_eq!([heard.next().await, heard.next().await], ["list", "watch://deploys/web"]);

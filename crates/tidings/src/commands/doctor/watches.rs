@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tidings_config::{Config, WatchConfig, WatchSource};
 use tidings_watch::{
-    About, ExaminedTable, Http, HttpWatch, NotExamined, PostgresWatch, Source as _, TriggerState, examine,
+    AboutResource, ExaminedTable, HttpSource, HttpWatch, NotExamined, PostgresWatch, TriggerState, WatchedSource as _,
+    examine,
 };
 
 use super::finding::Finding;
@@ -32,7 +33,9 @@ async fn one(watch: &WatchConfig) -> Vec<Finding> {
         WatchSource::Http { url, every, headers, private } => {
             let wanted = HttpWatch { url: url.clone(), headers: headers.clone(), every: *every, private: *private };
             // A fault of the URL was found with the configuration.
-            let Ok(source) = Http::new(About { id: watch.id.clone(), ..About::default() }, &wanted) else {
+            let Ok(source) =
+                HttpSource::new(AboutResource { id: watch.id.clone(), ..AboutResource::default() }, &wanted)
+            else {
                 return Vec::new();
             };
             let read = source.read(&watch.uri()).await;

@@ -51,7 +51,7 @@ fn operate(dice: &mut Dice, root: &Path, number: u64) {
 
 /// What a client that reads would see: nothing outside, nothing that is no file.
 fn truth(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
-    let declared = Declared::new(root, "watch://w");
+    let declared = DeclaredPath::new(root, "watch://w");
     let all = FOLDERS.iter().flat_map(|folder| NAMES.iter().map(move |name| Path::new(folder).join(name)));
     all.map(|name| (declared.uri_of(&name), declared.read(&name, LONGEST).ok())).collect()
 }
@@ -59,7 +59,7 @@ fn truth(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
 async fn survive(seed: u64) {
     let dir = TempDir::new();
     let root = fs::canonicalize(dir.path()).unwrap();
-    let probe = Probe::of(Files::new(about("w"), &root));
+    let probe = ProbeLink::of(FileSource::new(about("w"), &root));
     let uris: Vec<String> = truth(&root).into_keys().collect();
     let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
     let mut heard = probe.listen(&uris, true).await;
