@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::problem::{Fault, Problem};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// A time that is longer than this is a slip of the pen.
 const LONGEST: u64 = 86_400;
 
 /// A JSON object and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub(crate) struct JsonDocument {
     /// Relative to the project.
     pub(crate) file: PathBuf,
     /// The line in the file on which the text begins.
@@ -21,17 +21,17 @@ pub(crate) struct Document {
     pub(crate) members: Map<String, Value>,
 }
 
-impl Document {
-    pub(crate) fn parse(file: PathBuf, first_line: usize, text: String) -> Result<Self, Problem> {
-        let problem = |line: Option<usize>, fault| Problem { file: file.clone(), line, fault };
+impl JsonDocument {
+    pub(crate) fn parse(file: PathBuf, first_line: usize, text: String) -> Result<Self, ProjectProblem> {
+        let problem = |line: Option<usize>, fault| ProjectProblem { file: file.clone(), line, fault };
         // Some editors write it; only `register.json` is strict about it.
         let plain = text.strip_prefix('\u{feff}').unwrap_or(&text);
         match serde_json::from_str(plain) {
             Ok(Value::Object(members)) => Ok(Self { file, first_line, text, members }),
-            Ok(_) => Err(problem(Some(first_line), Fault::NotAnObject("the whole".into()))),
+            Ok(_) => Err(problem(Some(first_line), ProjectFault::NotAnObject("the whole".into()))),
             Err(error) => {
                 let line = first_line + error.line().saturating_sub(1);
-                Err(problem(Some(line), Fault::Json(reason(&error))))
+                Err(problem(Some(line), ProjectFault::Json(reason(&error))))
             }
         }
     }
@@ -47,14 +47,14 @@ impl Document {
     }
 
     /// Its members.
-    pub(crate) fn facts(&self) -> Facts<'_> {
-        Facts { document: self, members: &self.members, anchor: None }
+    pub(crate) fn facts(&self) -> ObjectFacts<'_> {
+        ObjectFacts { document: self, members: &self.members, anchor: None }
     }
 
     /// The members of one of its entries.
-    pub(crate) fn entry<'a>(&'a self, members: &'a Map<String, Value>) -> Facts<'a> {
+    pub(crate) fn entry<'a>(&'a self, members: &'a Map<String, Value>) -> ObjectFacts<'a> {
         let anchor = members.get("name").and_then(Value::as_str).map(|name| Value::from(name).to_string());
-        Facts { document: self, members, anchor }
+        ObjectFacts { document: self, members, anchor }
     }
 
     /// The line on which a member is first named.
@@ -83,17 +83,17 @@ fn reason(error: &serde_json::Error) -> String {
 
 /// The members of an object and where to find them.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts<'a> {
-    document: &'a Document,
+pub(crate) struct ObjectFacts<'a> {
+    document: &'a JsonDocument,
     pub(crate) members: &'a Map<String, Value>,
     anchor: Option<String>,
 }
 
-impl Facts<'_> {
+impl ObjectFacts<'_> {
     /// A problem with a member, or with the whole.
-    pub(crate) fn problem(&self, member: Option<&str>, fault: Fault) -> Problem {
+    pub(crate) fn problem(&self, member: Option<&str>, fault: ProjectFault) -> ProjectProblem {
         let line = self.document.line_of(self.anchor.as_deref(), member);
-        Problem { file: self.document.file.clone(), line, fault }
+        ProjectProblem { file: self.document.file.clone(), line, fault }
     }
 
     /// A member; `null` counts as absent.
@@ -101,12 +101,12 @@ impl Facts<'_> {
         self.members.get(member).filter(|value| !value.is_null())
     }
 
-    fn wrong(&self, member: &str, wanted: &'static str, problems: &mut Vec<Problem>) {
-        problems.push(self.problem(Some(member), Fault::Field { field: member.to_owned(), wanted }));
+    fn wrong(&self, member: &str, wanted: &'static str, problems: &mut Vec<ProjectProblem>) {
+        problems.push(self.problem(Some(member), ProjectFault::Field { field: member.to_owned(), wanted }));
     }
 
     /// A text that is not empty.
-    pub(crate) fn text(&self, member: &str, problems: &mut Vec<Problem>) -> Option<String> {
+    pub(crate) fn text(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<String> {
         match self.get(member)? {
             Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
             _ => {
@@ -116,7 +116,7 @@ impl Facts<'_> {
         }
     }
 
-    pub(crate) fn object(&self, member: &str, problems: &mut Vec<Problem>) -> Option<Value> {
+    pub(crate) fn object(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<Value> {
         let value = self.get(member)?;
         if !value.is_object() {
             self.wrong(member, "an object", problems);
@@ -125,7 +125,7 @@ impl Facts<'_> {
         Some(value.clone())
     }
 
-    pub(crate) fn array(&self, member: &str, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
+    pub(crate) fn array(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<Vec<Value>> {
         match self.get(member)? {
             Value::Array(items) => Some(items.clone()),
             _ => {
@@ -136,7 +136,7 @@ impl Facts<'_> {
     }
 
     /// Also as a text of digits.
-    pub(crate) fn seconds(&self, member: &str, problems: &mut Vec<Problem>) -> Option<Duration> {
+    pub(crate) fn seconds(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<Duration> {
         let value = self.get(member)?;
         let seconds = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         match seconds {
@@ -151,7 +151,7 @@ impl Facts<'_> {
     }
 
     /// Also as a text.
-    pub(crate) fn flag(&self, member: &str, problems: &mut Vec<Problem>) -> Option<bool> {
+    pub(crate) fn flag(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<bool> {
         match self.get(member)? {
             Value::Bool(flag) => Some(*flag),
             Value::String(text) if text == "true" => Some(true),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_parse_error_has_its_line() {
-        let fault = Document::parse("a.json".into(), 1, "{\n  \"name\": \"x\",\n  oops\n}".into()).unwrap_err();
+        let fault = JsonDocument::parse("a.json".into(), 1, "{\n  \"name\": \"x\",\n  oops\n}".into()).unwrap_err();
         assert_eq!(fault.line, Some(3));
         assert!(fault.to_string().starts_with("a.json:3: is not JSON: "), "{fault}");
     }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_member_of_the_wrong_type_is_named_with_its_line() {
         let text = "{\n  \"name\": \"x\",\n  \"timeoutSecs\": \"soon\"\n}";
-        let document = Document::parse("a.json".into(), 1, text.into()).unwrap();
+        let document = JsonDocument::parse("a.json".into(), 1, text.into()).unwrap();
         let mut problems = Vec::new();
         assert_eq!(document.facts().seconds("timeoutSecs", &mut problems), None);
         assert_eq!(problems[0].line, Some(3));
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_member_of_an_entry_is_found_after_the_name_of_the_entry() {
         let text = "{\"tools\": [\n{\"name\": \"a\", \"path\": \"a.sh\"},\n{\"name\": \"b\",\n\"path\": 7}]}";
-        let document = Document::parse("r.json".into(), 1, text.into()).unwrap();
+        let document = JsonDocument::parse("r.json".into(), 1, text.into()).unwrap();
         let entry = document.members["tools"][1].as_object().unwrap();
         let mut problems = Vec::new();
         assert_eq!(document.entry(entry).text("path", &mut problems), None);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn numbers_and_flags_may_be_written_as_text() {
-        let document = Document::parse("a".into(), 1, r#"{"t": "30", "f": "true"}"#.into()).unwrap();
+        let document = JsonDocument::parse("a".into(), 1, r#"{"t": "30", "f": "true"}"#.into()).unwrap();
         let mut problems = Vec::new();
         assert_eq!(document.facts().seconds("t", &mut problems), Some(Duration::from_secs(30)));
         assert_eq!(document.facts().flag("f", &mut problems), Some(true));

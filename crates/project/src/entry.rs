@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
+pub struct ProjectTool {
     /// Its name.
     pub name: String,
     /// The file to run, absolute and inside the project.
@@ -18,12 +18,12 @@ pub struct Tool {
     /// The metadata as its author wrote it, for `MCP_TOOL_METADATA_JSON`.
     pub metadata: Value,
     /// How long it may run.
-    pub timeouts: Timeouts,
+    pub timeouts: ToolTimeouts,
 }
 
-/// How long a tool may run. What is absent is taken from [`crate::Settings`].
+/// How long a tool may run. What is absent is taken from [`crate::ProjectSettings`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct ToolTimeouts {
     /// `timeoutSecs`: the whole time, or the silence when progress extends it.
     pub fixed: Option<Duration>,
     /// `progressExtendsTimeout`: progress begins the time anew.
@@ -36,7 +36,7 @@ pub struct Timeouts {
 
 /// A prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prompt {
+pub struct ProjectPrompt {
     /// Its name.
     pub name: String,
     /// What makes its text.
@@ -60,7 +60,7 @@ pub enum PromptBody {
 
 /// A resource.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resource {
+pub struct ProjectResource {
     /// Its name.
     pub name: String,
     /// Its URI.
@@ -77,7 +77,7 @@ pub struct Resource {
 
 /// A family of resources.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
+pub struct ProjectTemplate {
     /// Its name.
     pub name: String,
     /// The URI template.
@@ -90,7 +90,7 @@ pub struct Template {
 
 /// What completes an argument. It is not listed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Completion {
+pub struct ProjectCompletion {
     /// The prompt or resource it is for.
     pub name: String,
     /// The file to run, absolute and inside the project.
@@ -103,22 +103,22 @@ pub struct Completion {
 
 /// One good state of everything a project offers, each list sorted by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contents {
+pub struct ProjectContents {
     /// The tools.
-    pub tools: Vec<Arc<Tool>>,
+    pub tools: Vec<Arc<ProjectTool>>,
     /// The resources.
-    pub resources: Vec<Arc<Resource>>,
+    pub resources: Vec<Arc<ProjectResource>>,
     /// The families of resources.
-    pub templates: Vec<Arc<Template>>,
+    pub templates: Vec<Arc<ProjectTemplate>>,
     /// The prompts.
-    pub prompts: Vec<Arc<Prompt>>,
+    pub prompts: Vec<Arc<ProjectPrompt>>,
     /// The completions.
-    pub completions: Vec<Arc<Completion>>,
+    pub completions: Vec<Arc<ProjectCompletion>>,
 }
 
 /// Hashes of what clients are shown, one per kind that is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digests {
+pub struct ListDigests {
     /// Of the tools.
     pub tools: [u8; 32],
     /// Of resources and templates: clients are told of both at once.
@@ -127,24 +127,24 @@ pub struct Digests {
     pub prompts: [u8; 32],
 }
 
-impl Contents {
+impl ProjectContents {
     /// The tool of this name.
-    pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
+    pub fn tool(&self, name: &str) -> Option<&Arc<ProjectTool>> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
     /// The prompt of this name.
-    pub fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
+    pub fn prompt(&self, name: &str) -> Option<&Arc<ProjectPrompt>> {
         self.prompts.iter().find(|prompt| prompt.name == name)
     }
 
     /// The resource of this URI.
-    pub fn resource(&self, uri: &str) -> Option<&Arc<Resource>> {
+    pub fn resource(&self, uri: &str) -> Option<&Arc<ProjectResource>> {
         self.resources.iter().find(|resource| resource.uri == uri)
     }
 
     /// The completion of this name.
-    pub fn completion(&self, name: &str) -> Option<&Arc<Completion>> {
+    pub fn completion(&self, name: &str) -> Option<&Arc<ProjectCompletion>> {
         self.completions.iter().find(|completion| completion.name == name)
     }
 
@@ -158,12 +158,12 @@ impl Contents {
     }
 
     /// Hashes of what is listed. Times of files have no part in it.
-    pub fn digests(&self) -> Digests {
+    pub fn digests(&self) -> ListDigests {
         let mut resources = blake3::Hasher::new();
         add(&mut resources, self.resources.iter().map(|resource| &resource.definition));
         resources.update(b"\n");
         add(&mut resources, self.templates.iter().map(|template| &template.definition));
-        Digests {
+        ListDigests {
             tools: digest(self.tools.iter().map(|tool| &tool.definition)),
             resources: resources.finalize().into(),
             prompts: digest(self.prompts.iter().map(|prompt| &prompt.definition)),
@@ -190,8 +190,8 @@ mod tests {
 
     use super::*;
 
-    fn prompt(name: &str, description: &str) -> Arc<Prompt> {
-        Arc::new(Prompt {
+    fn prompt(name: &str, description: &str) -> Arc<ProjectPrompt> {
+        Arc::new(ProjectPrompt {
             name: name.into(),
             body: PromptBody::Template("/p".into()),
             role: "user".into(),
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn a_digest_differs_only_for_the_kind_that_changed() {
         // S0.3
-        let before = Contents { prompts: vec![prompt("a", "one")], ..Contents::default() }.digests();
-        let after = Contents { prompts: vec![prompt("a", "two")], ..Contents::default() }.digests();
+        let before = ProjectContents { prompts: vec![prompt("a", "one")], ..ProjectContents::default() }.digests();
+        let after = ProjectContents { prompts: vec![prompt("a", "two")], ..ProjectContents::default() }.digests();
         assert_eq!((before.tools, before.resources), (after.tools, after.resources));
         assert_ne!(before.prompts, after.prompts);
     }

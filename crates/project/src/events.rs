@@ -9,13 +9,13 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 /// The watched folders. An event is a reason to look, no more.
-pub(crate) struct Events {
+pub(crate) struct WatchedFolders {
     watcher: RecommendedWatcher,
     armed: BTreeSet<PathBuf>,
     bell: Arc<Notify>,
 }
 
-impl Events {
+impl WatchedFolders {
     /// Fails where the system has none to give.
     pub(crate) fn new(root: &Path) -> Result<Self, String> {
         if is_remote(root) {

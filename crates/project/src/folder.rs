@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use crate::problem::{Fault, Problem};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// How deep folders may be nested.
 const DEEPEST: usize = 16;
@@ -14,7 +14,7 @@ const MOST: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Absolute.
     pub(crate) path: PathBuf,
     /// Relative to the folder of its kind.
@@ -22,7 +22,7 @@ pub(crate) struct Found {
     pub(crate) executable: bool,
 }
 
-impl Found {
+impl FoundFile {
     pub(crate) fn file_name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -40,15 +40,15 @@ impl Found {
 
 /// Everything below a folder, in the order of names.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
-    pub(crate) files: Vec<Found>,
+pub(crate) struct FolderWalk {
+    pub(crate) files: Vec<FoundFile>,
     pub(crate) folders: BTreeSet<PathBuf>,
     paths: BTreeSet<PathBuf>,
     /// Paths without their last extension.
     stems: BTreeSet<PathBuf>,
 }
 
-impl Walk {
+impl FolderWalk {
     /// Whether this file was found.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.paths.contains(path)
@@ -60,10 +60,10 @@ impl Walk {
     }
 
     /// Hidden files are none of it, and links are not followed. A folder that is not there is empty.
-    pub(crate) fn of(folder: &Path, root: &Path, problems: &mut Vec<Problem>) -> Self {
+    pub(crate) fn of(folder: &Path, root: &Path, problems: &mut Vec<ProjectProblem>) -> Self {
         let mut walk = Self::default();
         if std::fs::symlink_metadata(folder).is_ok_and(|about| about.is_symlink()) {
-            problems.push(problem(root, folder, Fault::Link));
+            problems.push(problem(root, folder, ProjectFault::Link));
             return walk;
         }
         walk.enter(folder, folder, root, 0, problems);
@@ -73,11 +73,11 @@ impl Walk {
         walk
     }
 
-    fn enter(&mut self, base: &Path, folder: &Path, root: &Path, depth: usize, problems: &mut Vec<Problem>) {
+    fn enter(&mut self, base: &Path, folder: &Path, root: &Path, depth: usize, problems: &mut Vec<ProjectProblem>) {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return problems.push(problem(root, folder, Fault::Unreadable(error.to_string()))),
+            Err(error) => return problems.push(problem(root, folder, ProjectFault::Unreadable(error.to_string()))),
         };
         self.folders.insert(folder.to_owned());
         let mut entries: Vec<_> = entries.filter_map(Result::ok).take(MOST + 1).collect();
@@ -88,31 +88,35 @@ impl Walk {
                 continue;
             }
             if self.files.len() + self.folders.len() >= MOST {
-                let fault = Fault::TooMany(format!("more than {MOST} files and folders"));
+                let fault = ProjectFault::TooMany(format!("more than {MOST} files and folders"));
                 return problems.push(problem(root, base, fault));
             }
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             if name.as_encoded_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-                problems.push(problem(root, &path, Fault::LineBreak));
+                problems.push(problem(root, &path, ProjectFault::LineBreak));
             } else if kind.is_symlink() {
-                problems.push(problem(root, &path, Fault::Link));
+                problems.push(problem(root, &path, ProjectFault::Link));
             } else if kind.is_dir() && depth == DEEPEST {
-                problems.push(problem(root, &path, Fault::TooMany(format!("folders nested deeper than {DEEPEST}"))));
+                problems.push(problem(
+                    root,
+                    &path,
+                    ProjectFault::TooMany(format!("folders nested deeper than {DEEPEST}")),
+                ));
             } else if kind.is_dir() {
                 self.enter(base, &path, root, depth + 1, problems);
             } else if kind.is_file() {
                 let executable = entry.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
                 let relative = path.strip_prefix(base).unwrap_or(&path).to_owned();
-                self.files.push(Found { path, relative, executable });
+                self.files.push(FoundFile { path, relative, executable });
             }
         }
     }
 }
 
 /// A problem with a file, named as its author knows it.
-pub(crate) fn problem(root: &Path, path: &Path, fault: Fault) -> Problem {
-    Problem { file: relative(root, path), line: None, fault }
+pub(crate) fn problem(root: &Path, path: &Path, fault: ProjectFault) -> ProjectProblem {
+    ProjectProblem { file: relative(root, path), line: None, fault }
 }
 
 /// The path below the project, or the whole of it.
@@ -121,28 +125,28 @@ pub(crate) fn relative(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// A whole file. What is no plain file is not opened: a pipe would never end.
-pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Fault> {
-    let unreadable = |error: std::io::Error| Fault::Unreadable(error.to_string());
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, ProjectFault> {
+    let unreadable = |error: std::io::Error| ProjectFault::Unreadable(error.to_string());
     let about = std::fs::symlink_metadata(path).map_err(unreadable)?;
     if !about.is_file() {
-        return Err(Fault::Unreadable("it is not a plain file".into()));
+        return Err(ProjectFault::Unreadable("it is not a plain file".into()));
     }
     if about.len() > limit as u64 {
-        return Err(Fault::TooLarge { size: about.len(), limit });
+        return Err(ProjectFault::TooLarge { size: about.len(), limit });
     }
     let bytes = head(path, limit + 1)?;
     // It may have grown meanwhile.
-    if bytes.len() > limit { Err(Fault::TooLarge { size: bytes.len() as u64, limit }) } else { Ok(bytes) }
+    if bytes.len() > limit { Err(ProjectFault::TooLarge { size: bytes.len() as u64, limit }) } else { Ok(bytes) }
 }
 
 /// A whole file as text.
-pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Fault> {
-    String::from_utf8(read(path, limit)?).map_err(|_| Fault::NotText)
+pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, ProjectFault> {
+    String::from_utf8(read(path, limit)?).map_err(|_| ProjectFault::NotText)
 }
 
 /// The beginning of a file.
-pub(crate) fn head(path: &Path, limit: usize) -> Result<Vec<u8>, Fault> {
-    let unreadable = |error: std::io::Error| Fault::Unreadable(error.to_string());
+pub(crate) fn head(path: &Path, limit: usize) -> Result<Vec<u8>, ProjectFault> {
+    let unreadable = |error: std::io::Error| ProjectFault::Unreadable(error.to_string());
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     file.take(limit as u64).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -150,17 +154,21 @@ pub(crate) fn head(path: &Path, limit: usize) -> Result<Vec<u8>, Fault> {
 }
 
 /// The file that a path of the project's author means: inside the project after all links are followed.
-pub(crate) fn inside(root: &Path, base: &Path, path: &str) -> Result<PathBuf, Fault> {
+pub(crate) fn inside(root: &Path, base: &Path, path: &str) -> Result<PathBuf, ProjectFault> {
     let wanted = Path::new(path);
     let climbs = wanted.components().any(|part| matches!(part, Component::ParentDir));
     if wanted.is_absolute() && !wanted.starts_with(root) {
-        return Err(Fault::Outside(path.to_owned()));
+        return Err(ProjectFault::Outside(path.to_owned()));
     }
     let Ok(real) = base.join(wanted).canonicalize() else {
-        return Err(if climbs { Fault::Outside(path.to_owned()) } else { Fault::NoFile(path.to_owned()) });
+        return Err(if climbs {
+            ProjectFault::Outside(path.to_owned())
+        } else {
+            ProjectFault::NoFile(path.to_owned())
+        });
     };
     if !real.starts_with(root) {
-        return Err(Fault::Outside(path.to_owned()));
+        return Err(ProjectFault::Outside(path.to_owned()));
     }
-    if real.is_file() { Ok(real) } else { Err(Fault::NoFile(path.to_owned())) }
+    if real.is_file() { Ok(real) } else { Err(ProjectFault::NoFile(path.to_owned())) }
 }

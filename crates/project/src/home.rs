@@ -3,24 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::settings::{Environment, Settings};
+use crate::settings::{GivenEnvironment, ProjectSettings};
 
 /// A project's folder and how it is to be treated.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct ProjectHome {
     /// The folder: absolute, without symbolic links.
     pub root: PathBuf,
     /// Where the parts are.
-    pub folders: Folders,
+    pub folders: ProjectFolders,
     /// The environment that was handed in; nothing reads the process's own.
-    pub environment: Arc<Environment>,
+    pub environment: Arc<GivenEnvironment>,
     /// What the environment says.
-    pub settings: Settings,
+    pub settings: ProjectSettings,
 }
 
 /// Where the parts of a project are; `MCPBASH_TOOLS_DIR` and its kin move them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folders {
+pub struct ProjectFolders {
     /// `tools/`
     pub tools: PathBuf,
     /// `resources/`
@@ -54,9 +54,9 @@ pub enum HomeFault {
     },
 }
 
-impl Home {
+impl ProjectHome {
     /// The project in this folder, treated as the environment says.
-    pub fn open(dir: &Path, environment: Environment) -> Result<Self, HomeFault> {
+    pub fn open(dir: &Path, environment: GivenEnvironment) -> Result<Self, HomeFault> {
         let unreachable = |e: std::io::Error| HomeFault::Unreachable { dir: dir.into(), reason: e.to_string() };
         let root = dir.canonicalize().map_err(unreachable)?;
         if !root.is_dir() {
@@ -66,7 +66,7 @@ impl Home {
             Some(path) => root.join(path),
             None => root.join(name),
         };
-        let folders = Folders {
+        let folders = ProjectFolders {
             tools: folder("MCPBASH_TOOLS_DIR", "tools"),
             resources: folder("MCPBASH_RESOURCES_DIR", "resources"),
             prompts: folder("MCPBASH_PROMPTS_DIR", "prompts"),
@@ -74,7 +74,7 @@ impl Home {
             providers: folder("MCPBASH_PROVIDERS_DIR", "providers"),
             ui: folder("MCPBASH_UI_DIR", "ui"),
         };
-        let settings = Settings::read(&environment);
+        let settings = ProjectSettings::read(&environment);
         Ok(Self { root, folders, environment: Arc::new(environment), settings })
     }
 }

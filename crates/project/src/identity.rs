@@ -2,36 +2,36 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::document::Document;
+use crate::document::JsonDocument;
 use crate::folder::{problem, read_text};
-use crate::home::Home;
-use crate::make::{Origin, icons};
+use crate::home::ProjectHome;
+use crate::make::{EntryOrigin, icons};
 use crate::metadata::{LONGEST, document};
-use crate::problem::Problem;
+use crate::problem::ProjectProblem;
 
 /// The name, version and instructions of a project.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Identity {
+pub struct ProjectIdentity {
     /// As `serverInfo`.
     pub info: Value,
     /// What a model should know before it begins.
     pub instructions: Option<String>,
 }
 
-impl Identity {
+impl ProjectIdentity {
     /// From `server.d/server.meta.json` and `server.d/server.instructions.md`; what is wrong there is left out and reported.
-    pub fn read(home: &Home) -> (Self, Vec<Problem>) {
+    pub fn read(home: &ProjectHome) -> (Self, Vec<ProjectProblem>) {
         let mut problems = Vec::new();
         let path = home.folders.server.join("server.meta.json");
         let written = match path.is_file().then(|| document(&path, &home.root)) {
             Some(Ok(written)) => written,
             Some(Err(problem)) => {
                 problems.push(problem);
-                Document::empty(path.clone())
+                JsonDocument::empty(path.clone())
             }
-            None => Document::empty(path.clone()),
+            None => JsonDocument::empty(path.clone()),
         };
-        let origin = Origin { facts: written.facts(), root: &home.root, base: &home.folders.server };
+        let origin = EntryOrigin { facts: written.facts(), root: &home.root, base: &home.folders.server };
         let mut info = Map::new();
         for member in ["name", "title", "version", "description", "websiteUrl"] {
             if let Some(text) = origin.facts.text(member, &mut problems) {
@@ -52,8 +52,8 @@ impl Identity {
 }
 
 /// What the server is called, in its metadata or by its folder.
-pub(crate) fn server_name(home: &Home) -> String {
-    let (identity, _) = Identity::read(home);
+pub(crate) fn server_name(home: &ProjectHome) -> String {
+    let (identity, _) = ProjectIdentity::read(home);
     identity.info["name"].as_str().unwrap_or("project").to_owned()
 }
 
@@ -67,7 +67,7 @@ fn titled(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn version(home: &Home) -> String {
+fn version(home: &ProjectHome) -> String {
     let plain = read_text(&home.root.join("VERSION"), 256).ok().map(|text| text.trim().to_owned());
     let package = || -> Option<String> {
         let text = read_text(&home.root.join("package.json"), LONGEST).ok()?;
@@ -76,7 +76,7 @@ fn version(home: &Home) -> String {
     plain.filter(|version| !version.is_empty()).or_else(package).unwrap_or_else(|| "0.0.0".into())
 }
 
-fn instructions(home: &Home, problems: &mut Vec<Problem>) -> Option<String> {
+fn instructions(home: &ProjectHome, problems: &mut Vec<ProjectProblem>) -> Option<String> {
     let path = home.folders.server.join("server.instructions.md");
     if !path.is_file() {
         return None;

@@ -1,7 +1,7 @@
 //! Script projects: a folder of scripts is a live MCP server.
 //!
-//! - [`Home`] is where a project lives and how it is to be treated; [`Contents`] is one good state of what it offers.
-//! - [`Survey`] looks at the folder once: scripts are read as data, nothing is started. The registry looks again when
+//! - [`ProjectHome`] is where a project lives and how it is to be treated; [`ProjectContents`] is one good state of what it offers.
+//! - [`ProjectSurvey`] looks at the folder once: scripts are read as data, nothing is started. The registry looks again when
 //!   something changes, and keeps the last good state.
 //! - [`ProjectServer`] is the server in the process that clients reach through the gateway.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
@@ -28,13 +28,16 @@ mod survey;
 mod ui;
 mod validate;
 
-pub use entry::{Completion, Contents, Digests, Prompt, PromptBody, Resource, Template, Timeouts, Tool};
-pub use home::{Folders, Home, HomeFault};
-pub use identity::Identity;
-pub use problem::{Fault, Problem, Severity};
-pub use scaffold::{Kind, ScaffoldFault, scaffold};
-pub use sdk::Sdk;
+pub use entry::{
+    ListDigests, ProjectCompletion, ProjectContents, ProjectPrompt, ProjectResource, ProjectTemplate, ProjectTool,
+    PromptBody, ToolTimeouts,
+};
+pub use home::{HomeFault, ProjectFolders, ProjectHome};
+pub use identity::ProjectIdentity;
+pub use problem::{ProblemSeverity, ProjectFault, ProjectProblem};
+pub use scaffold::{ScaffoldFault, ScaffoldSubject, scaffold};
+pub use sdk::ScriptSdk;
 pub use server::ProjectServer;
-pub use settings::{Environment, EnvironmentMode, Settings, ToolPolicy};
-pub use survey::Survey;
+pub use settings::{EnvironmentMode, GivenEnvironment, ProjectSettings, ToolPolicy};
+pub use survey::ProjectSurvey;
 pub use validate::validate;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::document::Document;
-use crate::folder::{Found, Walk, head, problem, read_text, relative};
-use crate::problem::Problem;
+use crate::document::JsonDocument;
+use crate::folder::{FolderWalk, FoundFile, head, problem, read_text, relative};
+use crate::problem::ProjectProblem;
 
 /// The longest metadata file.
 pub(crate) const LONGEST: usize = 1 << 20;
@@ -16,7 +16,11 @@ const BYTES: usize = 64 << 10;
 pub(crate) const SUFFIX: &str = ".meta.json";
 
 /// The metadata file of a script: `<file>.meta.json` before `<stem>.meta.json`.
-pub(crate) fn beside(found: &Found, walk: &Walk, root: &Path) -> Result<Option<Document>, Problem> {
+pub(crate) fn beside(
+    found: &FoundFile,
+    walk: &FolderWalk,
+    root: &Path,
+) -> Result<Option<JsonDocument>, ProjectProblem> {
     let (name, stem) = (found.file_name(), found.stem());
     let candidates = [format!("{name}{SUFFIX}"), format!("{stem}{SUFFIX}")];
     let path = candidates.iter().map(|name| found.path.with_file_name(name)).find(|path| walk.has(path));
@@ -24,14 +28,14 @@ pub(crate) fn beside(found: &Found, walk: &Walk, root: &Path) -> Result<Option<D
 }
 
 /// A metadata file.
-pub(crate) fn document(path: &Path, root: &Path) -> Result<Document, Problem> {
+pub(crate) fn document(path: &Path, root: &Path) -> Result<JsonDocument, ProjectProblem> {
     let text = read_text(path, LONGEST).map_err(|fault| problem(root, path, fault))?;
-    Document::parse(relative(root, path), 1, text)
+    JsonDocument::parse(relative(root, path), 1, text)
 }
 
 /// What the first lines of a script say.
 #[derive(Debug, Default)]
-pub(crate) struct Header {
+pub(crate) struct ScriptHeader {
     pub(crate) shebang: bool,
     /// What follows `@describe`.
     pub(crate) description: Option<String>,
@@ -39,8 +43,8 @@ pub(crate) struct Header {
     metadata: Option<(usize, String)>,
 }
 
-impl Header {
-    pub(crate) fn read(path: &Path, root: &Path) -> Result<Self, Problem> {
+impl ScriptHeader {
+    pub(crate) fn read(path: &Path, root: &Path) -> Result<Self, ProjectProblem> {
         let bytes = head(path, BYTES).map_err(|fault| problem(root, path, fault))?;
         let mut header = Self { shebang: bytes.starts_with(b"#!"), ..Self::default() };
         for (at, line) in bytes.split(|byte| *byte == b'\n').take(LINES).enumerate() {
@@ -58,8 +62,8 @@ impl Header {
     }
 
     /// The object after `mcp:`.
-    pub(crate) fn document(&self, path: &Path, root: &Path) -> Result<Option<Document>, Problem> {
+    pub(crate) fn document(&self, path: &Path, root: &Path) -> Result<Option<JsonDocument>, ProjectProblem> {
         let file = relative(root, path);
-        self.metadata.clone().map(|(line, text)| Document::parse(file, line, text)).transpose()
+        self.metadata.clone().map(|(line, text)| JsonDocument::parse(file, line, text)).transpose()
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidings_proto::code;
 use tidings_upstream::ProcessLauncher;
 
-use crate::entry::Tool;
-use crate::home::Home;
+use crate::entry::ProjectTool;
+use crate::home::ProjectHome;
 use crate::register::check_ownership;
 use crate::shell::{self, RECORD, UNIT};
 
@@ -33,7 +33,11 @@ mcp_tools_policy_check "$2" "$3"
 pub(crate) type Denied = (i64, String);
 
 /// Fails where the tool may not run.
-pub(crate) async fn check(home: &Home, launcher: &Arc<ProcessLauncher>, tool: &Tool) -> Result<(), Denied> {
+pub(crate) async fn check(
+    home: &ProjectHome,
+    launcher: &Arc<ProcessLauncher>,
+    tool: &ProjectTool,
+) -> Result<(), Denied> {
     let listed = home.settings.tools.permits(&tool.name);
     let path = home.folders.server.join("policy.sh");
     if !path.is_file() {
@@ -74,13 +78,13 @@ fn unlisted(name: &str) -> Denied {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::Survey;
+    use crate::survey::ProjectSurvey;
     use crate::survey::tests::Project;
 
     async fn outcome(project: &Project, variables: &[(&str, &str)]) -> Result<(), Denied> {
         let path = std::env::var("PATH").unwrap();
         let home = project.home(&[variables, &[("PATH", &path)]].concat());
-        let tool = Survey::of(&home).contents.unwrap().tools[0].clone();
+        let tool = ProjectSurvey::of(&home).contents.unwrap().tools[0].clone();
         check(&home, &ProcessLauncher::new(None), &tool).await
     }
 

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 /// Something is wrong at a place of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ProjectProblem {
     /// The file, relative to the project where it lies inside.
     pub file: PathBuf,
     /// The line, where one is known; the first is 1.
     pub line: Option<usize>,
     /// What it is.
-    pub fault: Fault,
+    pub fault: ProjectFault,
 }
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum ProblemSeverity {
     /// Something that the author meant does not work.
     Error,
     /// It works, but perhaps not as meant.
@@ -27,7 +27,7 @@ pub enum Severity {
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ProjectFault {
     /// The system refuses it.
     #[error("can not be read: {0}")]
     Unreadable(String),
@@ -141,12 +141,12 @@ pub enum Fault {
     NoDescription,
 }
 
-impl Fault {
+impl ProjectFault {
     /// How bad it is.
-    pub fn severity(&self) -> Severity {
+    pub fn severity(&self) -> ProblemSeverity {
         match self {
-            Self::UnusualName(_) | Self::Link | Self::HookOff | Self::NoDescription => Severity::Warning,
-            _ => Severity::Error,
+            Self::UnusualName(_) | Self::Link | Self::HookOff | Self::NoDescription => ProblemSeverity::Warning,
+            _ => ProblemSeverity::Error,
         }
     }
 
@@ -186,11 +186,11 @@ impl Fault {
     }
 }
 
-impl Problem {
+impl ProjectProblem {
     /// For machines.
     pub fn to_json(&self) -> Value {
         json!({
-            "severity": match self.fault.severity() { Severity::Error => "error", Severity::Warning => "warning" },
+            "severity": match self.fault.severity() { ProblemSeverity::Error => "error", ProblemSeverity::Warning => "warning" },
             "file": self.file.to_string_lossy(),
             "line": self.line,
             "problem": self.fault.to_string(),
@@ -199,7 +199,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ProjectProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         if let Some(line) = self.line {

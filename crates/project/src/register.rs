@@ -7,45 +7,45 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub(crate) use hook::{Hook, hook_of};
+pub(crate) use hook::{RegisterHook, hook_of};
 pub(crate) use ownership::check as check_ownership;
 
-use crate::document::Document;
+use crate::document::JsonDocument;
 use crate::folder::{problem, read, relative};
-use crate::home::Home;
-use crate::problem::{Fault, Problem};
+use crate::home::ProjectHome;
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// The lists that can be registered.
 pub(crate) const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", "prompts", "completions"];
 
 /// A registration that is well formed; its entries are looked at later.
 #[derive(Clone, Debug)]
-pub(crate) struct Registration {
-    pub(crate) document: Document,
+pub(crate) struct HookRegistration {
+    pub(crate) document: JsonDocument,
 }
 
-impl Registration {
+impl HookRegistration {
     /// The entries of a kind; `None` where the folders decide.
     pub(crate) fn list(&self, kind: &str) -> Option<&[Value]> {
         self.document.members.get(kind)?.as_array().map(Vec::as_slice)
     }
 
     /// Checks the form of a registration.
-    fn checked(document: Document, strict: bool) -> Result<Self, Problem> {
+    fn checked(document: JsonDocument, strict: bool) -> Result<Self, ProjectProblem> {
         let facts = document.facts();
         let version = document.members.get("version");
         if version.map_or(strict, |version| version.as_u64() != Some(1)) {
-            return Err(facts.problem(Some("version"), Fault::Version));
+            return Err(facts.problem(Some("version"), ProjectFault::Version));
         }
         for (key, value) in &document.members {
             let fault = match key.as_str() {
                 "version" => continue,
                 "_meta" if value.is_object() || value.is_null() => continue,
-                "_meta" => Fault::Field { field: key.clone(), wanted: "an object" },
+                "_meta" => ProjectFault::Field { field: key.clone(), wanted: "an object" },
                 kind if KINDS.contains(&kind) && (value.is_array() || value.is_null()) => continue,
-                kind if KINDS.contains(&kind) => Fault::Field { field: key.clone(), wanted: "an array" },
+                kind if KINDS.contains(&kind) => ProjectFault::Field { field: key.clone(), wanted: "an array" },
                 _ if !strict => continue,
-                _ => Fault::UnknownKey(key.clone()),
+                _ => ProjectFault::UnknownKey(key.clone()),
             };
             return Err(facts.problem(Some(key), fault));
         }
@@ -53,13 +53,13 @@ impl Registration {
     }
 
     /// What a program registered.
-    fn made(file: &Path, members: Map<String, Value>) -> Result<Self, Problem> {
-        Self::checked(Document::made(file.to_owned(), members), false)
+    fn made(file: &Path, members: Map<String, Value>) -> Result<Self, ProjectProblem> {
+        Self::checked(JsonDocument::made(file.to_owned(), members), false)
     }
 }
 
 /// What `register.json` says; `None` when it is not there.
-pub(crate) fn declared(home: &Home) -> Result<Option<Registration>, Problem> {
+pub(crate) fn declared(home: &ProjectHome) -> Result<Option<HookRegistration>, ProjectProblem> {
     let path = home.folders.server.join("register.json");
     if !is_there(&path) {
         return Ok(None);
@@ -67,11 +67,11 @@ pub(crate) fn declared(home: &Home) -> Result<Option<Registration>, Problem> {
     let fail = |fault| problem(&home.root, &path, fault);
     let bytes = read(&path, home.settings.register_limit).map_err(fail)?;
     if bytes.starts_with(b"\xef\xbb\xbf") {
-        return Err(fail(Fault::ByteOrderMark));
+        return Err(fail(ProjectFault::ByteOrderMark));
     }
-    let text = String::from_utf8(bytes).map_err(|_| fail(Fault::NotText))?;
-    let document = Document::parse(relative(&home.root, &path), 1, text)?;
-    Registration::checked(document, true).map(Some)
+    let text = String::from_utf8(bytes).map_err(|_| fail(ProjectFault::NotText))?;
+    let document = JsonDocument::parse(relative(&home.root, &path), 1, text)?;
+    HookRegistration::checked(document, true).map(Some)
 }
 
 fn is_there(path: &Path) -> bool {

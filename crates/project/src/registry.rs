@@ -8,12 +8,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::entry::{Contents, Digests};
-use crate::events::Events;
-use crate::home::Home;
-use crate::problem::{Problem, Severity};
-use crate::register::{Hook, Registration, hook_of};
-use crate::survey::Survey;
+use crate::entry::{ListDigests, ProjectContents};
+use crate::events::WatchedFolders;
+use crate::home::ProjectHome;
+use crate::problem::{ProblemSeverity, ProjectProblem};
+use crate::register::{HookRegistration, RegisterHook, hook_of};
+use crate::survey::ProjectSurvey;
 
 /// How long events are gathered before a look; an editor makes several for one save.
 const GATHER: Duration = Duration::from_millis(15);
@@ -22,46 +22,47 @@ const FIRST: Duration = Duration::from_secs(60);
 
 /// One state of a project.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ProjectState {
     /// The last good contents.
-    pub(crate) contents: Arc<Contents>,
-    pub(crate) digests: Digests,
+    pub(crate) contents: Arc<ProjectContents>,
+    pub(crate) digests: ListDigests,
     /// Set while there never was a good one.
-    pub(crate) broken: Option<Problem>,
+    pub(crate) broken: Option<ProjectProblem>,
 }
 
 /// Holds the state; dropping it ends the watching.
-pub(crate) struct Registry {
-    state: watch::Receiver<Option<Arc<State>>>,
+pub(crate) struct ProjectRegistry {
+    state: watch::Receiver<Option<Arc<ProjectState>>>,
     looks: watch::Receiver<u64>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Registry {
+impl Drop for ProjectRegistry {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Registry {
+impl ProjectRegistry {
     /// Begins to look. Must be called inside a runtime.
-    pub(crate) fn start(home: Arc<Home>, launcher: Option<Arc<ProcessLauncher>>) -> Arc<Self> {
+    pub(crate) fn start(home: Arc<ProjectHome>, launcher: Option<Arc<ProcessLauncher>>) -> Arc<Self> {
         let (sender, state) = watch::channel(None);
         let (looked, looks) = watch::channel(0);
-        let keeper = Keeper { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
+        let keeper =
+            RegistryTask { home, launcher, sender, looked, survey: None, hook: HookState::default(), events: None };
         let task = tokio::spawn(keeper.run());
         Arc::new(Self { state, looks, task })
     }
 
     /// The state, once there is one.
-    pub(crate) async fn state(&self) -> Option<Arc<State>> {
+    pub(crate) async fn state(&self) -> Option<Arc<ProjectState>> {
         let mut state = self.state.clone();
         let first = timeout(FIRST, state.wait_for(Option::is_some)).await.ok()?.ok()?;
         first.clone()
     }
 
     /// The state there is now.
-    pub(crate) fn now(&self) -> Option<Arc<State>> {
+    pub(crate) fn now(&self) -> Option<Arc<ProjectState>> {
         self.state.borrow().clone()
     }
 
@@ -71,7 +72,7 @@ impl Registry {
     }
 
     /// To wait for the next.
-    pub(crate) fn changes(&self) -> watch::Receiver<Option<Arc<State>>> {
+    pub(crate) fn changes(&self) -> watch::Receiver<Option<Arc<ProjectState>>> {
         self.state.clone()
     }
 }
@@ -80,25 +81,25 @@ impl Registry {
 #[derive(Default)]
 struct HookState {
     /// What it registered last.
-    good: Option<Registration>,
+    good: Option<HookRegistration>,
     signature: Option<[u8; 32]>,
-    problem: Option<Problem>,
+    problem: Option<ProjectProblem>,
     due: Option<Instant>,
 }
 
 /// The task behind the registry.
-struct Keeper {
-    home: Arc<Home>,
+struct RegistryTask {
+    home: Arc<ProjectHome>,
     launcher: Option<Arc<ProcessLauncher>>,
-    sender: watch::Sender<Option<Arc<State>>>,
+    sender: watch::Sender<Option<Arc<ProjectState>>>,
     /// Counts the looks at the folder.
     looked: watch::Sender<u64>,
-    survey: Option<Survey>,
+    survey: Option<ProjectSurvey>,
     hook: HookState,
-    events: Option<Events>,
+    events: Option<WatchedFolders>,
 }
 
-impl Keeper {
+impl RegistryTask {
     async fn run(mut self) {
         self.run_hook().await;
         if !self.look().await {
@@ -107,7 +108,7 @@ impl Keeper {
         self.listen().await;
         let silence = Arc::new(Notify::new());
         loop {
-            let bell = self.events.as_ref().map_or_else(|| Arc::clone(&silence), Events::bell);
+            let bell = self.events.as_ref().map_or_else(|| Arc::clone(&silence), WatchedFolders::bell);
             // A folder that is gone can not be watched; it may come back.
             let unheard = self.events.is_none() || self.survey.as_ref().is_some_and(|survey| survey.contents.is_err());
             let poll = unheard.then(|| Instant::now() + self.home.settings.scan_ttl);
@@ -141,7 +142,7 @@ impl Keeper {
         }
     }
 
-    async fn register(&mut self, hook: &Hook) {
+    async fn register(&mut self, hook: &RegisterHook) {
         let outcome = hook.run(&self.home, self.launcher.as_ref()).await;
         self.hook.signature = Some(hook.signature);
         self.hook.due = Some(Instant::now() + self.home.settings.register_ttl);
@@ -156,14 +157,15 @@ impl Keeper {
     async fn look(&mut self) -> bool {
         let (home, previous, hook) = (Arc::clone(&self.home), self.survey.take(), self.hook.good.clone());
         let look = move || {
-            let next = Survey::after(previous.as_ref(), &home, hook.as_ref());
+            let next = ProjectSurvey::after(previous.as_ref(), &home, hook.as_ref());
             (previous, next)
         };
         let Ok((previous, mut survey)) = tokio::task::spawn_blocking(look).await else { return false };
         if let Some(problem) = &self.hook.problem {
             survey.problems.push(problem.clone());
             // Without a registration that ever was good nobody knows what should be shown.
-            if problem.fault.severity() == Severity::Error && self.hook.good.is_none() && survey.contents.is_ok() {
+            if problem.fault.severity() == ProblemSeverity::Error && self.hook.good.is_none() && survey.contents.is_ok()
+            {
                 survey.contents = Err(problem.clone());
             }
         }
@@ -175,18 +177,22 @@ impl Keeper {
         true
     }
 
-    fn publish(&self, survey: &Survey) {
+    fn publish(&self, survey: &ProjectSurvey) {
         let current = self.sender.borrow().clone();
         let next = match (&survey.contents, current) {
             (Ok(contents), Some(state)) if *contents == *state.contents && state.broken.is_none() => return,
             (Ok(contents), _) => {
-                State { digests: contents.digests(), contents: Arc::new(contents.clone()), broken: None }
+                ProjectState { digests: contents.digests(), contents: Arc::new(contents.clone()), broken: None }
             }
             // The last good state holds.
             (Err(_), Some(state)) if state.broken.is_none() => return,
             (Err(problem), _) => {
-                let contents = Contents::default();
-                State { digests: contents.digests(), contents: Arc::new(contents), broken: Some(problem.clone()) }
+                let contents = ProjectContents::default();
+                ProjectState {
+                    digests: contents.digests(),
+                    contents: Arc::new(contents),
+                    broken: Some(problem.clone()),
+                }
             }
         };
         self.sender.send_replace(Some(Arc::new(next)));
@@ -198,7 +204,7 @@ impl Keeper {
             return self.give_up_events("they are switched off by TIDINGS_PROJECT_EVENTS");
         }
         let root = self.home.root.clone();
-        match tokio::task::spawn_blocking(move || Events::new(&root)).await {
+        match tokio::task::spawn_blocking(move || WatchedFolders::new(&root)).await {
             Ok(Ok(events)) => self.events = Some(events),
             Ok(Err(reason)) => self.give_up_events(&reason),
             Err(_) => return,
@@ -248,14 +254,14 @@ async fn at(time: Option<Instant>) {
 }
 
 /// Says what is newly wrong, once.
-fn report(previous: Option<&Survey>, survey: &Survey) {
+fn report(previous: Option<&ProjectSurvey>, survey: &ProjectSurvey) {
     for problem in survey.all_problems() {
         if previous.is_some_and(|previous| previous.all_problems().any(|known| known == problem)) {
             continue;
         }
         match problem.fault.severity() {
-            Severity::Error => tracing::warn!(target: "tidings::project", "{problem}"),
-            Severity::Warning => tracing::debug!(target: "tidings::project", "{problem}"),
+            ProblemSeverity::Error => tracing::warn!(target: "tidings::project", "{problem}"),
+            ProblemSeverity::Warning => tracing::debug!(target: "tidings::project", "{problem}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every call has its worker, its private folder, its process group and its clock. What a script says while it runs goes to
 //! the caller at once and before the answer; a question of it goes the same way and its answer comes by
-//! [`Runner::answer`]. Dropping the stream of a call ends its script.
+//! [`ScriptRunner::answer`]. Dropping the stream of a call ends its script.
 //!
 //! Nothing here knows how a project is read or listed.
 
@@ -38,23 +38,23 @@ use tidings_wire::{Frame, RawId, error_response, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::{Completion, Home, Prompt, Tool};
-use asks::Asks;
+use crate::{ProjectCompletion, ProjectHome, ProjectPrompt, ProjectTool};
+use asks::OpenQuestions;
 use environment::{JsonTool, Variables};
-use folder::{Folder, Folders};
-use guard::Guard;
-use workers::Workers;
+use folder::{CallFolder, CallFolders};
+use guard::ScriptGuard;
+use workers::WorkerPool;
 
-pub use environment::Kit;
-pub use outcome::{CANCELLED, Fault};
-pub use resource::Reading;
+pub use environment::ScriptKit;
+pub use outcome::{CANCELLED, ScriptFault};
+pub use resource::ResourceReading;
 
 /// How long the folder of a call outlives its answer.
 const TIDY_AFTER: Duration = Duration::from_millis(1);
 
 /// Who makes a call, and what it can be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
+pub struct ScriptCaller {
     /// Tells callers apart: each has its turn.
     pub key: u64,
     /// Whether it fills in forms.
@@ -66,44 +66,44 @@ pub struct Caller {
 }
 
 /// Runs the scripts of one project.
-pub struct Runner {
-    home: Arc<Home>,
+pub struct ScriptRunner {
+    home: Arc<ProjectHome>,
     launcher: Arc<ProcessLauncher>,
     tool_variables: Variables,
     provider_variables: Variables,
-    workers: Arc<Workers>,
-    folders: Folders,
-    guard: Arc<Guard>,
-    asks: Arc<Asks>,
+    workers: Arc<WorkerPool>,
+    folders: CallFolders,
+    guard: Arc<ScriptGuard>,
+    asks: Arc<OpenQuestions>,
     /// The least that clients want to hear of, once one has said.
     level: Mutex<Option<LogLevel>>,
     /// Callers that say they have roots and do not tell them.
     reticent: Mutex<HashSet<u64>>,
-    web: providers::Web,
+    web: providers::WebProvider,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 /// What is to be run.
-enum Task {
-    Tool(Arc<Tool>, Value),
-    Prompt(Arc<Prompt>, Value),
-    Resource(Reading),
-    Completion(Arc<Completion>, Value),
+enum ScriptTask {
+    Tool(Arc<ProjectTool>, Value),
+    Prompt(Arc<ProjectPrompt>, Value),
+    Resource(ResourceReading),
+    Completion(Arc<ProjectCompletion>, Value),
 }
 
 /// The call that something is run for.
-struct Call<'a> {
-    caller: Caller,
+struct ScriptCall<'a> {
+    caller: ScriptCaller,
     queue: &'a CallQueue,
     stop: &'a CancellationToken,
     /// Folders that are removed after the answer: nobody should wait for that.
-    spent: Vec<Folder>,
+    spent: Vec<CallFolder>,
 }
 
-impl Runner {
+impl ScriptRunner {
     /// A runner of this project. Must be called inside a runtime; nothing is started yet.
-    pub fn new(home: Arc<Home>, launcher: Arc<ProcessLauncher>, kit: &Kit) -> Arc<Self> {
+    pub fn new(home: Arc<ProjectHome>, launcher: Arc<ProcessLauncher>, kit: &ScriptKit) -> Arc<Self> {
         let json = JsonTool::find(&home.environment, kit);
         let temporary = home.environment.raw("TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let processes = home.environment.get("TIDINGS_TOOL_PROCESSES").and_then(|text| text.trim().parse().ok());
@@ -112,13 +112,13 @@ impl Runner {
         Arc::new(Self {
             tool_variables: environment::base(&home, &home.settings.tool_environment, kit, &json),
             provider_variables: environment::for_providers(&home, kit, &json),
-            workers: Workers::new(home.settings.workers),
-            folders: Folders::new(temporary.unwrap_or_else(folder::usual_place)),
-            guard: Guard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
+            workers: WorkerPool::new(home.settings.workers),
+            folders: CallFolders::new(temporary.unwrap_or_else(folder::usual_place)),
+            guard: ScriptGuard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
             asks: Arc::default(),
             level: Mutex::default(),
             reticent: Mutex::default(),
-            web: providers::Web::default(),
+            web: providers::WebProvider::default(),
             tasks,
             stop,
             home,
@@ -135,41 +135,53 @@ impl Runner {
             tool_variables: self.tool_variables.clone(),
             provider_variables: self.provider_variables.clone(),
             workers: Arc::clone(&self.workers),
-            folders: Folders::new(self.folders.parent()),
-            guard: Guard::new(self.launcher.mark(), self.guard.limit(), tasks.clone(), stop.clone()),
+            folders: CallFolders::new(self.folders.parent()),
+            guard: ScriptGuard::new(self.launcher.mark(), self.guard.limit(), tasks.clone(), stop.clone()),
             asks: Arc::default(),
             level: Mutex::default(),
             reticent: Mutex::default(),
-            web: providers::Web::default(),
+            web: providers::WebProvider::default(),
             tasks,
             stop,
         })
     }
 
     /// Runs a tool. `params` are those of `tools/call`.
-    pub fn call_tool(self: &Arc<Self>, id: u64, tool: Arc<Tool>, params: Value, caller: Caller) -> CallStream {
-        self.begin(id, caller, Task::Tool(tool, params))
+    pub fn call_tool(
+        self: &Arc<Self>,
+        id: u64,
+        tool: Arc<ProjectTool>,
+        params: Value,
+        caller: ScriptCaller,
+    ) -> CallStream {
+        self.begin(id, caller, ScriptTask::Tool(tool, params))
     }
 
     /// Renders a prompt. `params` are those of `prompts/get`.
-    pub fn get_prompt(self: &Arc<Self>, id: u64, prompt: Arc<Prompt>, params: Value, caller: Caller) -> CallStream {
-        self.begin(id, caller, Task::Prompt(prompt, params))
+    pub fn get_prompt(
+        self: &Arc<Self>,
+        id: u64,
+        prompt: Arc<ProjectPrompt>,
+        params: Value,
+        caller: ScriptCaller,
+    ) -> CallStream {
+        self.begin(id, caller, ScriptTask::Prompt(prompt, params))
     }
 
     /// Reads a resource.
-    pub fn read_resource(self: &Arc<Self>, id: u64, reading: Reading, caller: Caller) -> CallStream {
-        self.begin(id, caller, Task::Resource(reading))
+    pub fn read_resource(self: &Arc<Self>, id: u64, reading: ResourceReading, caller: ScriptCaller) -> CallStream {
+        self.begin(id, caller, ScriptTask::Resource(reading))
     }
 
     /// Completes an argument. `params` are those of `completion/complete`.
     pub fn complete(
         self: &Arc<Self>,
         id: u64,
-        completion: Arc<Completion>,
+        completion: Arc<ProjectCompletion>,
         params: Value,
-        caller: Caller,
+        caller: ScriptCaller,
     ) -> CallStream {
-        self.begin(id, caller, Task::Completion(completion, params))
+        self.begin(id, caller, ScriptTask::Completion(completion, params))
     }
 
     /// A client answered a question of a script.
@@ -185,7 +197,7 @@ impl Runner {
     /// The project's own provider of a URI, by its scheme.
     pub(crate) fn own_provider(&self, uri: &str) -> Option<String> {
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme)?;
-        crate::make::Provided(&self.home).has_own(scheme).then(|| scheme.to_owned())
+        crate::make::ProviderNames(&self.home).has_own(scheme).then(|| scheme.to_owned())
     }
 
     /// How often a followed resource is read.
@@ -199,7 +211,7 @@ impl Runner {
     }
 
     /// Fails, with a code and words for the caller, where the project's policy does not let a tool run.
-    pub async fn permit(&self, tool: &Tool) -> Result<(), (i64, String)> {
+    pub async fn permit(&self, tool: &ProjectTool) -> Result<(), (i64, String)> {
         crate::policy::check(&self.home, &self.launcher, tool).await
     }
 
@@ -219,13 +231,13 @@ impl Runner {
         self.guard.sweep_all().await;
     }
 
-    fn begin(self: &Arc<Self>, id: u64, caller: Caller, task: Task) -> CallStream {
+    fn begin(self: &Arc<Self>, id: u64, caller: ScriptCaller, task: ScriptTask) -> CallStream {
         let (queue, stream) = call_channel();
         let stop = self.stop.child_token();
         let abandoned = stop.clone().drop_guard();
         let runner = Arc::clone(self);
         self.tasks.spawn(async move {
-            let mut call = Call { caller, queue: &queue, stop: &stop, spent: Vec::new() };
+            let mut call = ScriptCall { caller, queue: &queue, stop: &stop, spent: Vec::new() };
             let answer = runner.perform(task, &mut call).await;
             let spent = call.spent;
             queue.finish(event(id, answer));
@@ -242,17 +254,17 @@ impl Runner {
         stream.keeping(abandoned)
     }
 
-    async fn perform(&self, task: Task, call: &mut Call<'_>) -> Result<Value, Fault> {
+    async fn perform(&self, task: ScriptTask, call: &mut ScriptCall<'_>) -> Result<Value, ScriptFault> {
         let _slot = tokio::select! {
             biased;
             () = call.stop.cancelled() => return Err(cancelled()),
-            turn = self.workers.turn(call.caller.key) => turn.map_err(|crowded| Fault::internal(crowded.to_string()))?,
+            turn = self.workers.turn(call.caller.key) => turn.map_err(|crowded| ScriptFault::internal(crowded.to_string()))?,
         };
         match task {
-            Task::Tool(tool, params) => Box::pin(self.run_tool(&tool, &params, call)).await,
-            Task::Prompt(prompt, params) => Box::pin(self.render(&prompt, &params, call)).await,
-            Task::Resource(reading) => Box::pin(self.read(&reading, call)).await,
-            Task::Completion(completion, params) => Box::pin(self.suggest(&completion, &params, call)).await,
+            ScriptTask::Tool(tool, params) => Box::pin(self.run_tool(&tool, &params, call)).await,
+            ScriptTask::Prompt(prompt, params) => Box::pin(self.render(&prompt, &params, call)).await,
+            ScriptTask::Resource(reading) => Box::pin(self.read(&reading, call)).await,
+            ScriptTask::Completion(completion, params) => Box::pin(self.suggest(&completion, &params, call)).await,
         }
     }
 
@@ -268,13 +280,13 @@ impl Runner {
     }
 }
 
-fn cancelled() -> Fault {
-    Fault::new(CANCELLED, "Tool cancelled")
+fn cancelled() -> ScriptFault {
+    ScriptFault::new(CANCELLED, "Tool cancelled")
 }
 
-fn event(id: u64, answer: Result<Value, Fault>) -> CallEvent {
+fn event(id: u64, answer: Result<Value, ScriptFault>) -> CallEvent {
     let id = RawId::from(id);
-    let error = |fault: Fault| {
+    let error = |fault: ScriptFault| {
         let data = fault.data.map(|data| data.to_string());
         error_response(Some(&id), fault.code, &fault.message, data.as_deref().map(str::as_bytes))
     };
@@ -284,7 +296,7 @@ fn event(id: u64, answer: Result<Value, Fault>) -> CallEvent {
     };
     // Only something enormous, or nested without end, is no message.
     let frame = progress_pipe::framed(bytes).or_else(|| {
-        progress_pipe::framed(error(Fault::internal("the result is too large or nested too deep to be sent")))
+        progress_pipe::framed(error(ScriptFault::internal("the result is too large or nested too deep to be sent")))
     });
     frame.map_or(CallEvent::Failed(LinkError::Lost), CallEvent::Response)
 }

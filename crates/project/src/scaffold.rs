@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// What is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScaffoldSubject {
     /// A program that clients call.
     Tool,
     /// A text with gaps.
@@ -51,18 +51,18 @@ pub enum ScaffoldFault {
 /// A file that is to be made: its path inside the project, its text, and whether it can be run.
 type Piece = (String, &'static str, bool);
 
-fn pieces(kind: Kind, name: &str, root: &Path) -> Vec<Piece> {
+fn pieces(kind: ScaffoldSubject, name: &str, root: &Path) -> Vec<Piece> {
     match kind {
-        Kind::Tool => vec![
+        ScaffoldSubject::Tool => vec![
             (format!("tools/{name}/tool.sh"), include_str!("scaffold/templates/tool.sh"), true),
             (format!("tools/{name}/tool.meta.json"), include_str!("scaffold/templates/tool.meta.json"), false),
             (format!("tools/{name}/smoke.sh"), include_str!("scaffold/templates/smoke.sh"), true),
         ],
-        Kind::Prompt => vec![
+        ScaffoldSubject::Prompt => vec![
             (format!("prompts/{name}/{name}.txt"), include_str!("scaffold/templates/prompt.txt"), false),
             (format!("prompts/{name}/{name}.meta.json"), include_str!("scaffold/templates/prompt.meta.json"), false),
         ],
-        Kind::Resource => vec![
+        ScaffoldSubject::Resource => vec![
             (format!("resources/{name}/{name}.txt"), include_str!("scaffold/templates/resource.txt"), false),
             (
                 format!("resources/{name}/{name}.meta.json"),
@@ -70,10 +70,10 @@ fn pieces(kind: Kind, name: &str, root: &Path) -> Vec<Piece> {
                 false,
             ),
         ],
-        Kind::Completion => {
+        ScaffoldSubject::Completion => {
             vec![(format!("completions/{name}.sh"), include_str!("scaffold/templates/completion.sh"), true)]
         }
-        Kind::Page => {
+        ScaffoldSubject::Page => {
             let of_tool = root.join("tools").join(name).is_dir();
             let folder = if of_tool { format!("tools/{name}/ui") } else { format!("ui/{name}") };
             vec![
@@ -86,7 +86,7 @@ fn pieces(kind: Kind, name: &str, root: &Path) -> Vec<Piece> {
 
 /// Makes the first files of something in the project at `root` and returns their paths inside it, the one to edit
 /// first. Nothing is overwritten: what is there stays, and nothing is made.
-pub fn scaffold(kind: Kind, name: &str, root: &Path) -> Result<Vec<PathBuf>, ScaffoldFault> {
+pub fn scaffold(kind: ScaffoldSubject, name: &str, root: &Path) -> Result<Vec<PathBuf>, ScaffoldFault> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
         return Err(ScaffoldFault::Name(name.to_owned()));
@@ -96,7 +96,7 @@ pub fn scaffold(kind: Kind, name: &str, root: &Path) -> Result<Vec<PathBuf>, Sca
         return Err(ScaffoldFault::Exists(there));
     }
     let register = root.join("server.d/register.json");
-    let registered = if kind == Kind::Completion { Some(with_completion(&register, name)?) } else { None };
+    let registered = if kind == ScaffoldSubject::Completion { Some(with_completion(&register, name)?) } else { None };
     let mut made = Vec::new();
     for (path, text, executable) in pieces {
         write_new(&root.join(&path), &text.replace("@NAME@", name), executable)?;
@@ -158,7 +158,7 @@ mod tests {
     use tidings_testkit::TempDir;
 
     use super::*;
-    use crate::{Environment, Home, Survey};
+    use crate::{GivenEnvironment, ProjectHome, ProjectSurvey};
 
     fn write(project: &TempDir, path: &str, text: &str) -> PathBuf {
         let path = project.path().join(path);
@@ -166,19 +166,21 @@ mod tests {
         path
     }
 
-    fn survey(root: &Path) -> Survey {
-        let home = Home::open(root, Environment::default()).unwrap();
-        Survey::of(&home)
+    fn survey(root: &Path) -> ProjectSurvey {
+        let home = ProjectHome::open(root, GivenEnvironment::default()).unwrap();
+        ProjectSurvey::of(&home)
     }
 
     #[test]
     fn everything_that_is_made_is_valid_and_found() {
         let project = TempDir::new();
-        for kind in [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Completion] {
+        for kind in
+            [ScaffoldSubject::Tool, ScaffoldSubject::Prompt, ScaffoldSubject::Resource, ScaffoldSubject::Completion]
+        {
             let made = scaffold(kind, "first-one", project.path()).unwrap();
             assert!(made.iter().all(|path| project.path().join(path).is_file()), "{made:?}");
         }
-        scaffold(Kind::Completion, "second", project.path()).unwrap();
+        scaffold(ScaffoldSubject::Completion, "second", project.path()).unwrap();
         let survey = survey(project.path());
         assert_eq!(survey.problems, []);
         let found = survey.contents.unwrap();
@@ -192,10 +194,10 @@ mod tests {
     #[test]
     fn a_page_is_begun_for_the_tool_of_its_name_or_for_itself() {
         let project = TempDir::new();
-        scaffold(Kind::Tool, "weather", project.path()).unwrap();
-        let made = scaffold(Kind::Page, "weather", project.path()).unwrap();
+        scaffold(ScaffoldSubject::Tool, "weather", project.path()).unwrap();
+        let made = scaffold(ScaffoldSubject::Page, "weather", project.path()).unwrap();
         assert_eq!(made[0], Path::new("tools/weather/ui/index.html"));
-        let made = scaffold(Kind::Page, "board", project.path()).unwrap();
+        let made = scaffold(ScaffoldSubject::Page, "board", project.path()).unwrap();
         assert_eq!(made[0], Path::new("ui/board/index.html"));
         let survey = survey(project.path());
         assert_eq!(survey.problems, []);
@@ -208,11 +210,14 @@ mod tests {
         let project = TempDir::new();
         let path = write(&project, "tools/mine/tool.meta.json", "{}");
         assert!(
-            matches!(scaffold(Kind::Tool, "mine", project.path()), Err(ScaffoldFault::Exists(there)) if there == path)
+            matches!(scaffold(ScaffoldSubject::Tool, "mine", project.path()), Err(ScaffoldFault::Exists(there)) if there == path)
         );
         assert!(!project.path().join("tools/mine/tool.sh").exists(), "and nothing is half made");
         let register = write(&project, "server.d/register.json", "{ \"version\": 1, \"completions\": [");
-        assert!(matches!(scaffold(Kind::Completion, "c", project.path()), Err(ScaffoldFault::Register { .. })));
+        assert!(matches!(
+            scaffold(ScaffoldSubject::Completion, "c", project.path()),
+            Err(ScaffoldFault::Register { .. })
+        ));
         assert_eq!(std::fs::read_to_string(register).unwrap(), "{ \"version\": 1, \"completions\": [");
         assert!(!project.path().join("completions/c.sh").exists());
     }
@@ -221,18 +226,21 @@ mod tests {
     fn a_registration_keeps_what_it_has() {
         let project = TempDir::new();
         let register = write(&project, "server.d/register.json", r#"{"version":1,"tools":null,"resources":[]}"#);
-        scaffold(Kind::Completion, "c", project.path()).unwrap();
+        scaffold(ScaffoldSubject::Completion, "c", project.path()).unwrap();
         let text: Value = serde_json::from_str(&std::fs::read_to_string(register).unwrap()).unwrap();
         assert_eq!((&text["version"], &text["tools"], &text["resources"]), (&json!(1), &Value::Null, &json!([])));
         assert_eq!(text["completions"][0]["path"], "completions/c.sh");
-        assert!(matches!(scaffold(Kind::Completion, "c", project.path()), Err(ScaffoldFault::Exists(_))));
+        assert!(matches!(scaffold(ScaffoldSubject::Completion, "c", project.path()), Err(ScaffoldFault::Exists(_))));
     }
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
         let project = TempDir::new();
         for name in ["", "../x", "a/b", "a b", "a;b", &"x".repeat(65)] {
-            assert!(matches!(scaffold(Kind::Tool, name, project.path()), Err(ScaffoldFault::Name(_))), "{name}");
+            assert!(
+                matches!(scaffold(ScaffoldSubject::Tool, name, project.path()), Err(ScaffoldFault::Name(_))),
+                "{name}"
+            );
         }
         assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 0);
     }

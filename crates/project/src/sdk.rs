@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::run::Kit;
+use crate::run::ScriptKit;
 
 /// The helpers, by their path inside the folder.
 const FILES: &[(&str, &str)] = &[
@@ -25,11 +25,11 @@ const JQ: &str = "bin/jq";
 
 /// The unpacked helpers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sdk {
+pub struct ScriptSdk {
     folder: PathBuf,
 }
 
-impl Sdk {
+impl ScriptSdk {
     /// Unpacks the helpers below `data`, unless they are there. `program` is the Tidings that answers as `jq`.
     pub fn unpack(data: &Path, program: &Path) -> io::Result<Self> {
         let wrapper = wrapper(program)?;
@@ -50,8 +50,8 @@ impl Sdk {
     }
 
     /// What a runner gives to scripts.
-    pub fn kit(&self) -> Kit {
-        Kit { sdk: Some(self.folder.clone()), json: Some(self.jq()) }
+    pub fn kit(&self) -> ScriptKit {
+        ScriptKit { sdk: Some(self.folder.clone()), json: Some(self.jq()) }
     }
 
     /// For `MCP_SDK`.
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn sdk(data: &TempDir) -> Sdk {
-        Sdk::unpack(data.path(), Path::new("/opt/it's here/tidings")).unwrap()
+    fn sdk(data: &TempDir) -> ScriptSdk {
+        ScriptSdk::unpack(data.path(), Path::new("/opt/it's here/tidings")).unwrap()
     }
 
     #[test]

@@ -11,36 +11,36 @@ use tidings_engine::{LocalServer, Surroundings};
 use tidings_proto::Revision;
 use tidings_upstream::{ConnectedLink, MessageSink, ProcessLauncher, ServerHello};
 
-use crate::home::Home;
-use crate::identity::{Identity, capabilities};
-use crate::registry::Registry;
-use crate::run::{Kit, Runner};
+use crate::home::ProjectHome;
+use crate::identity::{ProjectIdentity, capabilities};
+use crate::registry::ProjectRegistry;
+use crate::run::{ScriptKit, ScriptRunner};
 use link::ProjectLink;
 
 /// The server. All of its links share one registry, which looks at the folder for as long as there is a link.
 pub struct ProjectServer {
-    home: Arc<Home>,
+    home: Arc<ProjectHome>,
     /// Each link has its own, with the workers of this one.
-    runner: Arc<Runner>,
+    runner: Arc<ScriptRunner>,
     launcher: Arc<ProcessLauncher>,
-    registry: Mutex<Weak<Registry>>,
+    registry: Mutex<Weak<ProjectRegistry>>,
 }
 
 impl ProjectServer {
     /// A server of the project in this home. Nothing is read until somebody connects; scripts are started by `launcher` and
     /// find the `kit`.
-    pub fn new(home: Home, launcher: Arc<ProcessLauncher>, kit: &Kit) -> Self {
+    pub fn new(home: ProjectHome, launcher: Arc<ProcessLauncher>, kit: &ScriptKit) -> Self {
         let home = Arc::new(home);
-        let runner = Runner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
+        let runner = ScriptRunner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
         Self { home, runner, launcher, registry: Mutex::default() }
     }
 
-    fn registry(&self) -> Arc<Registry> {
+    fn registry(&self) -> Arc<ProjectRegistry> {
         let mut shared = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(registry) = shared.upgrade() {
             return registry;
         }
-        let registry = Registry::start(Arc::clone(&self.home), Some(Arc::clone(&self.launcher)));
+        let registry = ProjectRegistry::start(Arc::clone(&self.home), Some(Arc::clone(&self.launcher)));
         *shared = Arc::downgrade(&registry);
         registry
     }
@@ -53,7 +53,7 @@ impl LocalServer for ProjectServer {
 
     /// Speaks the last legacy revision: scripts ask questions in the middle of a call.
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
-        let (identity, problems) = Identity::read(&self.home);
+        let (identity, problems) = ProjectIdentity::read(&self.home);
         for problem in problems {
             tracing::warn!(target: "tidings::project", "{problem}");
         }

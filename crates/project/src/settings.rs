@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// An environment that was handed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(BTreeMap<OsString, OsString>);
+pub struct GivenEnvironment(BTreeMap<OsString, OsString>);
 
-impl Environment {
+impl GivenEnvironment {
     /// Of these variables.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self(variables.into_iter().collect())
@@ -32,7 +32,7 @@ impl Environment {
 
 /// Limits, times and policies, by the variables of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ProjectSettings {
     /// `MCPBASH_MAX_CONCURRENT_REQUESTS`: scripts at the same time.
     pub workers: usize,
     /// `MCPBASH_DEFAULT_TOOL_TIMEOUT`.
@@ -114,10 +114,10 @@ const OUTPUT: usize = 10 << 20;
 /// How long a time may be set to; more than a day is a slip of the pen.
 const LONGEST: f64 = 86_400.0;
 
-impl Settings {
+impl ProjectSettings {
     /// What this environment says; what it does not say, or says in no number, is as documented.
-    pub fn read(environment: &Environment) -> Self {
-        let read = Reading(environment);
+    pub fn read(environment: &GivenEnvironment) -> Self {
+        let read = SettingsReading(environment);
         let output_limit = read.number("MCPBASH_MAX_TOOL_OUTPUT_SIZE", OUTPUT);
         let progress_per_minute = read.number("MCPBASH_MAX_PROGRESS_PER_MIN", 100);
         let ttls = ["MCP_TOOLS_TTL", "MCP_RESOURCES_TTL", "MCP_RESOURCES_TEMPLATES_TTL", "MCP_PROMPTS_TTL"]
@@ -152,9 +152,9 @@ impl Settings {
     }
 }
 
-struct Reading<'a>(&'a Environment);
+struct SettingsReading<'a>(&'a GivenEnvironment);
 
-impl Reading<'_> {
+impl SettingsReading<'_> {
     fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> T {
         let Some(text) = self.text(name) else { return default };
         text.parse().unwrap_or_else(|_| {
@@ -222,8 +222,8 @@ impl Reading<'_> {
 mod tests {
     use super::*;
 
-    fn settings(variables: &[(&str, &str)]) -> Settings {
-        Settings::read(&Environment::new(variables.iter().map(|(name, value)| (name.into(), value.into()))))
+    fn settings(variables: &[(&str, &str)]) -> ProjectSettings {
+        ProjectSettings::read(&GivenEnvironment::new(variables.iter().map(|(name, value)| (name.into(), value.into()))))
     }
 
     #[test]

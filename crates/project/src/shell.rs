@@ -10,7 +10,7 @@ use tidings_upstream::{AdoptedGroup, ProcessLauncher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-use crate::home::Home;
+use crate::home::ProjectHome;
 
 /// How much of what a hook complains about is kept.
 const COMPLAINT: usize = 16 << 10;
@@ -39,7 +39,7 @@ impl HookOutput {
 
 /// Why there is nothing to be heard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Silent {
+pub(crate) enum HookSilence {
     #[error("can not be started: {0}")]
     NotStarted(String),
     #[error("took more than {} s", .0.as_secs())]
@@ -57,28 +57,28 @@ pub(crate) fn bash(script: &str, name: &str, arguments: impl IntoIterator<Item =
 
 /// Runs a hook with the environment that the project was given, in the project's folder.
 pub(crate) async fn run(
-    home: &Home,
+    home: &ProjectHome,
     launcher: Option<&Arc<ProcessLauncher>>,
     command: &[OsString],
     limit: usize,
     patience: Duration,
-) -> Result<HookOutput, Silent> {
+) -> Result<HookOutput, HookSilence> {
     match tokio::time::timeout(patience, heard(home, launcher, command, limit)).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(Silent::TooLong(patience)),
+        Err(_) => Err(HookSilence::TooLong(patience)),
     }
 }
 
 async fn heard(
-    home: &Home,
+    home: &ProjectHome,
     launcher: Option<&Arc<ProcessLauncher>>,
     command: &[OsString],
     limit: usize,
-) -> Result<HookOutput, Silent> {
-    let failed = |error: std::io::Error| Silent::NotStarted(error.to_string());
+) -> Result<HookOutput, HookSilence> {
+    let failed = |error: std::io::Error| HookSilence::NotStarted(error.to_string());
     let mut child = started(home, launcher, command).map_err(failed)?;
     // Ends what it started, too, however this future ends.
-    let _group = Group::of(&child, launcher);
+    let _group = ScriptGroup::of(&child, launcher);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut complaints = std::pin::pin!(drained(stderr));
     let mut complaint = None;
@@ -92,7 +92,7 @@ async fn heard(
         }
     };
     if output.len() > limit {
-        return Err(Silent::TooMuch(limit));
+        return Err(HookSilence::TooMuch(limit));
     }
     let status = child.wait().await.map_err(failed)?;
     let complaint = match complaint {
@@ -102,7 +102,11 @@ async fn heard(
     Ok(HookOutput { status, output, complaint: String::from_utf8_lossy(&complaint).into_owned() })
 }
 
-fn started(home: &Home, launcher: Option<&Arc<ProcessLauncher>>, command: &[OsString]) -> std::io::Result<Child> {
+fn started(
+    home: &ProjectHome,
+    launcher: Option<&Arc<ProcessLauncher>>,
+    command: &[OsString],
+) -> std::io::Result<Child> {
     let (program, arguments) = command.split_first().ok_or_else(|| std::io::Error::other("nothing to run"))?;
     let folders = &home.folders;
     let mut command = Command::new(program);
@@ -149,16 +153,16 @@ async fn drained(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 }
 
 /// A process group, ended with this value, or with the gateway, however that ends.
-struct Group(Option<Pid>, Option<AdoptedGroup>);
+struct ScriptGroup(Option<Pid>, Option<AdoptedGroup>);
 
-impl Group {
+impl ScriptGroup {
     fn of(child: &Child, launcher: Option<&Arc<ProcessLauncher>>) -> Self {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         Self(group, group.zip(launcher).map(|(group, launcher)| launcher.adopt(group)))
     }
 }
 
-impl Drop for Group {
+impl Drop for ScriptGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);

@@ -10,44 +10,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::entry::{Completion, Contents, Prompt, Resource, Template, Tool};
+use crate::entry::{ProjectCompletion, ProjectContents, ProjectPrompt, ProjectResource, ProjectTemplate, ProjectTool};
 use crate::folder::problem;
-use crate::home::Home;
-use crate::problem::{Fault, Problem};
-use crate::register::{Registration, declared};
+use crate::home::ProjectHome;
+use crate::problem::{ProjectFault, ProjectProblem};
+use crate::register::{HookRegistration, declared};
 
 /// What a look at a project found.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub struct ProjectSurvey {
     /// What it offers. An error where that can not be told: then the last good state holds.
-    pub contents: Result<Contents, Problem>,
+    pub contents: Result<ProjectContents, ProjectProblem>,
     /// What is wrong with parts of it.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ProjectProblem>,
     /// The folders in which a change may matter.
     pub(crate) folders: BTreeSet<PathBuf>,
     /// What was made of which file, to be kept while that file does not parse.
-    made: BTreeMap<PathBuf, Made>,
+    made: BTreeMap<PathBuf, MadeEntry>,
 }
 
 /// What was made of a file.
 #[derive(Clone, Debug)]
-enum Made {
-    Tool(Arc<Tool>),
-    Resource(Arc<Resource>),
-    Template(Arc<Template>),
-    Prompt(Arc<Prompt>),
+enum MadeEntry {
+    Tool(Arc<ProjectTool>),
+    Resource(Arc<ProjectResource>),
+    Template(Arc<ProjectTemplate>),
+    Prompt(Arc<ProjectPrompt>),
 }
 
-impl Survey {
+impl ProjectSurvey {
     /// Looks at a project for the first time, without its `register.sh`.
-    pub fn of(home: &Home) -> Self {
+    pub fn of(home: &ProjectHome) -> Self {
         Self::after(None, home, None)
     }
 
     /// Looks again. `hook` is what `register.sh` registered. A file that does not parse now, because it is being written or
     /// by mistake, counts as it was.
-    pub(crate) fn after(previous: Option<&Self>, home: &Home, hook: Option<&Registration>) -> Self {
-        let mut look = Look { home, previous, problems: Vec::new(), folders: BTreeSet::new(), made: BTreeMap::new() };
+    pub(crate) fn after(previous: Option<&Self>, home: &ProjectHome, hook: Option<&HookRegistration>) -> Self {
+        let mut look =
+            SurveyLook { home, previous, problems: Vec::new(), folders: BTreeSet::new(), made: BTreeMap::new() };
         let folders = &home.folders;
         let parts =
             [&folders.tools, &folders.resources, &folders.prompts, &folders.server, &folders.providers, &folders.ui];
@@ -56,7 +57,7 @@ impl Survey {
         look.folders.extend(parts.into_iter().filter(|folder| folder.is_dir()).cloned());
         let contents = match std::fs::read_dir(&home.root) {
             Ok(_) => look.contents(hook),
-            Err(error) => Err(problem(&home.root, &home.root, Fault::Unreadable(error.to_string()))),
+            Err(error) => Err(problem(&home.root, &home.root, ProjectFault::Unreadable(error.to_string()))),
         };
         Self { contents, problems: look.problems, folders: look.folders, made: look.made }
     }
@@ -71,22 +72,22 @@ impl Survey {
     }
 
     /// Every problem, the worst first.
-    pub fn all_problems(&self) -> impl Iterator<Item = &Problem> {
+    pub fn all_problems(&self) -> impl Iterator<Item = &ProjectProblem> {
         self.contents.as_ref().err().into_iter().chain(&self.problems)
     }
 }
 
 /// A look that is going on.
-struct Look<'a> {
-    home: &'a Home,
-    previous: Option<&'a Survey>,
-    problems: Vec<Problem>,
+struct SurveyLook<'a> {
+    home: &'a ProjectHome,
+    previous: Option<&'a ProjectSurvey>,
+    problems: Vec<ProjectProblem>,
     folders: BTreeSet<PathBuf>,
-    made: BTreeMap<PathBuf, Made>,
+    made: BTreeMap<PathBuf, MadeEntry>,
 }
 
-impl Look<'_> {
-    fn contents(&mut self, hook: Option<&Registration>) -> Result<Contents, Problem> {
+impl SurveyLook<'_> {
+    fn contents(&mut self, hook: Option<&HookRegistration>) -> Result<ProjectContents, ProjectProblem> {
         let declared = declared(self.home)?;
         let registration = declared.as_ref().or(hook);
         let tools = match registration.and_then(|r| r.list("tools")) {
@@ -102,7 +103,7 @@ impl Look<'_> {
         if let Some(entries) = registered {
             resources = self.registered_resources(registration, entries);
         }
-        let mut resources = self.distinct(resources, |resource: &Resource| &resource.name);
+        let mut resources = self.distinct(resources, |resource: &ProjectResource| &resource.name);
         let templates = match templates {
             None => found_templates,
             Some([]) => Vec::new(),
@@ -124,12 +125,12 @@ impl Look<'_> {
             Some(entries) => self.registered_completions(registration, entries),
             None => Vec::new(),
         };
-        let contents = Contents {
-            tools: self.distinct(tools, |tool: &Tool| &tool.name),
-            templates: self.distinct(templates, |template: &Template| &template.name),
+        let contents = ProjectContents {
+            tools: self.distinct(tools, |tool: &ProjectTool| &tool.name),
+            templates: self.distinct(templates, |template: &ProjectTemplate| &template.name),
             resources,
-            prompts: self.distinct(prompts, |prompt: &Prompt| &prompt.name),
-            completions: self.distinct(completions, |completion: &Completion| &completion.name),
+            prompts: self.distinct(prompts, |prompt: &ProjectPrompt| &prompt.name),
+            completions: self.distinct(completions, |completion: &ProjectCompletion| &completion.name),
         };
         self.bounded(contents)
     }
@@ -144,7 +145,7 @@ impl Look<'_> {
                 last = Some(own.clone());
                 return true;
             }
-            let fault = Fault::Duplicate { name: own.clone(), first: "another one".into() };
+            let fault = ProjectFault::Duplicate { name: own.clone(), first: "another one".into() };
             let place = self.home.root.join(self.place_of(own));
             self.problems.push(problem(&self.home.root, &place, fault));
             false
@@ -154,23 +155,27 @@ impl Look<'_> {
 
     /// The last file that an entry of this name was made of: the first keeps its name.
     fn place_of(&self, name: &str) -> PathBuf {
-        let is = |made: &Made| match made {
-            Made::Tool(tool) => tool.name == name,
-            Made::Resource(resource) => resource.name == name,
-            Made::Template(template) => template.name == name,
-            Made::Prompt(prompt) => prompt.name == name,
+        let is = |made: &MadeEntry| match made {
+            MadeEntry::Tool(tool) => tool.name == name,
+            MadeEntry::Resource(resource) => resource.name == name,
+            MadeEntry::Template(template) => template.name == name,
+            MadeEntry::Prompt(prompt) => prompt.name == name,
         };
         let last = self.made.iter().rfind(|(_, made)| is(made));
         last.map_or_else(|| self.home.folders.server.join("register.json"), |(path, _)| path.clone())
     }
 
     /// Families may not be called like a resource.
-    fn apart_from(&mut self, mut templates: Vec<Arc<Template>>, resources: &[Arc<Resource>]) -> Vec<Arc<Template>> {
+    fn apart_from(
+        &mut self,
+        mut templates: Vec<Arc<ProjectTemplate>>,
+        resources: &[Arc<ProjectResource>],
+    ) -> Vec<Arc<ProjectTemplate>> {
         templates.retain(|template| {
             if resources.iter().all(|resource| resource.name != template.name) {
                 return true;
             }
-            let fault = Fault::Duplicate { name: template.name.clone(), first: "a resource".into() };
+            let fault = ProjectFault::Duplicate { name: template.name.clone(), first: "a resource".into() };
             let place = self.place_of(&template.name);
             self.problems.push(problem(&self.home.root, &place, fault));
             false
@@ -178,12 +183,12 @@ impl Look<'_> {
         templates
     }
 
-    fn bounded(&self, contents: Contents) -> Result<Contents, Problem> {
+    fn bounded(&self, contents: ProjectContents) -> Result<ProjectContents, ProjectProblem> {
         let limit = self.home.settings.registry_limit;
         let size: usize = contents.definitions().map(|definition| definition.to_string().len()).sum();
         if size <= limit {
             return Ok(contents);
         }
-        Err(problem(&self.home.root, &self.home.folders.tools, Fault::Registry { size, limit }))
+        Err(problem(&self.home.root, &self.home.folders.tools, ProjectFault::Registry { size, limit }))
     }
 }

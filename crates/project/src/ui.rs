@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::document::Document;
-use crate::entry::Resource;
+use crate::document::JsonDocument;
+use crate::entry::ProjectResource;
 use crate::folder::{inside, problem};
 use crate::metadata::document;
-use crate::problem::{Fault, Problem};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// The kind of content that clients show as a page.
 pub(crate) const MIME_TYPE: &str = "text/html;profile=mcp-app";
@@ -43,7 +43,7 @@ pub(crate) fn named(uri: &str) -> Option<&str> {
 }
 
 /// Whether a resource is the page of this name.
-pub(crate) fn is(resource: &Resource, name: &str) -> bool {
+pub(crate) fn is(resource: &ProjectResource, name: &str) -> bool {
     resource.provider == PROVIDER && resource.name == name
 }
 
@@ -81,25 +81,27 @@ pub(crate) fn page(
     name: &str,
     server: &str,
     root: &Path,
-    problems: &mut Vec<Problem>,
-) -> Result<Resource, Problem> {
+    problems: &mut Vec<ProjectProblem>,
+) -> Result<ProjectResource, ProjectProblem> {
     let path = folder.join(METADATA);
-    let written = if path.is_file() { document(&path, root)? } else { Document::empty(path) };
+    let written = if path.is_file() { document(&path, root)? } else { JsonDocument::empty(path) };
     let facts = written.facts();
     let about = facts.text("description", problems).unwrap_or_else(|| format!("UI resource for {name}"));
     let entry = facts.text("entrypoint", problems).unwrap_or_else(|| PAGE.to_owned());
     let page: Option<PathBuf> = match inside(folder, folder, &entry) {
         Ok(page) => Some(page),
-        Err(Fault::NoFile(_)) => None,
+        Err(ProjectFault::NoFile(_)) => None,
         Err(fault) => return Err(facts.problem(Some("entrypoint"), fault)),
     };
     let template = facts.text("template", problems);
     if page.is_none() {
         match &template {
-            None => return Err(problem(root, folder, Fault::NoFile(entry))),
+            None => return Err(problem(root, folder, ProjectFault::NoFile(entry))),
             Some(name) if !template::NAMES.contains(&name.as_str()) => {
-                return Err(facts
-                    .problem(Some("template"), Fault::Field { field: "template".into(), wanted: template::WANTED }));
+                return Err(facts.problem(
+                    Some("template"),
+                    ProjectFault::Field { field: "template".into(), wanted: template::WANTED },
+                ));
             }
             Some(_) => {}
         }
@@ -119,7 +121,7 @@ pub(crate) fn page(
     });
     let config = facts.object("config", problems).unwrap_or_else(|| json!({}));
     let metadata = json!({ "template": template, "config": config, "ui": definition["_meta"]["ui"] });
-    Ok(Resource { name: name.to_owned(), uri, provider: PROVIDER.into(), path: page, definition, metadata })
+    Ok(ProjectResource { name: name.to_owned(), uri, provider: PROVIDER.into(), path: page, definition, metadata })
 }
 
 /// The text of a page that a template makes.

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::Origin;
+use super::EntryOrigin;
 use crate::folder::{inside, read};
-use crate::problem::{Fault, Problem};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// The longest picture that is put into a list.
 const LONGEST: usize = 256 << 10;
@@ -14,12 +14,12 @@ const LONGEST: usize = 256 << 10;
 const MOST: usize = 16;
 
 /// The icons of an entry; those that can not be shown are left out and reported.
-pub(crate) fn icons(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Option<Value> {
+pub(crate) fn icons(origin: &EntryOrigin<'_>, problems: &mut Vec<ProjectProblem>) -> Option<Value> {
     let mut shown = Vec::new();
     for mut icon in origin.facts.array("icons", problems)?.into_iter().take(MOST) {
         let Some(src) = icon.get("src").and_then(Value::as_str).map(str::to_owned) else {
             let field = "icons[].src".to_owned();
-            problems.push(origin.facts.problem(Some("icons"), Fault::Field { field, wanted: "a string" }));
+            problems.push(origin.facts.problem(Some("icons"), ProjectFault::Field { field, wanted: "a string" }));
             continue;
         };
         if ["data:", "http://", "https://"].iter().any(|scheme| src.starts_with(scheme)) {
@@ -34,13 +34,15 @@ pub(crate) fn icons(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Option<
                 }
                 shown.push(icon);
             }
-            Err(reason) => problems.push(origin.facts.problem(Some(&src), Fault::Icon { src: src.clone(), reason })),
+            Err(reason) => {
+                problems.push(origin.facts.problem(Some(&src), ProjectFault::Icon { src: src.clone(), reason }))
+            }
         }
     }
     (!shown.is_empty()).then_some(shown.into())
 }
 
-fn local(origin: &Origin<'_>, src: &str) -> Result<(String, &'static str), String> {
+fn local(origin: &EntryOrigin<'_>, src: &str) -> Result<(String, &'static str), String> {
     let path = inside(origin.root, origin.base, src.strip_prefix("file://").unwrap_or(src))
         .map_err(|fault| format!("can not be used: {fault}"))?;
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Origin, check_name, pass_icons, pass_objects, pass_texts};
-use crate::entry::{Prompt, PromptBody};
+use super::{EntryOrigin, check_name, pass_icons, pass_objects, pass_texts};
+use crate::entry::{ProjectPrompt, PromptBody};
 use crate::folder::head;
-use crate::problem::{Fault, Problem};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// A prompt from its metadata.
 pub(crate) fn prompt(
-    origin: &Origin<'_>,
+    origin: &EntryOrigin<'_>,
     body: PromptBody,
     name: &str,
-    problems: &mut Vec<Problem>,
-) -> Result<Prompt, Problem> {
+    problems: &mut Vec<ProjectProblem>,
+) -> Result<ProjectPrompt, ProjectProblem> {
     let facts = &origin.facts;
     let name = facts.text("name", problems).unwrap_or_else(|| name.to_owned());
     check_name(origin, &name)?;
@@ -27,11 +27,11 @@ pub(crate) fn prompt(
     pass_objects(origin, &mut definition, problems);
     let role = facts.text("role", problems).unwrap_or_else(|| "user".into());
     if !matches!(role.as_str(), "user" | "assistant") {
-        let fault = Fault::Field { field: "role".into(), wanted: "user or assistant" };
+        let fault = ProjectFault::Field { field: "role".into(), wanted: "user or assistant" };
         return Err(facts.problem(Some("role"), fault));
     }
     let metadata = facts.members.clone().into();
-    Ok(Prompt { name, body, role, definition: definition.into(), metadata })
+    Ok(ProjectPrompt { name, body, role, definition: definition.into(), metadata })
 }
 
 /// A program is one that can be run and says with what; anything else is text.
@@ -44,7 +44,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Authors write a schema, clients read a list; a list passes as it is.
-fn arguments(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Value {
+fn arguments(origin: &EntryOrigin<'_>, problems: &mut Vec<ProjectProblem>) -> Value {
     match origin.facts.get("arguments") {
         None => json!([]),
         Some(Value::Array(list)) => list.clone().into(),
@@ -69,7 +69,7 @@ fn arguments(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Value {
             listed.collect()
         }
         Some(_) => {
-            let fault = Fault::Field { field: "arguments".into(), wanted: "a schema of type object" };
+            let fault = ProjectFault::Field { field: "arguments".into(), wanted: "a schema of type object" };
             problems.push(origin.facts.problem(Some("arguments"), fault));
             json!([])
         }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::Map;
 
-use super::{Origin, check_name, pass_icons, pass_objects, pass_texts};
-use crate::entry::{Resource, Template};
-use crate::home::Home;
-use crate::problem::{Fault, Problem};
+use super::{EntryOrigin, check_name, pass_icons, pass_objects, pass_texts};
+use crate::entry::{ProjectResource, ProjectTemplate};
+use crate::home::ProjectHome;
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// Characters that stay as they are in the URI of a file.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/').remove(b':');
@@ -17,9 +17,9 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 const BUILT_IN: [&str; 4] = ["file", "git", "https", "echo"];
 
 /// Which providers there are.
-pub(crate) struct Provided<'a>(pub(crate) &'a Home);
+pub(crate) struct ProviderNames<'a>(pub(crate) &'a ProjectHome);
 
-impl Provided<'_> {
+impl ProviderNames<'_> {
     pub(crate) fn has_own(&self, name: &str) -> bool {
         let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
         plain && self.0.folders.providers.join(format!("{name}.sh")).is_file()
@@ -47,24 +47,24 @@ fn file_uri(path: &Path) -> String {
 
 /// A resource from its metadata.
 pub(crate) fn resource(
-    origin: &Origin<'_>,
+    origin: &EntryOrigin<'_>,
     path: Option<PathBuf>,
     name: &str,
-    provided: &Provided<'_>,
-    problems: &mut Vec<Problem>,
-) -> Result<Resource, Problem> {
+    provided: &ProviderNames<'_>,
+    problems: &mut Vec<ProjectProblem>,
+) -> Result<ProjectResource, ProjectProblem> {
     let facts = &origin.facts;
     let name = facts.text("name", problems).unwrap_or_else(|| name.to_owned());
     check_name(origin, &name)?;
     let Some(uri) = facts.text("uri", problems).or_else(|| path.as_deref().map(file_uri)) else {
-        return Err(facts.problem(None, Fault::Missing("uri")));
+        return Err(facts.problem(None, ProjectFault::Missing("uri")));
     };
     if uri.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(facts.problem(Some("uri"), Fault::Field { field: "uri".into(), wanted: "a URI" }));
+        return Err(facts.problem(Some("uri"), ProjectFault::Field { field: "uri".into(), wanted: "a URI" }));
     }
     let provider = facts.text("provider", problems).unwrap_or_else(|| provided.of(&uri));
     if !provided.has(&provider) {
-        return Err(facts.problem(Some("provider"), Fault::Provider(provider)));
+        return Err(facts.problem(Some("provider"), ProjectFault::Provider(provider)));
     }
     let mut definition = Map::new();
     definition.insert("uri".into(), uri.as_str().into());
@@ -75,24 +75,27 @@ pub(crate) fn resource(
     pass_icons(origin, &mut definition, problems);
     pass_objects(origin, &mut definition, problems);
     let metadata = facts.members.clone().into();
-    Ok(Resource { name, uri, provider, path, definition: definition.into(), metadata })
+    Ok(ProjectResource { name, uri, provider, path, definition: definition.into(), metadata })
 }
 
 /// A family of resources from its metadata.
-pub(crate) fn template(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Result<Template, Problem> {
+pub(crate) fn template(
+    origin: &EntryOrigin<'_>,
+    problems: &mut Vec<ProjectProblem>,
+) -> Result<ProjectTemplate, ProjectProblem> {
     let facts = &origin.facts;
     if facts.text("uri", problems).is_some() {
-        return Err(facts.problem(Some("uri"), Fault::TwoUris));
+        return Err(facts.problem(Some("uri"), ProjectFault::TwoUris));
     }
     let Some(uri_template) = facts.text("uriTemplate", problems) else {
-        return Err(facts.problem(None, Fault::Missing("uriTemplate")));
+        return Err(facts.problem(None, ProjectFault::Missing("uriTemplate")));
     };
     let Some(name) = facts.text("name", problems) else {
-        return Err(facts.problem(None, Fault::Missing("name")));
+        return Err(facts.problem(None, ProjectFault::Missing("name")));
     };
     check_name(origin, &name)?;
     if !has_variable(&uri_template) {
-        return Err(facts.problem(Some("uriTemplate"), Fault::NoVariable(uri_template)));
+        return Err(facts.problem(Some("uriTemplate"), ProjectFault::NoVariable(uri_template)));
     }
     let provider = facts.text("provider", problems);
     let mut definition = Map::new();
@@ -101,7 +104,7 @@ pub(crate) fn template(origin: &Origin<'_>, problems: &mut Vec<Problem>) -> Resu
     pass_texts(origin, &["title", "description", "mimeType"], &mut definition, problems);
     pass_icons(origin, &mut definition, problems);
     pass_objects(origin, &mut definition, problems);
-    Ok(Template { name, uri_template, provider, definition: definition.into() })
+    Ok(ProjectTemplate { name, uri_template, provider, definition: definition.into() })
 }
 
 fn has_variable(template: &str) -> bool {

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::{Origin, check_tool_name, pass_icons, pass_objects, pass_texts};
-use crate::entry::{Timeouts, Tool};
-use crate::problem::{Fault, Problem};
+use super::{EntryOrigin, check_tool_name, pass_icons, pass_objects, pass_texts};
+use crate::entry::{ProjectTool, ToolTimeouts};
+use crate::problem::{ProjectFault, ProjectProblem};
 
 /// A tool from its metadata. What is not said there: `name`, and perhaps a description.
 pub(crate) fn tool(
-    origin: &Origin<'_>,
+    origin: &EntryOrigin<'_>,
     script: PathBuf,
     name: &str,
     description: Option<String>,
-    problems: &mut Vec<Problem>,
-) -> Result<Tool, Problem> {
+    problems: &mut Vec<ProjectProblem>,
+) -> Result<ProjectTool, ProjectProblem> {
     let facts = &origin.facts;
     let name = facts.text("name", problems).unwrap_or_else(|| name.to_owned());
     check_tool_name(origin, &name, problems)?;
@@ -24,7 +24,7 @@ pub(crate) fn tool(
     definition.insert("name".into(), name.as_str().into());
     match &description {
         Some(description) => drop(definition.insert("description".into(), description.as_str().into())),
-        None => problems.push(facts.problem(None, Fault::NoDescription)),
+        None => problems.push(facts.problem(None, ProjectFault::NoDescription)),
     }
     pass_texts(origin, &["title"], &mut definition, problems);
     let schema = match facts.object("inputSchema", problems) {
@@ -37,18 +37,18 @@ pub(crate) fn tool(
     }
     pass_icons(origin, &mut definition, problems);
     pass_objects(origin, &mut definition, problems);
-    let timeouts = Timeouts {
+    let timeouts = ToolTimeouts {
         fixed: facts.seconds("timeoutSecs", problems),
         extends: facts.flag("progressExtendsTimeout", problems),
         max: facts.seconds("maxTimeoutSecs", problems),
         hint: facts.text("timeoutHint", problems),
     };
     let metadata = known(origin, &definition, &script);
-    Ok(Tool { name, script, definition: definition.into(), metadata, timeouts })
+    Ok(ProjectTool { name, script, definition: definition.into(), metadata, timeouts })
 }
 
 /// What a script may know of itself: what its author wrote, with what follows from it.
-fn known(origin: &Origin<'_>, definition: &Map<String, Value>, script: &std::path::Path) -> Value {
+fn known(origin: &EntryOrigin<'_>, definition: &Map<String, Value>, script: &std::path::Path) -> Value {
     let mut metadata = origin.facts.members.clone();
     for member in ["name", "description", "inputSchema"] {
         if let Some(value) = definition.get(member) {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tidings_upstream::ProcessLauncher;
 
-use super::{Registration, is_there, ownership};
+use super::{HookRegistration, is_there, ownership};
 use crate::folder::{head, problem, relative};
-use crate::home::Home;
-use crate::problem::{Fault, Problem};
+use crate::home::ProjectHome;
+use crate::problem::{ProjectFault, ProjectProblem};
 use crate::shell::{self, RECORD, UNIT};
 
 /// How long it may take at most.
@@ -41,45 +41,46 @@ unset _tidings_kind _tidings_level
 
 /// A `register.sh` that may run.
 #[derive(Clone, Debug)]
-pub(crate) struct Hook {
+pub(crate) struct RegisterHook {
     path: PathBuf,
     /// Of its content: another script is run at once.
     pub(crate) signature: [u8; 32],
 }
 
 /// The hook of a project; `None` without one, or where `register.json` is in its place. A problem where it may not run.
-pub(crate) fn hook_of(home: &Home) -> Result<Option<Hook>, Problem> {
+pub(crate) fn hook_of(home: &ProjectHome) -> Result<Option<RegisterHook>, ProjectProblem> {
     let path = home.folders.server.join("register.sh");
     if !is_there(&path) || is_there(&home.folders.server.join("register.json")) {
         return Ok(None);
     }
     let fail = |fault| problem(&home.root, &path, fault);
     if !home.settings.hooks {
-        return Err(fail(Fault::HookOff));
+        return Err(fail(ProjectFault::HookOff));
     }
     ownership::check(&path, &home.root).map_err(fail)?;
     let content = head(&path, home.settings.register_limit).map_err(fail)?;
-    Ok(Some(Hook { signature: blake3::hash(&content).into(), path }))
+    Ok(Some(RegisterHook { signature: blake3::hash(&content).into(), path }))
 }
 
-impl Hook {
+impl RegisterHook {
     /// Runs it.
     pub(crate) async fn run(
         &self,
-        home: &Home,
+        home: &ProjectHome,
         launcher: Option<&Arc<ProcessLauncher>>,
-    ) -> Result<Registration, Problem> {
+    ) -> Result<HookRegistration, ProjectProblem> {
         let said = shell::run(home, launcher, &self.command(), home.settings.register_limit, PATIENCE).await;
-        let said = said.map_err(|silent| self.problem(home, Fault::Hook(format!("register.sh {silent}")), None))?;
+        let said =
+            said.map_err(|silent| self.problem(home, ProjectFault::Hook(format!("register.sh {silent}")), None))?;
         if said.status.success() {
             return self.read(home, &said.output);
         }
-        let fault = Fault::Hook(format!("register.sh failed ({}): {}", said.status, said.last_words()));
+        let fault = ProjectFault::Hook(format!("register.sh failed ({}): {}", said.status, said.last_words()));
         Err(self.problem(home, fault, line_in(&said.complaint)))
     }
 
-    fn problem(&self, home: &Home, fault: Fault, line: Option<usize>) -> Problem {
-        Problem { line, ..problem(&home.root, &self.path, fault) }
+    fn problem(&self, home: &ProjectHome, fault: ProjectFault, line: Option<usize>) -> ProjectProblem {
+        ProjectProblem { line, ..problem(&home.root, &self.path, fault) }
     }
 
     fn command(&self) -> Vec<OsString> {
@@ -91,10 +92,11 @@ impl Hook {
     }
 
     /// What it printed: entries of the helpers, or else one JSON object.
-    fn read(&self, home: &Home, output: &[u8]) -> Result<Registration, Problem> {
+    fn read(&self, home: &ProjectHome, output: &[u8]) -> Result<HookRegistration, ProjectProblem> {
         let file = relative(&home.root, &self.path);
         let fail = |fault| self.problem(home, fault, None);
-        let text = std::str::from_utf8(output).map_err(|_| fail(Fault::Hook("register.sh printed no UTF-8".into())))?;
+        let text =
+            std::str::from_utf8(output).map_err(|_| fail(ProjectFault::Hook("register.sh printed no UTF-8".into())))?;
         let mut members = Map::new();
         let mut plain = String::new();
         for (at, part) in text.split(RECORD).enumerate() {
@@ -103,7 +105,7 @@ impl Hook {
                 continue;
             };
             let entry: Value = serde_json::from_str(entry).map_err(|error| {
-                fail(Fault::Hook(format!("register.sh registered in {kind} what is not JSON: {error}")))
+                fail(ProjectFault::Hook(format!("register.sh registered in {kind} what is not JSON: {error}")))
             })?;
             if let Value::Array(list) = members.entry(kind).or_insert_with(|| Value::Array(Vec::new())) {
                 list.push(entry);
@@ -111,14 +113,14 @@ impl Hook {
         }
         if members.is_empty() && !plain.trim().is_empty() {
             let parsed = serde_json::from_str(&plain).map_err(|error| {
-                fail(Fault::Hook(format!("register.sh printed neither registrations nor JSON: {error}")))
+                fail(ProjectFault::Hook(format!("register.sh printed neither registrations nor JSON: {error}")))
             })?;
             let Value::Object(printed) = parsed else {
-                return Err(fail(Fault::NotAnObject("what register.sh printed".into())));
+                return Err(fail(ProjectFault::NotAnObject("what register.sh printed".into())));
             };
             members = printed;
         }
-        Registration::made(&file, members)
+        HookRegistration::made(&file, members)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use crate::problem::Fault;
+use crate::problem::ProjectFault;
 
 /// Only we may change it, its folder and the project.
-pub(crate) fn check(file: &Path, root: &Path) -> Result<(), Fault> {
+pub(crate) fn check(file: &Path, root: &Path) -> Result<(), ProjectFault> {
     let folder = file.parent().unwrap_or(root);
     for path in [file, folder, root] {
-        let fault = |reason| Fault::Unsafe { path: path.display().to_string(), reason };
-        let about = std::fs::symlink_metadata(path).map_err(|error| Fault::Unreadable(error.to_string()))?;
+        let fault = |reason| ProjectFault::Unsafe { path: path.display().to_string(), reason };
+        let about = std::fs::symlink_metadata(path).map_err(|error| ProjectFault::Unreadable(error.to_string()))?;
         if about.is_symlink() {
             return Err(fault("is a symbolic link"));
         }

@@ -5,24 +5,24 @@ use crate::survey::tests::Project;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-async fn until(registry: &Registry, what: &str, wanted: impl Fn(&State) -> bool) -> Arc<State> {
+async fn until(registry: &ProjectRegistry, what: &str, wanted: impl Fn(&ProjectState) -> bool) -> Arc<ProjectState> {
     let mut changes = registry.changes();
     let found = changes.wait_for(|state| state.as_deref().is_some_and(&wanted));
     let found = timeout(DEADLINE, found).await.unwrap_or_else(|_| panic!("never: {what}")).unwrap().clone();
     found.unwrap()
 }
 
-fn has(name: &str) -> impl Fn(&State) -> bool {
+fn has(name: &str) -> impl Fn(&ProjectState) -> bool {
     move |state| state.contents.tool(name).is_some()
 }
 
-fn start(project: &Project, variables: &[(&str, &str)]) -> Arc<Registry> {
+fn start(project: &Project, variables: &[(&str, &str)]) -> Arc<ProjectRegistry> {
     let path = std::env::var("PATH").unwrap();
     let mut variables = variables.to_vec();
     variables.push(("PATH", &path));
     // Whoever runs the tests may let others write by default.
     project.safe();
-    Registry::start(Arc::new(project.home(&variables)), None)
+    ProjectRegistry::start(Arc::new(project.home(&variables)), None)
 }
 
 const HOOKS: (&str, &str) = ("MCPBASH_ALLOW_PROJECT_HOOKS", "true");

@@ -16,27 +16,32 @@ pub(crate) type Answered = Result<Value, Value>;
 
 /// The questions that are open. Each call has one at a time, so there are never more than workers.
 #[derive(Default)]
-pub(crate) struct Asks {
+pub(crate) struct OpenQuestions {
     next: AtomicU64,
     open: Mutex<HashMap<RawId, oneshot::Sender<Answered>>>,
 }
 
 /// A question that was asked; dropping it forgets it.
-pub(crate) struct Question {
+pub(crate) struct AskedQuestion {
     id: RawId,
     answer: oneshot::Receiver<Answered>,
-    asks: Arc<Asks>,
+    asks: Arc<OpenQuestions>,
 }
 
-impl Asks {
+impl OpenQuestions {
     /// Asks. `None` when the caller does not keep up.
-    pub(crate) fn ask(self: &Arc<Self>, queue: &CallQueue, method: &str, params: Option<&Value>) -> Option<Question> {
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        queue: &CallQueue,
+        method: &str,
+        params: Option<&Value>,
+    ) -> Option<AskedQuestion> {
         let id = RawId::from_raw(format!("\"script-{}\"", self.next.fetch_add(1, Ordering::Relaxed)).as_bytes())?;
         let params = params.map(Value::to_string);
         let frame = framed(request(&id, method, params.as_deref().map(str::as_bytes)))?;
         let (sender, answer) = oneshot::channel();
         self.lock().insert(id.clone(), sender);
-        let question = Question { id, answer, asks: Arc::clone(self) };
+        let question = AskedQuestion { id, answer, asks: Arc::clone(self) };
         queue.push(frame).is_none().then_some(question)
     }
 
@@ -52,7 +57,7 @@ impl Asks {
     }
 }
 
-impl Question {
+impl AskedQuestion {
     /// Waits for the answer; nobody waits for ever, since the clock of the call runs.
     pub(crate) async fn answered(&mut self) -> Answered {
         (&mut self.answer).await.unwrap_or(Err(Value::Null))
@@ -67,7 +72,7 @@ impl Question {
     }
 }
 
-impl Drop for Question {
+impl Drop for AskedQuestion {
     fn drop(&mut self) {
         self.asks.lock().remove(&self.id);
     }

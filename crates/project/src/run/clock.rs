@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Settings, Timeouts};
+use crate::{ProjectSettings, ToolTimeouts};
 
 /// Which bound was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum PassedBound {
     /// The whole time.
     Fixed,
     /// The time without progress.
@@ -19,7 +19,7 @@ pub(crate) enum Reason {
     MaxExceeded,
 }
 
-impl Reason {
+impl PassedBound {
     /// The word in results.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Reason {
 
 /// The bounds of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct TimeBounds {
     /// The whole time, or the silence.
     pub(crate) allowed: Duration,
     /// Whether progress begins it anew.
@@ -41,9 +41,9 @@ pub(crate) struct Bounds {
     pub(crate) most: Duration,
 }
 
-impl Bounds {
+impl TimeBounds {
     /// Those of a tool. `asked`: what the caller wants instead of the tool's own time.
-    pub(crate) fn new(tool: &Timeouts, settings: &Settings, asked: Option<Duration>) -> Self {
+    pub(crate) fn new(tool: &ToolTimeouts, settings: &ProjectSettings, asked: Option<Duration>) -> Self {
         let most = tool.max.unwrap_or(settings.max_timeout);
         let allowed = asked.or(tool.fixed).unwrap_or(settings.tool_timeout);
         let extends = tool.extends.unwrap_or(settings.progress_extends);
@@ -54,16 +54,16 @@ impl Bounds {
 
 /// A running clock. While somebody is asked a question it stands still, but for the most.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
-    bounds: Bounds,
+pub(crate) struct CallClock {
+    bounds: TimeBounds,
     started: Instant,
     /// When the allowed time began.
     since: Instant,
     paused: Option<Instant>,
 }
 
-impl Clock {
-    pub(crate) fn new(bounds: Bounds, now: Instant) -> Self {
+impl CallClock {
+    pub(crate) fn new(bounds: TimeBounds, now: Instant) -> Self {
         Self { bounds, started: now, since: now, paused: None }
     }
 
@@ -94,12 +94,12 @@ impl Clock {
     }
 
     /// The bound that was passed, if one was.
-    pub(crate) fn passed(&self, now: Instant) -> Option<Reason> {
+    pub(crate) fn passed(&self, now: Instant) -> Option<PassedBound> {
         if self.has_most() && now >= self.started + self.bounds.most {
-            return Some(Reason::MaxExceeded);
+            return Some(PassedBound::MaxExceeded);
         }
         let over = self.paused.is_none() && now >= self.since + self.bounds.allowed;
-        over.then_some(if self.bounds.extends { Reason::Idle } else { Reason::Fixed })
+        over.then_some(if self.bounds.extends { PassedBound::Idle } else { PassedBound::Fixed })
     }
 
     /// A fixed time is the most by itself, unless a question stretches it.
@@ -112,10 +112,10 @@ impl Clock {
 mod tests {
     use super::*;
 
-    fn clock(extends: bool) -> (Clock, Instant) {
+    fn clock(extends: bool) -> (CallClock, Instant) {
         let now = Instant::now();
-        let bounds = Bounds { allowed: seconds(10), extends, most: seconds(25) };
-        (Clock::new(bounds, now), now)
+        let bounds = TimeBounds { allowed: seconds(10), extends, most: seconds(25) };
+        (CallClock::new(bounds, now), now)
     }
 
     fn seconds(number: u64) -> Duration {
@@ -129,7 +129,7 @@ mod tests {
         clock.progress(start + seconds(9));
         assert_eq!(clock.next(), start + seconds(10));
         assert_eq!(clock.passed(start + seconds(9)), None);
-        assert_eq!(clock.passed(start + seconds(10)), Some(Reason::Fixed));
+        assert_eq!(clock.passed(start + seconds(10)), Some(PassedBound::Fixed));
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         let (mut clock, start) = clock(true);
         clock.progress(start + seconds(9));
         assert_eq!(clock.passed(start + seconds(18)), None);
-        assert_eq!(clock.passed(start + seconds(19)), Some(Reason::Idle));
+        assert_eq!(clock.passed(start + seconds(19)), Some(PassedBound::Idle));
         clock.progress(start + seconds(18));
         assert_eq!(clock.next(), start + seconds(25));
-        assert_eq!(clock.passed(start + seconds(25)), Some(Reason::MaxExceeded));
+        assert_eq!(clock.passed(start + seconds(25)), Some(PassedBound::MaxExceeded));
     }
 
     #[test]
@@ -149,19 +149,19 @@ mod tests {
         let (mut clock, start) = clock(false);
         clock.pause(start + seconds(5));
         assert_eq!(clock.passed(start + seconds(20)), None);
-        assert_eq!(clock.passed(start + seconds(25)), Some(Reason::MaxExceeded));
+        assert_eq!(clock.passed(start + seconds(25)), Some(PassedBound::MaxExceeded));
         clock.resume(start + seconds(20));
         assert_eq!(clock.passed(start + seconds(24)), None);
-        assert_eq!(clock.passed(start + seconds(25)), Some(Reason::Fixed));
+        assert_eq!(clock.passed(start + seconds(25)), Some(PassedBound::Fixed));
     }
 
     #[test]
     fn a_tool_overrides_the_settings_and_a_caller_the_tool() {
-        let settings = Settings::read(&crate::Environment::default());
-        let tool = Timeouts { fixed: Some(seconds(3)), ..Timeouts::default() };
-        assert_eq!(Bounds::new(&Timeouts::default(), &settings, None).allowed, seconds(30));
-        assert_eq!(Bounds::new(&tool, &settings, None).allowed, seconds(3));
-        assert_eq!(Bounds::new(&tool, &settings, Some(seconds(7))).allowed, seconds(7));
-        assert_eq!(Bounds::new(&tool, &settings, Some(Duration::ZERO)).allowed, seconds(600));
+        let settings = ProjectSettings::read(&crate::GivenEnvironment::default());
+        let tool = ToolTimeouts { fixed: Some(seconds(3)), ..ToolTimeouts::default() };
+        assert_eq!(TimeBounds::new(&ToolTimeouts::default(), &settings, None).allowed, seconds(30));
+        assert_eq!(TimeBounds::new(&tool, &settings, None).allowed, seconds(3));
+        assert_eq!(TimeBounds::new(&tool, &settings, Some(seconds(7))).allowed, seconds(7));
+        assert_eq!(TimeBounds::new(&tool, &settings, Some(Duration::ZERO)).allowed, seconds(600));
     }
 }

@@ -5,27 +5,27 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tidings_proto::code;
 
-use super::outcome::Fault;
-use super::{Call, Runner};
-use crate::Completion;
+use super::outcome::ScriptFault;
+use super::{ScriptCall, ScriptRunner};
+use crate::ProjectCompletion;
 
 /// How many suggestions are given unless more are asked for, and how many at most.
 const USUAL: u64 = 5;
 const MOST: u64 = 100;
 
-impl Runner {
+impl ScriptRunner {
     pub(super) async fn suggest(
         &self,
-        completion: &Completion,
+        completion: &ProjectCompletion,
         params: &Value,
-        call: &mut Call<'_>,
-    ) -> Result<Value, Fault> {
+        call: &mut ScriptCall<'_>,
+    ) -> Result<Value, ScriptFault> {
         let limit = params["limit"].as_u64().filter(|limit| *limit > 0).unwrap_or(USUAL).min(MOST);
         let arguments = arguments(params);
         let hash = blake3::hash(arguments.to_string().as_bytes()).to_hex().to_string();
         let offset = match params["cursor"].as_str() {
             Some(cursor) => decode(cursor, &completion.name)
-                .ok_or_else(|| Fault::new(code::INVALID_PARAMS, "Invalid cursor; ask again without it"))?,
+                .ok_or_else(|| ScriptFault::new(code::INVALID_PARAMS, "Invalid cursor; ask again without it"))?,
             None => 0,
         };
         let mut variables = self.provider_variables.clone();
@@ -41,7 +41,7 @@ impl Runner {
         let within = completion.timeout.unwrap_or(self.home.settings.tool_timeout);
         let ran = self.run_script(&completion.script, &[], variables, within, call).await?;
         if ran.code != 0 {
-            return Err(Fault::internal(ran.complaint("Completion provider failed")));
+            return Err(ScriptFault::internal(ran.complaint("Completion provider failed")));
         }
         page(&ran.stdout, limit, offset, &completion.name)
     }
@@ -60,12 +60,12 @@ fn arguments(params: &Value) -> Value {
     })
 }
 
-fn page(output: &[u8], limit: u64, offset: u64, name: &str) -> Result<Value, Fault> {
+fn page(output: &[u8], limit: u64, offset: u64, name: &str) -> Result<Value, ScriptFault> {
     if output.trim_ascii().is_empty() {
         return Ok(json!({ "completion": { "values": [], "hasMore": false } }));
     }
     let invalid = || {
-        Fault::internal(
+        ScriptFault::internal(
             "Completion provider emitted invalid JSON: an array of strings, or an object with `suggestions`",
         )
     };

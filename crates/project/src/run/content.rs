@@ -43,7 +43,7 @@ pub(crate) fn file_uri(path: &Path) -> String {
 
 /// Why a file is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unread {
+pub(crate) enum UnreadFile {
     /// Not there, or no file.
     #[error("Resource not found")]
     Missing,
@@ -56,16 +56,16 @@ pub(crate) enum Unread {
 }
 
 /// Reads a file that is inside one of the roots once all symbolic links are followed.
-pub(crate) fn read_inside(path: &Path, roots: &[PathBuf], limit: usize) -> Result<Vec<u8>, Unread> {
+pub(crate) fn read_inside(path: &Path, roots: &[PathBuf], limit: usize) -> Result<Vec<u8>, UnreadFile> {
     let inside =
         |path: &Path| roots.iter().filter_map(|root| root.canonicalize().ok()).any(|root| path.starts_with(root));
     let Ok(real) = path.canonicalize() else {
         // Whether something is there is nobody's business who may not read it.
         let normal = lexical(path);
-        return Err(if inside(&normal) { Unread::Missing } else { Unread::Outside });
+        return Err(if inside(&normal) { UnreadFile::Missing } else { UnreadFile::Outside });
     };
     if !inside(&real) {
-        return Err(Unread::Outside);
+        return Err(UnreadFile::Outside);
     }
     let flags = rustix::fs::OFlags::RDONLY
         | rustix::fs::OFlags::NOFOLLOW
@@ -73,9 +73,9 @@ pub(crate) fn read_inside(path: &Path, roots: &[PathBuf], limit: usize) -> Resul
         | rustix::fs::OFlags::CLOEXEC;
     // Not followed: what was looked at a moment ago may have been exchanged. Not waited for: it may be a pipe.
     let file = rustix::fs::open(&real, flags, rustix::fs::Mode::empty()).map(std::fs::File::from);
-    let file = file.map_err(|_| Unread::Missing)?;
+    let file = file.map_err(|_| UnreadFile::Missing)?;
     if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err(Unread::Missing);
+        return Err(UnreadFile::Missing);
     }
     // The folders above may have been exchanged as well: what was opened counts.
     #[cfg(target_os = "linux")]
@@ -83,12 +83,12 @@ pub(crate) fn read_inside(path: &Path, roots: &[PathBuf], limit: usize) -> Resul
         use std::os::fd::AsRawFd as _;
         let opened = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
         if opened.is_ok_and(|opened| !inside(&opened)) {
-            return Err(Unread::Outside);
+            return Err(UnreadFile::Outside);
         }
     }
     let mut bytes = Vec::new();
-    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|_| Unread::Missing)?;
-    if bytes.len() > limit { Err(Unread::TooLong(limit)) } else { Ok(bytes) }
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|_| UnreadFile::Missing)?;
+    if bytes.len() > limit { Err(UnreadFile::TooLong(limit)) } else { Ok(bytes) }
 }
 
 /// A path without `.` and `..`, as far as can be told without looking.
@@ -136,11 +136,11 @@ mod tests {
         let read = |name: &str| read_inside(&dir.join(name), &roots, 100);
         assert_eq!(read("in/ok.txt"), Ok(b"fine".to_vec()));
         for name in ["in/link", "in/folder/secret", "in/../in-not/x", "in-not/x", "in/../../nothing"] {
-            assert_eq!(read(name), Err(Unread::Outside), "{name}");
+            assert_eq!(read(name), Err(UnreadFile::Outside), "{name}");
         }
         for name in ["in/absent", "in/loop", "in"] {
-            assert_eq!(read(name), Err(Unread::Missing), "{name}");
+            assert_eq!(read(name), Err(UnreadFile::Missing), "{name}");
         }
-        assert_eq!(read_inside(&dir.join("in/ok.txt"), &roots, 3), Err(Unread::TooLong(3)));
+        assert_eq!(read_inside(&dir.join("in/ok.txt"), &roots, 3), Err(UnreadFile::TooLong(3)));
     }
 }

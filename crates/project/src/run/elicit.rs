@@ -4,8 +4,8 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::Caller;
-use super::folder::Folder;
+use super::ScriptCaller;
+use super::folder::CallFolder;
 
 /// Where a script puts its question.
 pub(crate) const REQUEST: &str = "elicit.request";
@@ -24,7 +24,7 @@ pub(crate) enum ElicitOutcome {
 }
 
 /// Reads a question.
-pub(crate) fn read(question: &Value, caller: &Caller) -> ElicitOutcome {
+pub(crate) fn read(question: &Value, caller: &ScriptCaller) -> ElicitOutcome {
     let url = question["mode"] == "url";
     if !(if url { caller.url } else { caller.form }) {
         return ElicitOutcome::Answer(answer("decline"));
@@ -61,17 +61,17 @@ fn answer(action: &str) -> Value {
 }
 
 /// Looks for questions in the folder of a call.
-pub(crate) struct Letterbox {
-    watch: Watch,
+pub(crate) struct QuestionBox {
+    watch: BoxWatch,
 }
 
-impl Letterbox {
-    pub(crate) fn new(folder: &Folder) -> io::Result<Self> {
-        Ok(Self { watch: Watch::new(folder)? })
+impl QuestionBox {
+    pub(crate) fn new(folder: &CallFolder) -> io::Result<Self> {
+        Ok(Self { watch: BoxWatch::new(folder)? })
     }
 
     /// Waits for a question and takes it. May be dropped and called again.
-    pub(crate) async fn next(&mut self, folder: &Folder) -> Value {
+    pub(crate) async fn next(&mut self, folder: &CallFolder) -> Value {
         loop {
             if let Some(question) = take(folder) {
                 return question;
@@ -81,7 +81,7 @@ impl Letterbox {
     }
 }
 
-fn take(folder: &Folder) -> Option<Value> {
+fn take(folder: &CallFolder) -> Option<Value> {
     use std::io::Read as _;
     let path = folder.join(REQUEST);
     // A script can put anything there: a pipe would be waited for.
@@ -101,11 +101,11 @@ fn take(folder: &Folder) -> Option<Value> {
 
 /// Read like a pipe, which is all that is needed of it.
 #[cfg(target_os = "linux")]
-struct Watch(tokio::net::unix::pipe::Receiver);
+struct BoxWatch(tokio::net::unix::pipe::Receiver);
 
 #[cfg(target_os = "linux")]
-impl Watch {
-    fn new(folder: &Folder) -> io::Result<Self> {
+impl BoxWatch {
+    fn new(folder: &CallFolder) -> io::Result<Self> {
         use rustix::fs::inotify;
         let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&fd, folder.path(), inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE)?;
@@ -123,11 +123,11 @@ impl Watch {
 }
 
 #[cfg(not(target_os = "linux"))]
-struct Watch;
+struct BoxWatch;
 
 #[cfg(not(target_os = "linux"))]
-impl Watch {
-    fn new(_folder: &Folder) -> io::Result<Self> {
+impl BoxWatch {
+    fn new(_folder: &CallFolder) -> io::Result<Self> {
         Ok(Self)
     }
 
@@ -140,7 +140,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    const ABLE: Caller = Caller { key: 1, form: true, url: false, roots: false };
+    const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: false, roots: false };
 
     #[test]
     fn a_form_is_asked_and_an_address_declined_by_those_who_have_no_browser() {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((&params["message"], &params["requestedSchema"]), (&question["message"], &question["schema"]));
         let url = json!({"message": "Log in", "url": "https://example.com", "mode": "url"});
         assert_eq!(read(&url, &ABLE), ElicitOutcome::Answer(json!({"action": "decline", "content": null})));
-        let able = Caller { url: true, ..ABLE };
+        let able = ScriptCaller { url: true, ..ABLE };
         assert!(matches!(read(&url, &able), ElicitOutcome::Ask(params) if params["url"] == "https://example.com"));
     }
 

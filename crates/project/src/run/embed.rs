@@ -11,7 +11,7 @@ const MOST: usize = 100;
 
 /// A file that a tool named.
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
+struct NamedFile {
     path: String,
     mime_type: Option<String>,
     uri: Option<String>,
@@ -36,9 +36,9 @@ pub(crate) fn blocks(named: &[u8], cwd: &Path, roots: &[PathBuf], limit: usize) 
     blocks
 }
 
-fn parse(named: &[u8]) -> Vec<Named> {
+fn parse(named: &[u8]) -> Vec<NamedFile> {
     let text = String::from_utf8_lossy(named);
-    let mut files: Vec<Named> = match serde_json::from_str(&text) {
+    let mut files: Vec<NamedFile> = match serde_json::from_str(&text) {
         Ok(Value::Array(items)) => items.iter().filter_map(from_json).collect(),
         Ok(item) => from_json(&item).into_iter().collect(),
         Err(_) => text.lines().filter_map(from_line).collect(),
@@ -47,16 +47,16 @@ fn parse(named: &[u8]) -> Vec<Named> {
     files
 }
 
-fn from_json(item: &Value) -> Option<Named> {
+fn from_json(item: &Value) -> Option<NamedFile> {
     let text = |name: &str| item[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let path = item.as_str().map(str::to_owned).or_else(|| text("path"))?;
-    Some(Named { path, mime_type: text("mimeType"), uri: text("uri") })
+    Some(NamedFile { path, mime_type: text("mimeType"), uri: text("uri") })
 }
 
-fn from_line(line: &str) -> Option<Named> {
+fn from_line(line: &str) -> Option<NamedFile> {
     let mut fields =
         line.split('\t').map(|field| Some(field.trim()).filter(|field| !field.is_empty()).map(str::to_owned));
-    Some(Named { path: fields.next()??, mime_type: fields.next().flatten(), uri: fields.next().flatten() })
+    Some(NamedFile { path: fields.next()??, mime_type: fields.next().flatten(), uri: fields.next().flatten() })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, EnvironmentMode, Home};
+use crate::{EnvironmentMode, GivenEnvironment, ProjectHome};
 
 /// What every program needs, with what stands in for it.
 const NEEDED: [(&str, &str); 4] =
@@ -29,7 +29,7 @@ pub(crate) type Variables = BTreeMap<OsString, OsString>;
 
 /// What scripts find besides the project: the library for tools, and something that understands JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kit {
+pub struct ScriptKit {
     /// The folder with `tool-sdk.sh`.
     pub sdk: Option<PathBuf>,
     /// A program that takes the arguments of `jq`, for machines that have none. Its folder is searched for commands when
@@ -48,7 +48,7 @@ pub(crate) struct JsonTool {
 
 impl JsonTool {
     /// The one that is named, else `jq`, else `gojq`, else ours.
-    pub(crate) fn find(environment: &Environment, kit: &Kit) -> Self {
+    pub(crate) fn find(environment: &GivenEnvironment, kit: &ScriptKit) -> Self {
         let text = |name: &str| environment.get(name).map(str::trim).filter(|text| !text.is_empty());
         let named = text("MCPBASH_JSON_TOOL");
         if let Some(bin) = text("MCPBASH_JSON_TOOL_BIN") {
@@ -75,7 +75,7 @@ impl JsonTool {
 }
 
 /// A program by its name.
-pub(crate) fn in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(environment: &GivenEnvironment, name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = environment.raw("PATH").unwrap_or(OsStr::new(NEEDED[0].1));
     std::env::split_paths(path)
@@ -84,7 +84,7 @@ pub(crate) fn in_path(environment: &Environment, name: &str) -> Option<PathBuf> 
 }
 
 /// What every script of the project has, however it is called.
-pub(crate) fn base(home: &Home, mode: &EnvironmentMode, kit: &Kit, json: &JsonTool) -> Variables {
+pub(crate) fn base(home: &ProjectHome, mode: &EnvironmentMode, kit: &ScriptKit, json: &JsonTool) -> Variables {
     let mut all = Variables::new();
     for (name, value) in home.environment.iter().filter(|(name, _)| passes(mode, name)) {
         all.insert(name.to_owned(), value.to_owned());
@@ -120,7 +120,7 @@ pub(crate) fn base(home: &Home, mode: &EnvironmentMode, kit: &Kit, json: &JsonTo
 }
 
 /// The same for providers, which also see how to reach the world.
-pub(crate) fn for_providers(home: &Home, kit: &Kit, json: &JsonTool) -> Variables {
+pub(crate) fn for_providers(home: &ProjectHome, kit: &ScriptKit, json: &JsonTool) -> Variables {
     let mut all = base(home, &home.settings.provider_environment, kit, json);
     for name in PROXIES {
         if let Some(value) = home.environment.raw(name) {
@@ -148,17 +148,17 @@ mod tests {
 
     use super::*;
 
-    fn home(dir: &TempDir, variables: &[(&str, &str)]) -> Home {
+    fn home(dir: &TempDir, variables: &[(&str, &str)]) -> ProjectHome {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        Home::open(dir.path(), Environment::new(variables)).unwrap()
+        ProjectHome::open(dir.path(), GivenEnvironment::new(variables)).unwrap()
     }
 
-    fn seen(home: &Home) -> Variables {
+    fn seen(home: &ProjectHome) -> Variables {
         base(
             home,
             &home.settings.tool_environment,
-            &Kit::default(),
-            &JsonTool::find(&home.environment, &Kit::default()),
+            &ScriptKit::default(),
+            &JsonTool::find(&home.environment, &ScriptKit::default()),
         )
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn where_there_is_no_jq_ours_is_found_under_that_name() {
         let dir = TempDir::new();
         let ours = dir.write("jq", "");
-        let kit = Kit { sdk: None, json: Some(ours.clone()) };
+        let kit = ScriptKit { sdk: None, json: Some(ours.clone()) };
         let empty = TempDir::new();
         let home = home(&dir, &[("PATH", empty.path().to_str().unwrap())]);
         let json = JsonTool::find(&home.environment, &kit);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(value(&seen, "MCPBASH_JSON_TOOL"), Some("jq"));
         assert_eq!(value(&seen, "MCPBASH_JSON_TOOL_BIN"), ours.to_str());
         assert!(value(&seen, "PATH").unwrap().ends_with(dir.path().to_str().unwrap()));
-        let none = Environment::new([("MCPBASH_JSON_TOOL".into(), "none".into())]);
+        let none = GivenEnvironment::new([("MCPBASH_JSON_TOOL".into(), "none".into())]);
         assert_eq!(JsonTool::find(&none, &kit).name, "none");
     }
 }

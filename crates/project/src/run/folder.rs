@@ -22,7 +22,7 @@ pub(crate) fn usual_place() -> PathBuf {
 }
 
 /// Where the folders of calls are made: one private folder per project, made with the first call.
-pub(crate) struct Folders {
+pub(crate) struct CallFolders {
     parent: PathBuf,
     own: OnceLock<PathBuf>,
     next: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct Folders {
 
 /// A folder with what every tool finds in it.
 pub(crate) struct ToolFolder {
-    pub(crate) folder: Folder,
+    pub(crate) folder: CallFolder,
     pub(crate) progress_pipe: ProgressPipe,
 }
 
@@ -43,7 +43,7 @@ pub(crate) const ERROR: &str = "error";
 /// The files that it wants in its result.
 pub(crate) const RESOURCES: &str = "resources";
 
-impl Folders {
+impl CallFolders {
     pub(crate) fn new(parent: PathBuf) -> Self {
         Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Mutex::default() }
     }
@@ -84,7 +84,7 @@ impl Folders {
     }
 
     /// A new folder that only this user can enter.
-    pub(crate) fn make(&self) -> io::Result<Folder> {
+    pub(crate) fn make(&self) -> io::Result<CallFolder> {
         let own = match self.own.get() {
             Some(own) => own,
             None => {
@@ -98,11 +98,11 @@ impl Folders {
         };
         let path = own.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         private().create(&path)?;
-        Ok(Folder { path })
+        Ok(CallFolder { path })
     }
 }
 
-impl Drop for Folders {
+impl Drop for CallFolders {
     fn drop(&mut self) {
         drop(self.spare().take());
         if let Some(own) = self.own.get() {
@@ -158,11 +158,11 @@ fn remove_abandoned(parent: &Path) {
 }
 
 /// A folder of one call, removed with all that is in it when dropped.
-pub(crate) struct Folder {
+pub(crate) struct CallFolder {
     path: PathBuf,
 }
 
-impl Folder {
+impl CallFolder {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -199,7 +199,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for CallFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             tracing::warn!(folder = %self.path.display(), %error, "the folder of a call is left behind");
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_call_has_a_private_folder_that_goes_with_it() {
         let dir = TempDir::new();
-        let folders = Folders::new(dir.path().into());
+        let folders = CallFolders::new(dir.path().into());
         let folder = folders.make().unwrap();
         let file = folder.write("args", b"{}").unwrap();
         for path in [folder.path(), folder.path().parent().unwrap()] {
@@ -237,7 +237,7 @@ mod tests {
         let dir = TempDir::new();
         let abandoned = dir.join(&format!("{STEM}{}-abc-0", i32::MAX));
         std::fs::create_dir(&abandoned).unwrap();
-        let folders = Folders::new(dir.path().into());
+        let folders = CallFolders::new(dir.path().into());
         let _folder = folders.make().unwrap();
         assert!(!abandoned.exists());
     }

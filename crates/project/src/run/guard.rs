@@ -24,17 +24,17 @@ const LOOK: Duration = Duration::from_millis(100);
 const GATHER: Duration = Duration::from_millis(500);
 
 /// Watches over the scripts of one project.
-pub(crate) struct Guard {
+pub(crate) struct ScriptGuard {
     mark: String,
     processes: usize,
     next: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<GuardState>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
+struct GuardState {
     running: HashMap<String, CancellationToken>,
     looking: bool,
     ended: HashSet<String>,
@@ -42,13 +42,13 @@ struct State {
 }
 
 /// A script that is watched until this is dropped.
-pub(crate) struct Watched {
-    guard: Arc<Guard>,
+pub(crate) struct GuardedScript {
+    guard: Arc<ScriptGuard>,
     mark: String,
     overrun: CancellationToken,
 }
 
-impl Guard {
+impl ScriptGuard {
     /// Its tasks are tracked by `tasks` and end with `stop`.
     pub(crate) fn new(mark: &str, processes: usize, tasks: TaskTracker, stop: CancellationToken) -> Arc<Self> {
         // Several projects share a launcher.
@@ -68,14 +68,14 @@ impl Guard {
     }
 
     /// Watches a script.
-    pub(crate) fn watch(self: &Arc<Self>, mark: &str) -> Watched {
+    pub(crate) fn watch(self: &Arc<Self>, mark: &str) -> GuardedScript {
         let overrun = CancellationToken::new();
         let mut state = self.lock();
         state.running.insert(mark.to_owned(), overrun.clone());
         if !std::mem::replace(&mut state.looking, true) {
             self.tasks.spawn(Arc::clone(self).look());
         }
-        Watched { guard: Arc::clone(self), mark: mark.to_owned(), overrun }
+        GuardedScript { guard: Arc::clone(self), mark: mark.to_owned(), overrun }
     }
 
     /// A script has ended: what it left behind is looked for soon.
@@ -145,19 +145,19 @@ impl Guard {
         !state.looking
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Watched {
+impl GuardedScript {
     /// It has more processes than it may.
     pub(crate) async fn overrun(&self) {
         self.overrun.cancelled().await;
     }
 }
 
-impl Drop for Watched {
+impl Drop for GuardedScript {
     fn drop(&mut self) {
         self.guard.lock().running.remove(&self.mark);
     }

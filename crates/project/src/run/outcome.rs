@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tidings_proto::code;
 
-use super::clock::{Bounds, Reason};
+use super::clock::{PassedBound, TimeBounds};
 use crate::ui;
 
 /// The code of a call that was cancelled.
@@ -14,7 +14,7 @@ pub const CANCELLED: i64 = -32001;
 /// An error in the place of a result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message} ({code})")]
-pub struct Fault {
+pub struct ScriptFault {
     /// Its code.
     pub code: i64,
     /// What happened, for people.
@@ -23,7 +23,7 @@ pub struct Fault {
     pub data: Option<Value>,
 }
 
-impl Fault {
+impl ScriptFault {
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -37,11 +37,11 @@ impl Fault {
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ScriptEnd {
     /// By itself, with this code.
     Exited(i32),
     /// It took too long.
-    TimedOut(Reason),
+    TimedOut(PassedBound),
     /// Nobody wants its answer any more.
     Cancelled,
     /// It wrote more than this many bytes.
@@ -53,54 +53,54 @@ pub(crate) enum End {
 }
 
 /// What is known at the end.
-pub(crate) struct Finished<'a> {
-    pub(crate) end: End,
+pub(crate) struct FinishedScript<'a> {
+    pub(crate) end: ScriptEnd,
     pub(crate) stdout: &'a [u8],
     pub(crate) stderr: &'a str,
     /// What the tool left as its error.
     pub(crate) error: &'a [u8],
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: TimeBounds,
     pub(crate) hint: Option<&'a str>,
     pub(crate) output_schema: Option<&'a Value>,
 }
 
 /// A result or an error.
-pub(crate) fn judge(finished: &Finished<'_>) -> Result<Value, Fault> {
+pub(crate) fn judge(finished: &FinishedScript<'_>) -> Result<Value, ScriptFault> {
     // What the tool says of itself comes before what we saw.
-    if !finished.error.trim_ascii().is_empty() && finished.end != End::Cancelled {
+    if !finished.error.trim_ascii().is_empty() && finished.end != ScriptEnd::Cancelled {
         // Words without a code are for whoever called, as every other failure of a script is.
         return authored(finished.error).map_or_else(|| Ok(left_words(finished)), Err);
     }
     match finished.end {
-        End::TooMuchOutput(limit) => Err(Fault::internal(format!(
+        ScriptEnd::TooMuchOutput(limit) => Err(ScriptFault::internal(format!(
             "Tool output exceeded {limit} bytes (MCPBASH_MAX_TOOL_OUTPUT_SIZE); it was stopped"
         ))),
-        End::TooMuchStderr(limit) => Err(Fault::internal(format!(
+        ScriptEnd::TooMuchStderr(limit) => Err(ScriptFault::internal(format!(
             "Tool stderr exceeded {limit} bytes (MCPBASH_MAX_TOOL_STDERR_SIZE); it was stopped"
         ))),
-        End::TooManyProcesses(limit) => Err(Fault::internal(format!(
+        ScriptEnd::TooManyProcesses(limit) => Err(ScriptFault::internal(format!(
             "Tool had more than {limit} processes at a time (TIDINGS_TOOL_PROCESSES); it was stopped"
         ))),
-        End::Cancelled => Err(Fault::new(CANCELLED, "Tool cancelled")),
-        End::TimedOut(reason) => Ok(timed_out(finished, reason)),
-        End::Exited(0) => succeeded(finished),
-        End::Exited(code) => failed(finished, code),
+        ScriptEnd::Cancelled => Err(ScriptFault::new(CANCELLED, "Tool cancelled")),
+        ScriptEnd::TimedOut(reason) => Ok(timed_out(finished, reason)),
+        ScriptEnd::Exited(0) => succeeded(finished),
+        ScriptEnd::Exited(code) => failed(finished, code),
     }
 }
 
 /// An error that a tool wrote: a whole code and a message.
-fn authored(text: &[u8]) -> Option<Fault> {
+fn authored(text: &[u8]) -> Option<ScriptFault> {
     let value: Value = serde_json::from_slice(text).ok()?;
     let code = &value["code"];
     let whole = code.as_f64().filter(|code| code.fract() == 0.0);
     #[allow(clippy::cast_possible_truncation, reason = "it is whole")]
     let code = code.as_i64().or(whole.map(|code| code as i64))?;
     let data = value.get("data").filter(|data| !data.is_null()).cloned();
-    Some(Fault { code, message: value["message"].as_str()?.to_owned(), data })
+    Some(ScriptFault { code, message: value["message"].as_str()?.to_owned(), data })
 }
 
-fn succeeded(finished: &Finished<'_>) -> Result<Value, Fault> {
-    let Printed { first, rest } = Printed::read(finished.stdout);
+fn succeeded(finished: &FinishedScript<'_>) -> Result<Value, ScriptFault> {
+    let PrintedJson { first, rest } = PrintedJson::read(finished.stdout);
     check_schema(finished, first.as_ref())?;
     let mut result = match first {
         Some(Value::Object(mut result)) if is_result(&result) => {
@@ -124,14 +124,14 @@ fn succeeded(finished: &Finished<'_>) -> Result<Value, Fault> {
 }
 
 /// What a script printed, as JSON.
-struct Printed<'a> {
+struct PrintedJson<'a> {
     /// The first value, if there are only values.
     first: Option<Value>,
     /// What follows it, if anything does.
     rest: Option<&'a [u8]>,
 }
 
-impl<'a> Printed<'a> {
+impl<'a> PrintedJson<'a> {
     fn read(stdout: &'a [u8]) -> Self {
         let mut values = serde_json::Deserializer::from_slice(stdout).into_iter::<Value>();
         let Some(Ok(first)) = values.next() else { return Self { first: None, rest: None } };
@@ -142,7 +142,7 @@ impl<'a> Printed<'a> {
     }
 }
 
-fn failed(finished: &Finished<'_>, code: i32) -> Result<Value, Fault> {
+fn failed(finished: &FinishedScript<'_>, code: i32) -> Result<Value, ScriptFault> {
     if let Some(fault) = authored(finished.stdout) {
         return Err(fault);
     }
@@ -167,9 +167,9 @@ fn failed(finished: &Finished<'_>, code: i32) -> Result<Value, Fault> {
 }
 
 /// What a tool wrote as its error, where that is no error of the protocol.
-fn left_words(finished: &Finished<'_>) -> Value {
+fn left_words(finished: &FinishedScript<'_>) -> Value {
     let mut result = text_result(finished.error, true);
-    let code = if let End::Exited(code) = finished.end { code } else { 1 };
+    let code = if let ScriptEnd::Exited(code) = finished.end { code } else { 1 };
     add_meta(&mut result, code, finished.stderr);
     result.into()
 }
@@ -182,14 +182,14 @@ fn reason(code: i32, stderr: &str) -> String {
     }
 }
 
-fn timed_out(finished: &Finished<'_>, reason: Reason) -> Value {
+fn timed_out(finished: &FinishedScript<'_>, reason: PassedBound) -> Value {
     /// What `timeout` exits with.
     const CODE: i32 = 124;
     let (allowed, most) = (seconds(finished.bounds.allowed), seconds(finished.bounds.most));
     let mut message = match reason {
-        Reason::Fixed => format!("Tool timed out after {allowed}s"),
-        Reason::Idle => format!("Tool timed out after {allowed}s (no progress reported)"),
-        Reason::MaxExceeded => format!("Tool exceeded maximum runtime of {most}s"),
+        PassedBound::Fixed => format!("Tool timed out after {allowed}s"),
+        PassedBound::Idle => format!("Tool timed out after {allowed}s (no progress reported)"),
+        PassedBound::MaxExceeded => format!("Tool exceeded maximum runtime of {most}s"),
     };
     let mut error = json!({
         "type": "timeout",
@@ -213,12 +213,12 @@ fn timed_out(finished: &Finished<'_>, reason: Reason) -> Value {
 }
 
 /// The checks that are promised: required members and the types of those that are there.
-fn check_schema(finished: &Finished<'_>, parsed: Option<&Value>) -> Result<(), Fault> {
+fn check_schema(finished: &FinishedScript<'_>, parsed: Option<&Value>) -> Result<(), ScriptFault> {
     let Some(schema) = finished.output_schema.filter(|schema| schema.is_object()) else { return Ok(()) };
     let Some(parsed) = parsed else {
         let empty = finished.stdout.trim_ascii().is_empty();
         let what = if empty { "is empty" } else { "is not valid JSON" };
-        return Err(Fault::internal(format!("Tool output {what} for declared outputSchema")));
+        return Err(ScriptFault::internal(format!("Tool output {what} for declared outputSchema")));
     };
     let whole = parsed.as_object().is_some_and(is_result);
     if whole && parsed["isError"] == true {
@@ -233,9 +233,9 @@ fn check_schema(finished: &Finished<'_>, parsed: Option<&Value>) -> Result<(), F
     let missing = required.map(|name| (name, data.get(name).is_some()));
     let mistyped = properties.map(|(name, property)| (name.as_str(), has_type(&data[name], &property["type"])));
     match missing.chain(mistyped).find(|(_, good)| !good) {
-        Some((name, _)) => Err(Fault {
+        Some((name, _)) => Err(ScriptFault {
             data: Some(json!({ "member": name })),
-            ..Fault::internal("Tool output does not satisfy outputSchema")
+            ..ScriptFault::internal("Tool output does not satisfy outputSchema")
         }),
         None => Ok(()),
     }
@@ -303,27 +303,28 @@ fn seconds(time: Duration) -> Value {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { allowed: Duration::from_secs(30), extends: false, most: Duration::from_secs(600) };
+    const BOUNDS: TimeBounds =
+        TimeBounds { allowed: Duration::from_secs(30), extends: false, most: Duration::from_secs(600) };
 
-    fn finished<'a>(end: End, stdout: &'a [u8]) -> Finished<'a> {
-        Finished { end, stdout, stderr: "", error: b"", bounds: BOUNDS, hint: None, output_schema: None }
+    fn finished<'a>(end: ScriptEnd, stdout: &'a [u8]) -> FinishedScript<'a> {
+        FinishedScript { end, stdout, stderr: "", error: b"", bounds: BOUNDS, hint: None, output_schema: None }
     }
 
     #[test]
     fn text_json_and_whole_results_are_told_apart() {
         // S0.9
-        let text = judge(&finished(End::Exited(0), b"hello\n")).unwrap();
+        let text = judge(&finished(ScriptEnd::Exited(0), b"hello\n")).unwrap();
         assert_eq!(
             text,
             json!({"content": [{"type": "text", "text": "hello\n"}], "isError": false, "_meta": {"exitCode": 0}})
         );
-        let object = judge(&finished(End::Exited(0), b"{\"a\": 1}")).unwrap();
+        let object = judge(&finished(ScriptEnd::Exited(0), b"{\"a\": 1}")).unwrap();
         assert_eq!(
             (&object["structuredContent"], &object["content"][0]["text"]),
             (&json!({"a": 1}), &json!("{\"a\": 1}"))
         );
         let whole = br#"{"content":[{"type":"text","text":"x"}],"isError":true,"_meta":{"ui":1}}"#;
-        let passed = judge(&Finished { stderr: "warned", ..finished(End::Exited(0), whole) }).unwrap();
+        let passed = judge(&FinishedScript { stderr: "warned", ..finished(ScriptEnd::Exited(0), whole) }).unwrap();
         assert_eq!(passed["_meta"], json!({"ui": 1, "exitCode": 0, "stderr": "warned"}));
         assert_eq!((&passed["isError"], &passed["structuredContent"]), (&json!(true), &Value::Null));
     }
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn the_old_spelling_of_a_page_is_the_new_one_for_clients() {
         let whole = br#"{"content":[],"isError":false,"_meta":{"ui/resourceUri":"ui://s/a","mine":1}}"#;
-        let result = judge(&finished(End::Exited(0), whole)).unwrap();
+        let result = judge(&finished(ScriptEnd::Exited(0), whole)).unwrap();
         assert_eq!(result["_meta"], json!({"ui": {"resourceUri": "ui://s/a"}, "mine": 1, "exitCode": 0}));
     }
 
@@ -346,26 +347,29 @@ mod tests {
             r#"{"content":[{"type":"text","text":"never"}],"structuredContent":{"success":true},"isError":false}"#;
         let stdout = format!("{refused}\n{again}\n");
         for output_schema in [None, Some(&schema)] {
-            let result = judge(&Finished { output_schema, ..finished(End::Exited(0), stdout.as_bytes()) }).unwrap();
+            let result =
+                judge(&FinishedScript { output_schema, ..finished(ScriptEnd::Exited(0), stdout.as_bytes()) }).unwrap();
             assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(true), &json!({"success": false})));
             assert_eq!(result["content"], json!([{"type": "text", "text": "no"}, {"type": "text", "text": again}]));
         }
-        let lines = judge(&finished(End::Exited(0), b"{\"success\":1}\n{\"b\":2}\n")).unwrap();
+        let lines = judge(&finished(ScriptEnd::Exited(0), b"{\"success\":1}\n{\"b\":2}\n")).unwrap();
         assert_eq!(
             (lines["content"][0]["text"].as_str(), lines.get("structuredContent")),
             (Some("{\"success\":1}\n{\"b\":2}\n"), None)
         );
-        let declared =
-            Finished { output_schema: Some(&schema), ..finished(End::Exited(0), b"{\"success\":1} {\"b\":2}") };
+        let declared = FinishedScript {
+            output_schema: Some(&schema),
+            ..finished(ScriptEnd::Exited(0), b"{\"success\":1} {\"b\":2}")
+        };
         assert_eq!(judge(&declared).unwrap()["structuredContent"], json!({"success": 1}));
-        let text = judge(&finished(End::Exited(0), b"42 is the answer")).unwrap();
+        let text = judge(&finished(ScriptEnd::Exited(0), b"42 is the answer")).unwrap();
         assert_eq!(text["content"][0]["text"], "42 is the answer");
     }
 
     #[test]
     fn json_that_is_no_object_is_only_text() {
         for text in ["42", "[1,2]", "true"] {
-            let result = judge(&finished(End::Exited(0), text.as_bytes())).unwrap();
+            let result = judge(&finished(ScriptEnd::Exited(0), text.as_bytes())).unwrap();
             assert_eq!(result["content"][0]["text"], text);
             assert!(result.get("structuredContent").is_none());
         }
@@ -373,21 +377,22 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_replaced() {
-        let result = judge(&finished(End::Exited(0), b"a\xff\xfeb")).unwrap();
+        let result = judge(&finished(ScriptEnd::Exited(0), b"a\xff\xfeb")).unwrap();
         assert_eq!(result["content"][0]["text"], "a\u{fffd}\u{fffd}b");
     }
 
     #[test]
     fn an_error_of_the_protocol_is_what_the_tool_asked_for() {
         // S0.9
-        let own = Finished {
+        let own = FinishedScript {
             error: br#"{"code":-32602,"message":"name is required","data":null}"#,
-            ..finished(End::Exited(1), b"noise")
+            ..finished(ScriptEnd::Exited(1), b"noise")
         };
-        assert_eq!(judge(&own), Err(Fault::new(-32602, "name is required")));
-        let printed = judge(&finished(End::Exited(1), br#"{"code":-5,"message":"m","data":{"x":1}}"#)).unwrap_err();
+        assert_eq!(judge(&own), Err(ScriptFault::new(-32602, "name is required")));
+        let printed =
+            judge(&finished(ScriptEnd::Exited(1), br#"{"code":-5,"message":"m","data":{"x":1}}"#)).unwrap_err();
         assert_eq!((printed.code, printed.data), (-5, Some(json!({"x": 1}))));
-        let whole = judge(&finished(End::Exited(1), br#"{"content":[],"isError":false}"#)).unwrap();
+        let whole = judge(&finished(ScriptEnd::Exited(1), br#"{"content":[],"isError":false}"#)).unwrap();
         assert_eq!((&whole["isError"], &whole["_meta"]["exitCode"]), (&json!(true), &json!(1)));
     }
 
@@ -399,21 +404,26 @@ mod tests {
             blocks.iter().map(|block| block["text"].as_str().unwrap().to_owned()).collect()
         };
         let heard =
-            judge(&Finished { stderr: "no such file\nat line 3\n", ..finished(End::Exited(3), b"half") }).unwrap();
+            judge(&FinishedScript { stderr: "no such file\nat line 3\n", ..finished(ScriptEnd::Exited(3), b"half") })
+                .unwrap();
         assert_eq!(texts(&heard), ["Tool failed with exit code 3:\nno such file\nat line 3", "half"]);
         assert_eq!((&heard["isError"], &heard["_meta"]["exitCode"]), (&json!(true), &json!(3)));
         assert_eq!(heard["_meta"]["stderr"], "no such file\nat line 3\n");
-        let silent = judge(&finished(End::Exited(7), b"")).unwrap();
+        let silent = judge(&finished(ScriptEnd::Exited(7), b"")).unwrap();
         assert_eq!(texts(&silent), ["Tool failed with exit code 7"]);
-        let odd = judge(&Finished { error: b"it broke", ..finished(End::Exited(1), b"noise") }).unwrap();
+        let odd = judge(&FinishedScript { error: b"it broke", ..finished(ScriptEnd::Exited(1), b"noise") }).unwrap();
         assert_eq!((texts(&odd), &odd["isError"]), (vec!["it broke".to_owned()], &json!(true)));
     }
 
     #[test]
     fn a_timeout_says_which_and_what_to_do() {
         // S0.9
-        let bounds = Bounds { extends: true, ..BOUNDS };
-        let late = Finished { bounds, hint: Some("try less"), ..finished(End::TimedOut(Reason::Idle), b"part") };
+        let bounds = TimeBounds { extends: true, ..BOUNDS };
+        let late = FinishedScript {
+            bounds,
+            hint: Some("try less"),
+            ..finished(ScriptEnd::TimedOut(PassedBound::Idle), b"part")
+        };
         let result = judge(&late).unwrap();
         let error = &result["structuredContent"]["error"];
         assert_eq!(
@@ -430,7 +440,7 @@ mod tests {
         // S0.9
         let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}});
         let check = |stdout: &'static str| {
-            judge(&Finished { output_schema: Some(&schema), ..finished(End::Exited(0), stdout.as_bytes()) })
+            judge(&FinishedScript { output_schema: Some(&schema), ..finished(ScriptEnd::Exited(0), stdout.as_bytes()) })
         };
         assert!(check(r#"{"n": 1}"#).is_ok());
         assert!(check(r#"{"content":[],"isError":true}"#).is_ok());
@@ -443,8 +453,8 @@ mod tests {
 
     #[test]
     fn limits_and_cancellation_are_errors() {
-        assert_eq!(judge(&finished(End::Cancelled, b"")).unwrap_err().code, CANCELLED);
-        for end in [End::TooMuchOutput(10), End::TooMuchStderr(10), End::TooManyProcesses(10)] {
+        assert_eq!(judge(&finished(ScriptEnd::Cancelled, b"")).unwrap_err().code, CANCELLED);
+        for end in [ScriptEnd::TooMuchOutput(10), ScriptEnd::TooMuchStderr(10), ScriptEnd::TooManyProcesses(10)] {
             let fault = judge(&finished(end, b"")).unwrap_err();
             assert!(fault.code == -32603 && fault.message.contains("10"), "{fault}");
         }

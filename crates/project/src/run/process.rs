@@ -16,14 +16,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::environment::{Variables, in_path};
-use super::guard::{Guard, Watched};
-use crate::Environment;
+use super::guard::{GuardedScript, ScriptGuard};
+use crate::GivenEnvironment;
 
 /// How long the pipes of a process that has ended are read on, when something that left its group holds them.
 const LEFT_OVER: Duration = Duration::from_millis(200);
 
 /// What to run.
-pub(crate) struct Job {
+pub(crate) struct ScriptJob {
     pub(crate) command: Vec<OsString>,
     pub(crate) variables: Variables,
     pub(crate) cwd: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Job {
 
 /// What happened to a running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ScriptEvent {
     /// It ended.
     Exited(ExitStatus),
     /// It wrote more than it may.
@@ -47,31 +47,35 @@ pub(crate) enum Event {
 }
 
 /// A running script.
-pub(crate) struct Running {
+pub(crate) struct RunningScript {
     child: Child,
     group: Pid,
     mark: String,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     pub(crate) output: BytesMut,
-    errors: Tail,
+    errors: OutputTail,
     output_limit: usize,
-    watched: Watched,
-    guard: Arc<Guard>,
+    watched: GuardedScript,
+    guard: Arc<ScriptGuard>,
     _adopted: AdoptedGroup,
     over: bool,
 }
 
 /// The last bytes of something long.
-struct Tail {
+struct OutputTail {
     bytes: BytesMut,
     keep: usize,
     seen: usize,
     limit: usize,
 }
 
-impl Running {
-    pub(crate) fn start(launcher: &Arc<ProcessLauncher>, guard: &Arc<Guard>, job: &Job) -> io::Result<Self> {
+impl RunningScript {
+    pub(crate) fn start(
+        launcher: &Arc<ProcessLauncher>,
+        guard: &Arc<ScriptGuard>,
+        job: &ScriptJob,
+    ) -> io::Result<Self> {
         let mark = guard.next_mark();
         let (program, arguments) = job.command.split_first().ok_or_else(|| io::Error::other("nothing to run"))?;
         let mut child = Command::new(program)
@@ -94,7 +98,7 @@ impl Running {
             stderr: child.stderr.take(),
             child,
             output: BytesMut::new(),
-            errors: Tail { bytes: BytesMut::new(), keep: job.stderr_tail, seen: 0, limit: job.stderr_limit },
+            errors: OutputTail { bytes: BytesMut::new(), keep: job.stderr_tail, seen: 0, limit: job.stderr_limit },
             output_limit: job.output_limit,
             watched: guard.watch(&mark),
             guard: Arc::clone(guard),
@@ -105,32 +109,32 @@ impl Running {
     }
 
     /// Reads what it writes until something happens. May be dropped and called again.
-    pub(crate) async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> ScriptEvent {
         loop {
             tokio::select! {
                 biased;
-                () = self.watched.overrun() => return Event::TooManyProcesses,
+                () = self.watched.overrun() => return ScriptEvent::TooManyProcesses,
                 read = read_into(&mut self.stdout, &mut self.output) => {
                     if !read {
                         self.stdout = None;
                     } else if self.output.len() > self.output_limit {
-                        return Event::TooMuchOutput;
+                        return ScriptEvent::TooMuchOutput;
                     }
                 }
                 read = read_into(&mut self.stderr, &mut self.errors.bytes) => {
                     if !read {
                         self.stderr = None;
                     } else if self.errors.took() {
-                        return Event::TooMuchStderr;
+                        return ScriptEvent::TooMuchStderr;
                     }
                 }
-                status = self.child.wait() => return Event::Exited(status.unwrap_or_else(|_| ExitStatus::from_raw(127 << 8))),
+                status = self.child.wait() => return ScriptEvent::Exited(status.unwrap_or_else(|_| ExitStatus::from_raw(127 << 8))),
             }
         }
     }
 
     /// After its end: whatever it started goes as well, then what it wrote is read to the end. Says if that was too much.
-    pub(crate) async fn finish(&mut self) -> Option<Event> {
+    pub(crate) async fn finish(&mut self) -> Option<ScriptEvent> {
         self.signal(Signal::KILL);
         self.over = true;
         self.guard.ended(&self.mark);
@@ -139,11 +143,11 @@ impl Running {
                 tokio::select! {
                     read = read_into(&mut self.stdout, &mut self.output) => {
                         if !read { self.stdout = None; }
-                        if self.output.len() > self.output_limit { return Some(Event::TooMuchOutput); }
+                        if self.output.len() > self.output_limit { return Some(ScriptEvent::TooMuchOutput); }
                     }
                     read = read_into(&mut self.stderr, &mut self.errors.bytes) => {
                         if !read { self.stderr = None; }
-                        if self.errors.took() { return Some(Event::TooMuchStderr); }
+                        if self.errors.took() { return Some(ScriptEvent::TooMuchStderr); }
                     }
                 }
             }
@@ -205,7 +209,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningScript {
     fn drop(&mut self) {
         if !self.over {
             self.signal(Signal::KILL);
@@ -214,7 +218,7 @@ impl Drop for Running {
     }
 }
 
-impl Tail {
+impl OutputTail {
     /// New bytes are in. Whether that is too much.
     fn took(&mut self) -> bool {
         // What stood there before was counted; bytes in front that are not needed any more go when there are many.
@@ -236,7 +240,7 @@ async fn read_into(from: &mut Option<impl AsyncRead + Unpin>, to: &mut BytesMut)
 }
 
 /// How a file is started: by itself, or by what its first line names, or by a shell.
-pub(crate) fn command(script: &Path, environment: &Environment) -> io::Result<Vec<OsString>> {
+pub(crate) fn command(script: &Path, environment: &GivenEnvironment) -> io::Result<Vec<OsString>> {
     let found = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", script.display()));
     let metadata = script.metadata().map_err(found)?;
     if metadata.permissions().mode() & 0o111 != 0 {

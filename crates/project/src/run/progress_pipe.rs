@@ -93,7 +93,7 @@ fn memchr(bytes: &[u8]) -> Option<usize> {
 
 /// What a line was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HookOutput {
+pub(crate) enum PipedLine {
     /// How far it is.
     Progress,
     /// Something else, or nothing.
@@ -101,34 +101,34 @@ pub(crate) enum HookOutput {
 }
 
 /// Turns lines into notifications of one call.
-pub(crate) struct Herald {
+pub(crate) struct LineNotifier {
     token: Option<RawId>,
     level: LogLevel,
-    progress: Rate,
-    logs: Rate,
+    progress: MinuteRate,
+    logs: MinuteRate,
 }
 
-impl Herald {
+impl LineNotifier {
     /// `level`: the least that is passed on.
     pub(crate) fn new(token: Option<RawId>, level: LogLevel, progress_per_minute: u32, logs_per_minute: u32) -> Self {
-        Self { token, level, progress: Rate::new(progress_per_minute), logs: Rate::new(logs_per_minute) }
+        Self { token, level, progress: MinuteRate::new(progress_per_minute), logs: MinuteRate::new(logs_per_minute) }
     }
 
     /// Passes a line on, if it is something that a caller may be told.
-    pub(crate) fn say(&mut self, line: &[u8], queue: &CallQueue, now: Instant) -> HookOutput {
-        let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return HookOutput::Other };
+    pub(crate) fn say(&mut self, line: &[u8], queue: &CallQueue, now: Instant) -> PipedLine {
+        let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return PipedLine::Other };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let params = message["params"].take();
         match (method.as_str(), params) {
             ("notifications/progress", Value::Object(mut params)) => {
-                let Some(token) = &self.token else { return HookOutput::Progress };
+                let Some(token) = &self.token else { return PipedLine::Progress };
                 if params.get("progress").is_some_and(Value::is_number) && self.progress.admits(now) {
                     // Scripts write null for what they do not know; the protocol leaves it out.
                     params.retain(|_, value| !value.is_null());
                     params.insert("progressToken".into(), serde_json::from_str(token.as_str()).unwrap_or_default());
                     push(queue, &method, &params.into());
                 }
-                HookOutput::Progress
+                PipedLine::Progress
             }
             ("notifications/message", params) => {
                 let level = params["level"].as_str().and_then(LogLevel::parse);
@@ -136,9 +136,9 @@ impl Herald {
                 {
                     push(queue, &method, &params);
                 }
-                HookOutput::Other
+                PipedLine::Other
             }
-            _ => HookOutput::Other,
+            _ => PipedLine::Other,
         }
     }
 }
@@ -151,13 +151,13 @@ fn push(queue: &CallQueue, method: &str, params: &Value) {
 }
 
 /// At most so many in a minute.
-struct Rate {
+struct MinuteRate {
     limit: u32,
     since: Option<Instant>,
     count: u32,
 }
 
-impl Rate {
+impl MinuteRate {
     fn new(limit: u32) -> Self {
         Self { limit, since: None, count: 0 }
     }
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    fn herald() -> Herald {
-        Herald::new(RawId::from_raw(b"17"), LogLevel::Info, 2, 2)
+    fn herald() -> LineNotifier {
+        LineNotifier::new(RawId::from_raw(b"17"), LogLevel::Info, 2, 2)
     }
 
     #[tokio::test]
@@ -197,7 +197,7 @@ mod tests {
         // S2.3
         let (queue, mut stream) = call_channel();
         let line = br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"forged","progress":50,"total":null,"message":"half"}}"#;
-        assert_eq!(herald().say(line, &queue, Instant::now()), HookOutput::Progress);
+        assert_eq!(herald().say(line, &queue, Instant::now()), PipedLine::Progress);
         let params = json!({"progressToken": 17, "progress": 50, "message": "half"});
         assert_eq!(told(&mut stream).unwrap()["params"], params);
     }
@@ -209,7 +209,7 @@ mod tests {
         let (mut herald, start) = (herald(), Instant::now());
         let mut say = |number: u64, at| {
             let line = format!(r#"{{"method":"notifications/progress","params":{{"progress":{number}}}}}"#);
-            assert_eq!(herald.say(line.as_bytes(), &queue, at), HookOutput::Progress);
+            assert_eq!(herald.say(line.as_bytes(), &queue, at), PipedLine::Progress);
         };
         (1..=3).for_each(|number| say(number, start));
         say(4, start + MINUTE);
@@ -229,7 +229,7 @@ mod tests {
             r#"{"method":"sampling/createMessage","id":1,"params":{}}"#,
             "not json \u{fffd}",
         ] {
-            assert_eq!(herald.say(line.as_bytes(), &queue, Instant::now()), HookOutput::Other);
+            assert_eq!(herald.say(line.as_bytes(), &queue, Instant::now()), PipedLine::Other);
         }
         assert_eq!(told(&mut stream), None);
         herald.say(

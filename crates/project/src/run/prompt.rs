@@ -6,19 +6,24 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use tidings_proto::code;
 
-use super::outcome::Fault;
-use super::{Call, Runner};
-use crate::{Prompt, PromptBody};
+use super::outcome::ScriptFault;
+use super::{ScriptCall, ScriptRunner};
+use crate::{ProjectPrompt, PromptBody};
 
-impl Runner {
-    pub(super) async fn render(&self, prompt: &Prompt, params: &Value, call: &mut Call<'_>) -> Result<Value, Fault> {
+impl ScriptRunner {
+    pub(super) async fn render(
+        &self,
+        prompt: &ProjectPrompt,
+        params: &Value,
+        call: &mut ScriptCall<'_>,
+    ) -> Result<Value, ScriptFault> {
         let arguments = params["arguments"].as_object().cloned().unwrap_or_default();
         let missing = prompt.definition["arguments"].as_array().into_iter().flatten().find(|argument| {
             argument["required"] == true && argument["name"].as_str().is_some_and(|name| !arguments.contains_key(name))
         });
         if let Some(missing) = missing {
             let name = missing["name"].as_str().unwrap_or_default();
-            return Err(Fault::new(
+            return Err(ScriptFault::new(
                 code::INVALID_PARAMS,
                 format!("prompt {}: argument {name} is required", prompt.name),
             ));
@@ -32,7 +37,7 @@ impl Runner {
                 variables.insert("MCP_PROMPT_ARGS_JSON".into(), Value::from(arguments).to_string().into());
                 let ran = self.run_script(path, &[], variables, self.home.settings.tool_timeout, call).await?;
                 if ran.code != 0 {
-                    return Err(Fault::internal(ran.complaint("Unable to render prompt")));
+                    return Err(ScriptFault::internal(ran.complaint("Unable to render prompt")));
                 }
                 String::from_utf8_lossy(&ran.stdout).into_owned()
             }
@@ -51,13 +56,13 @@ impl Runner {
         Ok(result)
     }
 
-    fn read_template(&self, path: &Path) -> Result<String, Fault> {
+    fn read_template(&self, path: &Path) -> Result<String, ScriptFault> {
         let limit = self.home.settings.output_limit;
         let mut bytes = Vec::new();
         let read = std::fs::File::open(path).and_then(|file| file.take(limit as u64 + 1).read_to_end(&mut bytes));
-        read.map_err(|error| Fault::internal(format!("{}: {error}", path.display())))?;
+        read.map_err(|error| ScriptFault::internal(format!("{}: {error}", path.display())))?;
         if bytes.len() > limit {
-            return Err(Fault::internal(format!("{}: longer than {limit} bytes", path.display())));
+            return Err(ScriptFault::internal(format!("{}: longer than {limit} bytes", path.display())));
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -7,34 +7,34 @@ use std::path::PathBuf;
 
 use tidings_proto::code;
 
-use super::Runner;
-use super::content::{Unread, read_inside};
-use super::outcome::Fault;
-use super::resource::{Found, Reading};
+use super::ScriptRunner;
+use super::content::{UnreadFile, read_inside};
+use super::outcome::ScriptFault;
+use super::resource::{ProvidedContent, ResourceReading};
 use super::roots::local_path;
 use crate::ui;
 
-pub(super) use web::Web;
+pub(super) use web::WebProvider;
 
 /// The longest page, unless `MCPBASH_MAX_UI_RESOURCE_BYTES` says otherwise.
 const LONGEST_PAGE: u64 = 1 << 20;
 
-impl Runner {
+impl ScriptRunner {
     /// A file inside the folders of `MCP_RESOURCES_ROOTS`, or the project's `resources/`.
-    pub(super) fn read_file(&self, reading: &Reading) -> Result<Found, Fault> {
-        let invalid = || Fault::new(code::INVALID_PARAMS, format!("{}: not the URI of a file", reading.uri));
+    pub(super) fn read_file(&self, reading: &ResourceReading) -> Result<ProvidedContent, ScriptFault> {
+        let invalid = || ScriptFault::new(code::INVALID_PARAMS, format!("{}: not the URI of a file", reading.uri));
         let path = reading.path.clone().or_else(|| local_path(&reading.uri)).ok_or_else(invalid)?;
         let bytes = read_inside(&path, &self.resource_roots(), self.home.settings.resource_limit);
-        bytes.map(|bytes| Found { bytes, mime_type: None }).map_err(|unread| match unread {
-            Unread::Missing => Fault::new(code::RESOURCE_NOT_FOUND, unread.to_string()),
-            Unread::Outside | Unread::TooLong(_) => Fault::internal(unread.to_string()),
+        bytes.map(|bytes| ProvidedContent { bytes, mime_type: None }).map_err(|unread| match unread {
+            UnreadFile::Missing => ScriptFault::new(code::RESOURCE_NOT_FOUND, unread.to_string()),
+            UnreadFile::Outside | UnreadFile::TooLong(_) => ScriptFault::internal(unread.to_string()),
         })
     }
 
     /// A page of the project's own, as it lies there or as its template makes it.
-    pub(super) fn read_page(&self, reading: &Reading) -> Result<Found, Fault> {
-        let missing = || Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found");
-        let found = |bytes: Vec<u8>| Found { bytes, mime_type: None };
+    pub(super) fn read_page(&self, reading: &ResourceReading) -> Result<ProvidedContent, ScriptFault> {
+        let missing = || ScriptFault::new(code::RESOURCE_NOT_FOUND, "Resource not found");
+        let found = |bytes: Vec<u8>| ProvidedContent { bytes, mime_type: None };
         let Some(path) = &reading.path else {
             let text = reading.page.as_ref().and_then(ui::generated).ok_or_else(missing)?;
             return Ok(found(text.into_bytes()));
@@ -43,17 +43,17 @@ impl Runner {
         let folders = [self.home.folders.tools.clone(), self.home.folders.ui.clone()];
         let bytes = read_inside(path, &folders, usize::try_from(limit).unwrap_or(usize::MAX));
         bytes.map(found).map_err(|unread| match unread {
-            Unread::Missing => missing(),
-            Unread::Outside | Unread::TooLong(_) => Fault::internal(unread.to_string()),
+            UnreadFile::Missing => missing(),
+            UnreadFile::Outside | UnreadFile::TooLong(_) => ScriptFault::internal(unread.to_string()),
         })
     }
 
     /// What stands in the URI itself.
-    pub(super) fn read_echo(&self, reading: &Reading) -> Result<Found, Fault> {
+    pub(super) fn read_echo(&self, reading: &ResourceReading) -> Result<ProvidedContent, ScriptFault> {
         let payload = reading.uri.strip_prefix("echo://").ok_or_else(|| {
-            Fault::new(code::INVALID_PARAMS, format!("{}: the echo provider reads echo://TEXT", reading.uri))
+            ScriptFault::new(code::INVALID_PARAMS, format!("{}: the echo provider reads echo://TEXT", reading.uri))
         })?;
-        Ok(Found { bytes: percent_encoding::percent_decode_str(payload).collect(), mime_type: None })
+        Ok(ProvidedContent { bytes: percent_encoding::percent_decode_str(payload).collect(), mime_type: None })
     }
 
     fn resource_roots(&self) -> Vec<PathBuf> {
@@ -64,8 +64,8 @@ impl Runner {
     }
 
     /// Whether a provider may speak to a host at all. Whether it is private is decided when its address is known.
-    fn permits_host(&self, stem: &str, host: &str) -> Result<(), Fault> {
-        let refused = |why: String| Err(Fault::new(code::INVALID_PARAMS, why));
+    fn permits_host(&self, stem: &str, host: &str) -> Result<(), ScriptFault> {
+        let refused = |why: String| Err(ScriptFault::new(code::INVALID_PARAMS, why));
         let list = |kind: &str| self.home.environment.get(&format!("MCPBASH_{stem}_{kind}_HOSTS")).unwrap_or_default();
         let names =
             |list: &str| list.split([',', ' ']).any(|name| name.trim_matches(['[', ']']).eq_ignore_ascii_case(host));

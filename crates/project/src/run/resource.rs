@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use tidings_proto::code;
 
 use super::content::contents;
-use super::outcome::Fault;
-use super::script::Ran;
-use super::{Call, Runner};
-use crate::{Resource, Template, ui};
+use super::outcome::ScriptFault;
+use super::script::ScriptOutput;
+use super::{ScriptCall, ScriptRunner};
+use crate::{ProjectResource, ProjectTemplate, ui};
 
 /// A resource to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ResourceReading {
     /// Its URI.
     pub uri: String,
     /// The provider, where it is named; else the scheme decides.
@@ -26,9 +26,9 @@ pub struct Reading {
     pub page: Option<Value>,
 }
 
-impl Reading {
+impl ResourceReading {
     /// A resource that is listed.
-    pub fn listed(resource: &Resource) -> Self {
+    pub fn listed(resource: &ProjectResource) -> Self {
         Self {
             uri: resource.uri.clone(),
             provider: Some(resource.provider.clone()).filter(|provider| !provider.is_empty()),
@@ -39,7 +39,7 @@ impl Reading {
     }
 
     /// One that a template describes.
-    pub fn described(uri: &str, template: &Template) -> Self {
+    pub fn described(uri: &str, template: &ProjectTemplate) -> Self {
         Self {
             uri: uri.to_owned(),
             provider: template.provider.clone(),
@@ -63,13 +63,17 @@ impl Reading {
 }
 
 /// What a provider found.
-pub(super) struct Found {
+pub(super) struct ProvidedContent {
     pub(super) bytes: Vec<u8>,
     pub(super) mime_type: Option<String>,
 }
 
-impl Runner {
-    pub(super) async fn read(&self, reading: &Reading, call: &mut Call<'_>) -> Result<Value, Fault> {
+impl ScriptRunner {
+    pub(super) async fn read(
+        &self,
+        reading: &ResourceReading,
+        call: &mut ScriptCall<'_>,
+    ) -> Result<Value, ScriptFault> {
         let provider = reading.provider();
         let own = is_name(provider).then(|| self.home.folders.providers.join(format!("{provider}.sh")));
         let found = match own.filter(|script| script.is_file()) {
@@ -77,7 +81,7 @@ impl Runner {
                 let within = self.home.settings.tool_timeout;
                 let variables = self.provider_variables.clone();
                 let ran = self.run_script(&script, &[reading.uri.as_str().into()], variables, within, call).await?;
-                Found { bytes: printed(&ran)?, mime_type: None }
+                ProvidedContent { bytes: printed(&ran)?, mime_type: None }
             }
             None => match provider {
                 "file" => self.read_file(reading)?,
@@ -87,7 +91,7 @@ impl Runner {
                 ui::PROVIDER => self.read_page(reading)?,
                 other => {
                     let path = self.home.folders.providers.display();
-                    return Err(Fault::internal(format!(
+                    return Err(ScriptFault::internal(format!(
                         "Unsupported resource provider {other}: there is no {path}/{other}.sh"
                     )));
                 }
@@ -95,7 +99,7 @@ impl Runner {
         };
         let limit = self.home.settings.resource_limit;
         if found.bytes.len() > limit {
-            return Err(Fault::internal(format!(
+            return Err(ScriptFault::internal(format!(
                 "Resource content exceeds {limit} bytes (MCPBASH_MAX_RESOURCE_BYTES)"
             )));
         }
@@ -109,15 +113,15 @@ impl Runner {
 }
 
 /// What a provider printed, or what its exit code means.
-fn printed(ran: &Ran) -> Result<Vec<u8>, Fault> {
+fn printed(ran: &ScriptOutput) -> Result<Vec<u8>, ScriptFault> {
     Err(match ran.code {
         0 => return Ok(ran.stdout.to_vec()),
-        2 => Fault::internal("Resource outside allowed roots"),
-        3 => Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found"),
-        4 => Fault::new(code::INVALID_PARAMS, ran.complaint("Invalid resource specification")),
-        5 => Fault::internal(ran.complaint("Resource fetch failed")),
-        6 => Fault::internal(ran.complaint("Resource exceeded size limit")),
-        _ => Fault::internal(ran.complaint("Resource provider failed")),
+        2 => ScriptFault::internal("Resource outside allowed roots"),
+        3 => ScriptFault::new(code::RESOURCE_NOT_FOUND, "Resource not found"),
+        4 => ScriptFault::new(code::INVALID_PARAMS, ran.complaint("Invalid resource specification")),
+        5 => ScriptFault::internal(ran.complaint("Resource fetch failed")),
+        6 => ScriptFault::internal(ran.complaint("Resource exceeded size limit")),
+        _ => ScriptFault::internal(ran.complaint("Resource provider failed")),
     })
 }
 
@@ -132,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_scheme_names_the_provider_where_nothing_else_does() {
-        let provider = |uri: &str| Reading { uri: uri.into(), ..Reading::default() }.provider().to_owned();
+        let provider =
+            |uri: &str| ResourceReading { uri: uri.into(), ..ResourceReading::default() }.provider().to_owned();
         assert_eq!(provider("file:///a"), "file");
         assert_eq!(provider("git+https://h/r#HEAD:a"), "git");
         assert_eq!(provider("https://h/"), "https");

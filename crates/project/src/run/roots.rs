@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::content::file_uri;
-use crate::Home;
+use crate::ProjectHome;
 
 /// How large `config/roots.json` may be.
 const LONGEST: u64 = 1 << 20;
 
 /// A folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct ClientRoot {
     pub(crate) path: PathBuf,
     name: String,
 }
 
-impl Root {
+impl ClientRoot {
     fn new(path: &Path, name: Option<&str>) -> Option<Self> {
         let path = path.canonicalize().ok().filter(|path| path.is_dir())?;
         let name = match name.filter(|name| !name.is_empty()) {
@@ -29,12 +29,12 @@ impl Root {
 }
 
 /// What the project says when no client does.
-pub(crate) fn of_project(home: &Home) -> Vec<Root> {
+pub(crate) fn of_project(home: &ProjectHome) -> Vec<ClientRoot> {
     let named = home.environment.get("MCPBASH_ROOTS").filter(|text| !text.trim().is_empty());
     let mut roots = Vec::new();
     if let Some(named) = named {
         for part in named.split(':').filter(|part| !part.is_empty()) {
-            match Root::new(&home.root.join(part), None) {
+            match ClientRoot::new(&home.root.join(part), None) {
                 Some(root) => push(&mut roots, root),
                 None => tracing::warn!("MCPBASH_ROOTS: {part} is not a folder that can be read"),
             }
@@ -43,23 +43,23 @@ pub(crate) fn of_project(home: &Home) -> Vec<Root> {
     }
     for entry in from_file(&home.root.join("config/roots.json")) {
         let path = entry["path"].as_str().unwrap_or_default();
-        match Root::new(&home.root.join(path), entry["name"].as_str()).filter(|_| !path.is_empty()) {
+        match ClientRoot::new(&home.root.join(path), entry["name"].as_str()).filter(|_| !path.is_empty()) {
             Some(root) => push(&mut roots, root),
             None => tracing::warn!("config/roots.json: {path} is not a folder that can be read"),
         }
     }
     if roots.is_empty() {
-        roots.extend(Root::new(&home.root, None));
+        roots.extend(ClientRoot::new(&home.root, None));
     }
     roots
 }
 
 /// What a client answered; `None` when that is no list.
-pub(crate) fn of_client(answer: &Value) -> Option<Vec<Root>> {
+pub(crate) fn of_client(answer: &Value) -> Option<Vec<ClientRoot>> {
     let mut roots = Vec::new();
     for entry in answer["roots"].as_array()? {
         let Some(path) = entry["uri"].as_str().and_then(local_path) else { continue };
-        if let Some(root) = Root::new(&path, entry["name"].as_str()) {
+        if let Some(root) = ClientRoot::new(&path, entry["name"].as_str()) {
             push(&mut roots, root);
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn of_client(answer: &Value) -> Option<Vec<Root>> {
 }
 
 /// The three variables that tell a tool.
-pub(crate) fn variables(roots: &[Root]) -> [(&'static str, String); 3] {
+pub(crate) fn variables(roots: &[ClientRoot]) -> [(&'static str, String); 3] {
     let described: Vec<Value> = roots
         .iter()
         .map(|root| json!({ "uri": file_uri(&root.path), "name": root.name, "path": root.path.to_string_lossy() }))
@@ -91,7 +91,7 @@ pub(crate) fn local_path(uri: &str) -> Option<PathBuf> {
     good.then(|| PathBuf::from(std::ffi::OsString::from_vec(decoded)))
 }
 
-fn push(roots: &mut Vec<Root>, root: Root) {
+fn push(roots: &mut Vec<ClientRoot>, root: ClientRoot) {
     if !roots.iter().any(|known| known.path == root.path) {
         roots.push(root);
     }
@@ -120,11 +120,11 @@ mod tests {
     use tidings_testkit::TempDir;
 
     use super::*;
-    use crate::Environment;
+    use crate::GivenEnvironment;
 
-    fn home(dir: &TempDir, variables: &[(&str, &str)]) -> Home {
+    fn home(dir: &TempDir, variables: &[(&str, &str)]) -> ProjectHome {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        Home::open(dir.path(), Environment::new(variables)).unwrap()
+        ProjectHome::open(dir.path(), GivenEnvironment::new(variables)).unwrap()
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         std::fs::create_dir(dir.join("data")).unwrap();
         std::fs::create_dir(dir.join("config")).unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let paths = |home: &Home| of_project(home).into_iter().map(|root| root.path).collect::<Vec<_>>();
+        let paths = |home: &ProjectHome| of_project(home).into_iter().map(|root| root.path).collect::<Vec<_>>();
         assert_eq!(paths(&home(&dir, &[])), std::slice::from_ref(&root));
         dir.write("config/roots.json", r#"{"roots": [{"path": "./data", "name": "Data"}, {"path": "absent"}]}"#);
         assert_eq!(paths(&home(&dir, &[])), [root.join("data")]);
@@ -152,7 +152,7 @@ mod tests {
             {"uri": "file:///does/not/exist"},
         ]});
         let roots = of_client(&answer).unwrap();
-        assert_eq!(roots, [Root { path: path.join("a b"), name: "A".into() }]);
+        assert_eq!(roots, [ClientRoot { path: path.join("a b"), name: "A".into() }]);
         let [json, paths, count] = variables(&roots);
         assert_eq!((paths.1.as_str(), count.1.as_str()), (path.join("a b").to_str().unwrap(), "1"));
         assert!(json.1.contains("a%20b"));

@@ -8,22 +8,22 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use super::environment::Variables;
-use super::outcome::Fault;
-use super::process::{self, Event, Job, Running};
+use super::outcome::ScriptFault;
+use super::process::{self, RunningScript, ScriptEvent, ScriptJob};
 use super::tool::GRACE;
-use super::{Call, Runner, cancelled};
+use super::{ScriptCall, ScriptRunner, cancelled};
 
 /// How much of standard error is kept for messages.
 const TAIL: usize = 4 << 10;
 
 /// What a script printed, and how it ended.
-pub(super) struct Ran {
+pub(super) struct ScriptOutput {
     pub(super) code: i32,
     pub(super) stdout: BytesMut,
     pub(super) stderr: String,
 }
 
-impl Ran {
+impl ScriptOutput {
     /// What it said about its failure.
     pub(super) fn complaint(&self, otherwise: &str) -> String {
         let said = self.stderr.trim();
@@ -31,7 +31,7 @@ impl Ran {
     }
 }
 
-impl Runner {
+impl ScriptRunner {
     /// Runs a file with these arguments.
     pub(super) async fn run_script(
         &self,
@@ -39,8 +39,8 @@ impl Runner {
         arguments: &[OsString],
         variables: Variables,
         within: Duration,
-        call: &Call<'_>,
-    ) -> Result<Ran, Fault> {
+        call: &ScriptCall<'_>,
+    ) -> Result<ScriptOutput, ScriptFault> {
         let mut command =
             process::command(script, &self.home.environment).map_err(|error| unstartable(script, &error))?;
         command.extend_from_slice(arguments);
@@ -54,11 +54,11 @@ impl Runner {
         variables: Variables,
         cwd: &Path,
         within: Duration,
-        call: &Call<'_>,
-    ) -> Result<Ran, Fault> {
+        call: &ScriptCall<'_>,
+    ) -> Result<ScriptOutput, ScriptFault> {
         let settings = &self.home.settings;
         let name = command.first().cloned().unwrap_or_default();
-        let job = Job {
+        let job = ScriptJob {
             command,
             variables,
             cwd: cwd.to_owned(),
@@ -66,7 +66,7 @@ impl Runner {
             stderr_limit: settings.stderr_limit,
             stderr_tail: TAIL,
         };
-        let running = Running::start(&self.launcher, &self.guard, &job);
+        let running = RunningScript::start(&self.launcher, &self.guard, &job);
         let mut running = running.map_err(|error| unstartable(Path::new(&name), &error))?;
         let name = Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let event = tokio::select! {
@@ -78,29 +78,29 @@ impl Runner {
             event = running.next() => event,
             () = tokio::time::sleep(within) => {
                 running.put_down(GRACE).await;
-                return Err(Fault::internal(format!("{name}: no answer within {} s", within.as_secs_f64())));
+                return Err(ScriptFault::internal(format!("{name}: no answer within {} s", within.as_secs_f64())));
             }
         };
         let event = match event {
-            Event::Exited(status) => running.finish().await.unwrap_or(Event::Exited(status)),
+            ScriptEvent::Exited(status) => running.finish().await.unwrap_or(ScriptEvent::Exited(status)),
             other => other,
         };
         let too_much = match event {
-            Event::Exited(status) => {
+            ScriptEvent::Exited(status) => {
                 let stdout = std::mem::take(&mut running.output);
-                return Ok(Ran { code: process::exit_code(status), stdout, stderr: running.stderr_tail() });
+                return Ok(ScriptOutput { code: process::exit_code(status), stdout, stderr: running.stderr_tail() });
             }
-            Event::TooMuchOutput => format!("{name}: more than {} bytes of output", settings.resource_limit),
-            Event::TooMuchStderr => format!("{name}: more than {} bytes of errors", settings.stderr_limit),
-            Event::TooManyProcesses => format!("{name}: too many processes"),
+            ScriptEvent::TooMuchOutput => format!("{name}: more than {} bytes of output", settings.resource_limit),
+            ScriptEvent::TooMuchStderr => format!("{name}: more than {} bytes of errors", settings.stderr_limit),
+            ScriptEvent::TooManyProcesses => format!("{name}: too many processes"),
         };
         running.kill_all().await;
-        Err(Fault::internal(too_much))
+        Err(ScriptFault::internal(too_much))
     }
 }
 
 /// What to say of something that does not start, with the file and what to do.
-pub(super) fn unstartable(script: &Path, error: &io::Error) -> Fault {
+pub(super) fn unstartable(script: &Path, error: &io::Error) -> ScriptFault {
     let why = match error.kind() {
         io::ErrorKind::NotFound => {
             format!("{}: it, or the interpreter that its first line names, is missing", script.display())
@@ -108,5 +108,5 @@ pub(super) fn unstartable(script: &Path, error: &io::Error) -> Fault {
         io::ErrorKind::PermissionDenied => format!("{}: may not be run; `chmod +x` it", script.display()),
         _ => format!("{}: {error}", script.display()),
     };
-    Fault::internal(why)
+    ScriptFault::internal(why)
 }

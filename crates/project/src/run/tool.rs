@@ -10,18 +10,18 @@ use tidings_proto::meta;
 use tidings_wire::RawId;
 use tokio::time::Instant;
 
-use super::asks::Question;
-use super::clock::{Bounds, Clock};
-use super::elicit::{self, ElicitOutcome, Letterbox};
+use super::asks::AskedQuestion;
+use super::clock::{CallClock, TimeBounds};
+use super::elicit::{self, ElicitOutcome, QuestionBox};
 use super::environment::Variables;
-use super::folder::{ERROR, Folder, RESOURCES, STREAM, ToolFolder};
-use super::outcome::{self, End, Fault, Finished};
-use super::process::{self, Event, Job, Running};
-use super::progress_pipe::{Herald, HookOutput, ProgressPipe};
-use super::roots::{self, Root};
+use super::folder::{CallFolder, ERROR, RESOURCES, STREAM, ToolFolder};
+use super::outcome::{self, FinishedScript, ScriptEnd, ScriptFault};
+use super::process::{self, RunningScript, ScriptEvent, ScriptJob};
+use super::progress_pipe::{LineNotifier, PipedLine, ProgressPipe};
+use super::roots::{self, ClientRoot};
 use super::script::unstartable;
-use super::{Call, Runner, embed};
-use crate::Tool;
+use super::{ScriptCall, ScriptRunner, embed};
+use crate::ProjectTool;
 
 /// Between asking a script to end and ending it.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
@@ -38,11 +38,16 @@ const TAIL: usize = 4 << 10;
 
 const CANCEL: &str = "cancelled";
 
-impl Runner {
-    pub(super) async fn run_tool(&self, tool: &Tool, params: &Value, call: &mut Call<'_>) -> Result<Value, Fault> {
+impl ScriptRunner {
+    pub(super) async fn run_tool(
+        &self,
+        tool: &ProjectTool,
+        params: &Value,
+        call: &mut ScriptCall<'_>,
+    ) -> Result<Value, ScriptFault> {
         let settings = &self.home.settings;
         let asked = params["timeoutSecs"].as_f64().filter(|seconds| (0.0..1e6).contains(seconds));
-        let mut bounds = Bounds::new(&tool.timeouts, settings, asked.map(Duration::from_secs_f64));
+        let mut bounds = TimeBounds::new(&tool.timeouts, settings, asked.map(Duration::from_secs_f64));
         if asked.is_some() {
             // A caller may not buy more than the project allows.
             bounds.allowed = bounds.allowed.min(bounds.most);
@@ -50,9 +55,9 @@ impl Runner {
         let roots = self.roots(call).await;
         let ToolFolder { folder, mut progress_pipe } = self.folders.tool_folder().map_err(|error| no_folder(&error))?;
         let asks = call.caller.form || call.caller.url;
-        let letterbox = asks.then(|| Letterbox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
+        let letterbox = asks.then(|| QuestionBox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
         let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
-        let job = Job {
+        let job = ScriptJob {
             command: process::command(&tool.script, &self.home.environment)
                 .map_err(|error| unstartable(&tool.script, &error))?,
             variables,
@@ -61,16 +66,16 @@ impl Runner {
             stderr_limit: settings.stderr_limit,
             stderr_tail: self.stderr_tail(),
         };
-        let running = Running::start(&self.launcher, &self.guard, &job);
+        let running = RunningScript::start(&self.launcher, &self.guard, &job);
         let mut running = running.map_err(|error| unstartable(&tool.script, &error))?;
-        let mut conversation = Conversation {
-            herald: Herald::new(
+        let mut conversation = ToolConversation {
+            herald: LineNotifier::new(
                 token(params),
                 self.least_level(),
                 settings.progress_per_minute,
                 settings.logs_per_minute,
             ),
-            clock: Clock::new(bounds, Instant::now()),
+            clock: CallClock::new(bounds, Instant::now()),
             letterbox,
             question: None,
         };
@@ -80,7 +85,7 @@ impl Runner {
             conversation.herald.say(&line, call.queue, Instant::now());
         }
         let stderr = if self.captures_stderr() { running.stderr_tail() } else { String::new() };
-        let result = outcome::judge(&Finished {
+        let result = outcome::judge(&FinishedScript {
             end,
             stdout: &running.output,
             stderr: &stderr,
@@ -97,12 +102,12 @@ impl Runner {
     /// Stays with a running tool until it ends or is ended.
     async fn attend(
         &self,
-        running: &mut Running,
+        running: &mut RunningScript,
         progress_pipe: &mut ProgressPipe,
-        conversation: &mut Conversation,
-        folder: &Folder,
-        call: &Call<'_>,
-    ) -> End {
+        conversation: &mut ToolConversation,
+        folder: &CallFolder,
+        call: &ScriptCall<'_>,
+    ) -> ScriptEnd {
         let settings = &self.home.settings;
         let grace = GRACE.min(settings.shutdown_timeout);
         loop {
@@ -113,13 +118,13 @@ impl Runner {
                     // For those who look before they are told.
                     let _ = folder.write(CANCEL, b"");
                     running.put_down(grace).await;
-                    return End::Cancelled;
+                    return ScriptEnd::Cancelled;
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     if let Some(reason) = conversation.clock.passed(Instant::now()) {
                         let _ = folder.write(CANCEL, b"");
                         running.put_down(grace).await;
-                        return End::TimedOut(reason);
+                        return ScriptEnd::TimedOut(reason);
                     }
                 }
                 line = progress_pipe.line() => conversation.hear(&line, call),
@@ -129,17 +134,17 @@ impl Runner {
                 answer = next_answer(&mut conversation.question) => conversation.pass_on(answer, folder),
                 event = running.next() => {
                     let over = match event {
-                        Event::Exited(status) => match running.finish().await {
-                            None => return End::Exited(process::exit_code(status)),
+                        ScriptEvent::Exited(status) => match running.finish().await {
+                            None => return ScriptEnd::Exited(process::exit_code(status)),
                             Some(over) => over,
                         },
                         over => over,
                     };
                     running.kill_all().await;
                     return match over {
-                        Event::TooMuchStderr => End::TooMuchStderr(settings.stderr_limit),
-                        Event::TooManyProcesses => End::TooManyProcesses(self.guard.limit()),
-                        _ => End::TooMuchOutput(settings.output_limit),
+                        ScriptEvent::TooMuchStderr => ScriptEnd::TooMuchStderr(settings.stderr_limit),
+                        ScriptEvent::TooManyProcesses => ScriptEnd::TooManyProcesses(self.guard.limit()),
+                        _ => ScriptEnd::TooMuchOutput(settings.output_limit),
                     };
                 }
             }
@@ -149,11 +154,11 @@ impl Runner {
     /// What the tool finds in its environment.
     fn variables(
         &self,
-        tool: &Tool,
+        tool: &ProjectTool,
         params: &Value,
-        roots: &[Root],
+        roots: &[ClientRoot],
         asks: bool,
-        folder: &Folder,
+        folder: &CallFolder,
     ) -> std::io::Result<Variables> {
         let mut all = self.tool_variables.clone();
         let mut set = |name: &str, value: OsString| _ = all.insert(name.into(), value);
@@ -195,7 +200,7 @@ impl Runner {
     }
 
     /// The caller's roots if it tells them, else the project's.
-    async fn roots(&self, call: &Call<'_>) -> Vec<Root> {
+    async fn roots(&self, call: &ScriptCall<'_>) -> Vec<ClientRoot> {
         let of_project = || roots::of_project(&self.home);
         let reticent = |set: &std::collections::HashSet<u64>| set.contains(&call.caller.key);
         let lock = || self.reticent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -223,7 +228,7 @@ impl Runner {
         }
     }
 
-    fn with_files(&self, mut result: Value, named: &[u8], roots: &[Root]) -> Value {
+    fn with_files(&self, mut result: Value, named: &[u8], roots: &[ClientRoot]) -> Value {
         if named.trim_ascii().is_empty() {
             return result;
         }
@@ -247,22 +252,22 @@ impl Runner {
 }
 
 /// What goes on between a running tool and its caller.
-struct Conversation {
-    herald: Herald,
-    clock: Clock,
-    letterbox: Option<Letterbox>,
-    question: Option<Question>,
+struct ToolConversation {
+    herald: LineNotifier,
+    clock: CallClock,
+    letterbox: Option<QuestionBox>,
+    question: Option<AskedQuestion>,
 }
 
-impl Conversation {
-    fn hear(&mut self, line: &[u8], call: &Call<'_>) {
+impl ToolConversation {
+    fn hear(&mut self, line: &[u8], call: &ScriptCall<'_>) {
         let now = Instant::now();
-        if self.herald.say(line, call.queue, now) == HookOutput::Progress {
+        if self.herald.say(line, call.queue, now) == PipedLine::Progress {
             self.clock.progress(now);
         }
     }
 
-    fn ask(&mut self, question: &Value, folder: &Folder, call: &Call<'_>, runner: &Runner) {
+    fn ask(&mut self, question: &Value, folder: &CallFolder, call: &ScriptCall<'_>, runner: &ScriptRunner) {
         // A new question means that the script gave up the old one.
         if let Some(old) = self.question.take() {
             old.withdraw(call.queue);
@@ -282,27 +287,27 @@ impl Conversation {
         respond(folder, &answer);
     }
 
-    fn pass_on(&mut self, answer: Result<Value, Value>, folder: &Folder) {
+    fn pass_on(&mut self, answer: Result<Value, Value>, folder: &CallFolder) {
         self.question = None;
         self.clock.resume(Instant::now());
         respond(folder, &elicit::answered(answer));
     }
 }
 
-fn respond(folder: &Folder, answer: &Value) {
+fn respond(folder: &CallFolder, answer: &Value) {
     if let Err(error) = folder.put(elicit::RESPONSE, answer.to_string().as_bytes()) {
         tracing::warn!(%error, "an answer did not reach its script");
     }
 }
 
-async fn next_question(letterbox: &mut Option<Letterbox>, folder: &Folder) -> Value {
+async fn next_question(letterbox: &mut Option<QuestionBox>, folder: &CallFolder) -> Value {
     match letterbox {
         Some(letterbox) => letterbox.next(folder).await,
         None => std::future::pending().await,
     }
 }
 
-async fn next_answer(question: &mut Option<Question>) -> Result<Value, Value> {
+async fn next_answer(question: &mut Option<AskedQuestion>) -> Result<Value, Value> {
     match question {
         Some(question) => question.answered().await,
         None => std::future::pending().await,
@@ -330,6 +335,6 @@ fn left(path: &Path) -> Vec<u8> {
     text
 }
 
-fn no_folder(error: &std::io::Error) -> Fault {
-    Fault::internal(format!("no folder for the call can be made (TMPDIR): {error}"))
+fn no_folder(error: &std::io::Error) -> ScriptFault {
+    ScriptFault::internal(format!("no folder for the call can be made (TMPDIR): {error}"))
 }

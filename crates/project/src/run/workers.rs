@@ -9,17 +9,17 @@ use tokio::sync::oneshot;
 const WAITING: usize = 1_024;
 
 /// The workers of one project.
-pub(crate) struct Workers {
+pub(crate) struct WorkerPool {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<WorkerPoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkerPoolState {
     running: usize,
     waiting: usize,
     /// One line per caller that waits; whoever was served goes to the back. Bounded by [`WAITING`] in all.
-    lines: VecDeque<(u64, VecDeque<oneshot::Sender<Slot>>)>,
+    lines: VecDeque<(u64, VecDeque<oneshot::Sender<WorkerSlot>>)>,
 }
 
 /// More calls than may wait.
@@ -27,28 +27,28 @@ struct State {
 #[error(
     "{WAITING} calls of this project are waiting already, {running} run; try again later or raise MCPBASH_MAX_CONCURRENT_REQUESTS"
 )]
-pub(crate) struct Crowded {
+pub(crate) struct WorkersBusy {
     running: usize,
 }
 
 /// The right to run, until it is dropped.
-pub(crate) struct Slot(Option<Arc<Workers>>);
+pub(crate) struct WorkerSlot(Option<Arc<WorkerPool>>);
 
-impl Workers {
+impl WorkerPool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit: limit.max(1), state: Mutex::default() })
     }
 
     /// Waits for a turn. Dropping the future leaves the line.
-    pub(crate) async fn turn(self: &Arc<Self>, caller: u64) -> Result<Slot, Crowded> {
+    pub(crate) async fn turn(self: &Arc<Self>, caller: u64) -> Result<WorkerSlot, WorkersBusy> {
         let waiting = {
             let mut state = self.lock();
             if state.running < self.limit {
                 state.running += 1;
-                return Ok(Slot(Some(Arc::clone(self))));
+                return Ok(WorkerSlot(Some(Arc::clone(self))));
             }
             if state.waiting >= WAITING {
-                return Err(Crowded { running: state.running });
+                return Err(WorkersBusy { running: state.running });
             }
             state.waiting += 1;
             let (sender, receiver) = oneshot::channel();
@@ -59,7 +59,7 @@ impl Workers {
             receiver
         };
         // The sender is dropped only with the workers, which `self` keeps.
-        waiting.await.map_err(|_| Crowded { running: self.limit })
+        waiting.await.map_err(|_| WorkersBusy { running: self.limit })
     }
 
     /// Hands the slot of somebody who is done to the caller whose turn it is.
@@ -80,19 +80,19 @@ impl Workers {
             };
             // One who left the line does not take it.
             let Some(sender) = next else { continue };
-            match sender.send(Slot(Some(Arc::clone(self)))) {
+            match sender.send(WorkerSlot(Some(Arc::clone(self)))) {
                 Ok(()) => return,
                 Err(mut slot) => slot.0 = None,
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkerPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Slot {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         if let Some(workers) = self.0.take() {
             workers.pass_on();
@@ -109,9 +109,9 @@ mod tests {
 
     use super::*;
 
-    type Turn = Pin<Box<dyn Future<Output = Result<Slot, Crowded>>>>;
+    type Turn = Pin<Box<dyn Future<Output = Result<WorkerSlot, WorkersBusy>>>>;
 
-    fn turn(workers: &Arc<Workers>, caller: u64) -> Turn {
+    fn turn(workers: &Arc<WorkerPool>, caller: u64) -> Turn {
         let workers = Arc::clone(workers);
         let mut turn: Turn = Box::pin(async move { workers.turn(caller).await });
         // In line from now on.
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn callers_take_turns_whoever_asked_more() {
-        let workers = Workers::new(1);
+        let workers = WorkerPool::new(1);
         let first = workers.turn(1).await.unwrap();
         let mut many = [turn(&workers, 1), turn(&workers, 1)];
         let mut other = turn(&workers, 2);
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_the_line_is_passed_over() {
-        let workers = Workers::new(1);
+        let workers = WorkerPool::new(1);
         let first = workers.turn(1).await.unwrap();
         let gone = turn(&workers, 2);
         let mut last = turn(&workers, 3);
@@ -148,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slot_that_nobody_took_is_free_again() {
-        let workers = Workers::new(1);
+        let workers = WorkerPool::new(1);
         let first = workers.turn(1).await.unwrap();
         let granted = turn(&workers, 2);
         drop(first);
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_line_is_bounded() {
-        let workers = Workers::new(1);
+        let workers = WorkerPool::new(1);
         let _first = workers.turn(1).await.unwrap();
         let _waiting: Vec<Turn> = (0..WAITING as u64).map(|caller| turn(&workers, caller)).collect();
         assert!(workers.turn(1).await.is_err());

@@ -8,16 +8,16 @@ use tidings_proto::{LogLevel, Method, code};
 use tidings_upstream::{CallEvent, CallStream, OutgoingRequest};
 use tidings_wire::{Frame, RawId, response};
 
-use super::following::Following;
+use super::following::LinkFollowing;
 use super::link::{LIMITS, Refused};
-use crate::entry::Contents;
-use crate::registry::Registry;
-use crate::run::{Caller, Reading, Runner};
+use crate::entry::ProjectContents;
+use crate::registry::ProjectRegistry;
+use crate::run::{ResourceReading, ScriptCaller, ScriptRunner};
 use crate::ui;
 
 /// Who makes a call.
-pub(super) fn caller(surroundings: &Surroundings, call: u64) -> Caller {
-    surroundings.client(call).map_or_else(Caller::default, |client| Caller {
+pub(super) fn caller(surroundings: &Surroundings, call: u64) -> ScriptCaller {
+    surroundings.client(call).map_or_else(ScriptCaller::default, |client| ScriptCaller {
         key: client.key,
         form: client.fills_in_forms,
         url: client.visits_urls,
@@ -27,11 +27,11 @@ pub(super) fn caller(surroundings: &Surroundings, call: u64) -> Caller {
 
 /// Finds what is asked for in the state of now and runs it.
 pub(super) async fn begin(
-    registry: &Registry,
-    runner: &Arc<Runner>,
-    following: &Following,
+    registry: &ProjectRegistry,
+    runner: &Arc<ScriptRunner>,
+    following: &LinkFollowing,
     request: &OutgoingRequest,
-    caller: Caller,
+    caller: ScriptCaller,
 ) -> Result<CallStream, Refused> {
     let params = params(request)?;
     if request.method == Method::SetLevel {
@@ -84,26 +84,28 @@ pub(super) async fn begin(
     }
 }
 
-pub(super) fn reading(contents: &Contents, runner: &Runner, uri: &str) -> Reading {
+pub(super) fn reading(contents: &ProjectContents, runner: &ScriptRunner, uri: &str) -> ResourceReading {
     if let Some(resource) = contents.resource(uri) {
-        return Reading::listed(resource);
+        return ResourceReading::listed(resource);
     }
     if let Some(page) = ui::named(uri).and_then(|name| contents.resources.iter().find(|page| ui::is(page, name))) {
-        return Reading { uri: uri.to_owned(), ..Reading::listed(page) };
+        return ResourceReading { uri: uri.to_owned(), ..ResourceReading::listed(page) };
     }
     match contents.templates.iter().find(|template| fits(&template.uri_template, uri)) {
         Some(template) => {
-            let described = Reading::described(uri, template);
+            let described = ResourceReading::described(uri, template);
             let provider = described.provider.clone().or_else(|| runner.own_provider(uri));
-            Reading { provider, ..described }
+            ResourceReading { provider, ..described }
         }
         // The scheme decides; what the provider may read is bounded all the same.
-        None => Reading { uri: uri.to_owned(), provider: runner.own_provider(uri), ..Reading::default() },
+        None => {
+            ResourceReading { uri: uri.to_owned(), provider: runner.own_provider(uri), ..ResourceReading::default() }
+        }
     }
 }
 
 /// The name of what an argument belongs to: completions are registered by it.
-fn completed<'a>(contents: &'a Contents, reference: &'a Value) -> Result<&'a str, Refused> {
+fn completed<'a>(contents: &'a ProjectContents, reference: &'a Value) -> Result<&'a str, Refused> {
     match reference["type"].as_str() {
         Some("ref/prompt") => {
             let name = text(reference, "name")?;

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls;
 use super::link::{LIMITS, Refused};
-use crate::registry::Registry;
-use crate::run::{Caller, Runner};
+use crate::registry::ProjectRegistry;
+use crate::run::{ScriptCaller, ScriptRunner};
 
 /// How many resources one link follows; each is read again and again.
 const MOST: usize = 1_000;
@@ -24,18 +24,23 @@ type Content = Option<[u8; 32]>;
 
 /// What is followed over one link.
 #[derive(Default)]
-pub(super) struct Following {
+pub(super) struct LinkFollowing {
     followed: Mutex<BTreeMap<String, Content>>,
     bell: Notify,
 }
 
-impl Following {
+impl LinkFollowing {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Content>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Follows a resource from what it is now on.
-    pub(super) async fn add(&self, registry: &Registry, runner: &Arc<Runner>, uri: &str) -> Result<(), Refused> {
+    pub(super) async fn add(
+        &self,
+        registry: &ProjectRegistry,
+        runner: &Arc<ScriptRunner>,
+        uri: &str,
+    ) -> Result<(), Refused> {
         if self.lock().len() >= MOST {
             return Err((code::INTERNAL_ERROR, format!("at most {MOST} resources of a project are followed")));
         }
@@ -69,10 +74,10 @@ impl Following {
 
 /// Looks at what is followed, until the link is closed.
 pub(super) async fn keep_up(
-    following: Arc<Following>,
-    registry: std::sync::Weak<Registry>,
+    following: Arc<LinkFollowing>,
+    registry: std::sync::Weak<ProjectRegistry>,
     mut looks: watch::Receiver<u64>,
-    runner: Arc<Runner>,
+    runner: Arc<ScriptRunner>,
     sink: Arc<dyn MessageSink>,
     stop: CancellationToken,
 ) {
@@ -111,10 +116,10 @@ async fn pause(time: Option<Duration>) {
 }
 
 /// The answer to reading a resource. `None` when there is none in time.
-async fn read(registry: &Registry, runner: &Arc<Runner>, uri: &str) -> Option<Frame> {
+async fn read(registry: &ProjectRegistry, runner: &Arc<ScriptRunner>, uri: &str) -> Option<Frame> {
     let state = registry.state().await?;
     let reading = calls::reading(&state.contents, runner, uri);
-    let stream = runner.read_resource(0, reading, Caller::default());
+    let stream = runner.read_resource(0, reading, ScriptCaller::default());
     tokio::time::timeout(runner.subscribe_timeout(), stream.answer()).await.ok()?.ok()
 }
 

@@ -15,21 +15,21 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::calls;
-use super::following::{Following, keep_up};
-use super::told::Told;
-use crate::registry::{Registry, State};
-use crate::run::Runner;
+use super::following::{LinkFollowing, keep_up};
+use super::told::ToldDigests;
+use crate::registry::{ProjectRegistry, ProjectState};
+use crate::run::ScriptRunner;
 
 pub(super) const LIMITS: FrameLimits =
     FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
 
 /// A link to a project.
 pub(super) struct ProjectLink {
-    registry: Arc<Registry>,
-    runner: Arc<Runner>,
+    registry: Arc<ProjectRegistry>,
+    runner: Arc<ScriptRunner>,
     surroundings: Surroundings,
-    told: Arc<Told>,
-    following: Arc<Following>,
+    told: Arc<ToldDigests>,
+    following: Arc<LinkFollowing>,
     stop: CancellationToken,
     _stop_at_the_end: DropGuard,
     /// They tell the gateway of changes.
@@ -40,15 +40,15 @@ pub(super) struct ProjectLink {
 
 impl ProjectLink {
     pub(super) fn new(
-        registry: Arc<Registry>,
-        runner: Arc<Runner>,
+        registry: Arc<ProjectRegistry>,
+        runner: Arc<ScriptRunner>,
         sink: Arc<dyn MessageSink>,
         surroundings: Surroundings,
     ) -> Self {
-        let told = Arc::new(Told::default());
+        let told = Arc::new(ToldDigests::default());
         let stop = CancellationToken::new();
         let telling = tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
-        let following = Arc::new(Following::default());
+        let following = Arc::new(LinkFollowing::default());
         let following_up = tokio::spawn(keep_up(
             Arc::clone(&following),
             Arc::downgrade(&registry),
@@ -120,8 +120,8 @@ impl Link for ProjectLink {
 
 /// Tells of lists that differ from what was answered, until the link is closed.
 async fn announce(
-    mut changes: watch::Receiver<Option<Arc<State>>>,
-    told: Arc<Told>,
+    mut changes: watch::Receiver<Option<Arc<ProjectState>>>,
+    told: Arc<ToldDigests>,
     sink: Arc<dyn MessageSink>,
     stop: CancellationToken,
 ) {
@@ -150,7 +150,7 @@ fn announced_as(kind: ListKind) -> &'static str {
 }
 
 /// A whole list: the gateway makes pages of it.
-async fn list(registry: &Registry, told: &Told, kind: ListKind) -> Result<Value, Refused> {
+async fn list(registry: &ProjectRegistry, told: &ToldDigests, kind: ListKind) -> Result<Value, Refused> {
     let late = || (code::INTERNAL_ERROR, "the project was not read in time".to_owned());
     registry.state().await.ok_or_else(late)?;
     let state = told.answering(kind, registry).ok_or_else(late)?;

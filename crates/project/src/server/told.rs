@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidings_proto::ListKind;
 
-use crate::registry::{Registry, State};
+use crate::registry::{ProjectRegistry, ProjectState};
 
 /// Stands for a list that could not be given.
 const REFUSED: [u8; 32] = [0; 32];
 
 /// One digest per list, of the state it was last answered from.
 #[derive(Default)]
-pub(super) struct Told(Mutex<[Option<[u8; 32]>; 4]>);
+pub(super) struct ToldDigests(Mutex<[Option<[u8; 32]>; 4]>);
 
-impl Told {
+impl ToldDigests {
     /// The state to answer a list from. What comes later will be found to differ.
-    pub(super) fn answering(&self, kind: ListKind, registry: &Registry) -> Option<Arc<State>> {
+    pub(super) fn answering(&self, kind: ListKind, registry: &ProjectRegistry) -> Option<Arc<ProjectState>> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = registry.now()?;
         told[slot(kind)] = Some(digest(&state, kind));
@@ -23,7 +23,7 @@ impl Told {
     }
 
     /// The lists that differ from what was answered. What nobody asked for needs no announcement.
-    pub(super) fn outdated(&self, state: &State) -> Vec<ListKind> {
+    pub(super) fn outdated(&self, state: &ProjectState) -> Vec<ListKind> {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let differs = |kind: &ListKind| told[slot(*kind)].is_some_and(|old| old != digest(state, *kind));
         ListKind::ALL.into_iter().filter(differs).collect()
@@ -39,7 +39,7 @@ fn slot(kind: ListKind) -> usize {
     }
 }
 
-fn digest(state: &State, kind: ListKind) -> [u8; 32] {
+fn digest(state: &ProjectState, kind: ListKind) -> [u8; 32] {
     if state.broken.is_some() {
         return REFUSED;
     }

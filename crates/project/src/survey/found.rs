@@ -3,35 +3,35 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Look, Made};
-use crate::document::Document;
-use crate::entry::{Prompt, Resource, Template, Tool};
-use crate::folder::{Found, Walk, relative};
+use super::{MadeEntry, SurveyLook};
+use crate::document::JsonDocument;
+use crate::entry::{ProjectPrompt, ProjectResource, ProjectTemplate, ProjectTool};
+use crate::folder::{FolderWalk, FoundFile, relative};
 use crate::identity::server_name;
-use crate::make::{Origin, Provided, body_of, prompt, resource, template, tool};
-use crate::metadata::{Header, SUFFIX, beside, document};
-use crate::problem::Problem;
+use crate::make::{EntryOrigin, ProviderNames, body_of, prompt, resource, template, tool};
+use crate::metadata::{SUFFIX, ScriptHeader, beside, document};
+use crate::problem::ProjectProblem;
 use crate::ui;
 
 /// Tests of a tool, which are not tools.
 const SMOKE: &str = "smoke.sh";
 
-impl Look<'_> {
-    fn walk(&mut self, folder: &Path) -> Walk {
-        let walk = Walk::of(folder, &self.home.root, &mut self.problems);
+impl SurveyLook<'_> {
+    fn walk(&mut self, folder: &Path) -> FolderWalk {
+        let walk = FolderWalk::of(folder, &self.home.root, &mut self.problems);
         self.folders.extend(walk.folders.iter().cloned());
         walk
     }
 
     /// What was made of this file before, where it can not be told now.
-    pub(super) fn keep(&mut self, path: &Path, problem: Problem) -> Option<Made> {
+    pub(super) fn keep(&mut self, path: &Path, problem: ProjectProblem) -> Option<MadeEntry> {
         self.problems.push(problem);
         let kept = self.previous?.made.get(path)?.clone();
         self.made.insert(path.to_owned(), kept.clone());
         Some(kept)
     }
 
-    pub(super) fn found_tools(&mut self) -> Vec<Arc<Tool>> {
+    pub(super) fn found_tools(&mut self) -> Vec<Arc<ProjectTool>> {
         let walk = self.walk(&self.home.folders.tools.clone());
         let mut tools = Vec::new();
         for found in walk.files.iter().filter(|found| !is_metadata(found)) {
@@ -39,11 +39,11 @@ impl Look<'_> {
                 Ok(None) => {}
                 Ok(Some(tool)) => {
                     let tool = Arc::new(tool);
-                    self.made.insert(found.path.clone(), Made::Tool(Arc::clone(&tool)));
+                    self.made.insert(found.path.clone(), MadeEntry::Tool(Arc::clone(&tool)));
                     tools.push(tool);
                 }
                 Err(problem) => {
-                    if let Some(Made::Tool(tool)) = self.keep(&found.path, problem) {
+                    if let Some(MadeEntry::Tool(tool)) = self.keep(&found.path, problem) {
                         tools.push(tool);
                     }
                 }
@@ -52,7 +52,7 @@ impl Look<'_> {
         tools
     }
 
-    fn found_tool(&mut self, found: &Found, walk: &Walk) -> Result<Option<Tool>, Problem> {
+    fn found_tool(&mut self, found: &FoundFile, walk: &FolderWalk) -> Result<Option<ProjectTool>, ProjectProblem> {
         let root = &self.home.root;
         let file_name = found.file_name();
         let extension = file_name.ends_with(".sh") || file_name.ends_with(".bash");
@@ -62,7 +62,7 @@ impl Look<'_> {
         }
         let mut header = None;
         if !found.executable && !extension {
-            let read = Header::read(&found.path, root)?;
+            let read = ScriptHeader::read(&found.path, root)?;
             if !read.shebang {
                 return Ok(None);
             }
@@ -72,16 +72,16 @@ impl Look<'_> {
         if written.as_ref().is_none_or(|document| document.facts().get("description").is_none()) {
             let read = match header.take() {
                 Some(read) => read,
-                None => Header::read(&found.path, root)?,
+                None => ScriptHeader::read(&found.path, root)?,
             };
             if written.is_none() {
                 written = read.document(&found.path, root)?;
             }
             header = Some(read);
         }
-        let written = written.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
+        let written = written.unwrap_or_else(|| JsonDocument::empty(relative(root, &found.path)));
         let folder = found.path.parent().unwrap_or(root);
-        let origin = Origin { facts: written.facts(), root, base: folder };
+        let origin = EntryOrigin { facts: written.facts(), root, base: folder };
         let description = header.and_then(|header| header.description);
         let mut made = tool(&origin, found.path.clone(), &own_name(found), description, &mut self.problems)?;
         if !found.is_direct() && ui::is_page(&folder.join(ui::FOLDER)) {
@@ -93,7 +93,7 @@ impl Look<'_> {
     }
 
     /// Resources and templates. `wanted`: whether the resources count, which can be registered instead.
-    pub(super) fn found_resources(&mut self, wanted: bool) -> (Vec<Arc<Resource>>, Vec<Arc<Template>>) {
+    pub(super) fn found_resources(&mut self, wanted: bool) -> (Vec<Arc<ProjectResource>>, Vec<Arc<ProjectTemplate>>) {
         let walk = self.walk(&self.home.folders.resources.clone());
         let (mut resources, mut templates) = (Vec::new(), Vec::new());
         for found in &walk.files {
@@ -102,65 +102,70 @@ impl Look<'_> {
                 Err(problem) => self.keep(&found.path, problem),
             };
             match made {
-                Some(Made::Resource(resource)) if wanted => resources.push(resource),
-                Some(Made::Template(template)) => templates.push(template),
+                Some(MadeEntry::Resource(resource)) if wanted => resources.push(resource),
+                Some(MadeEntry::Template(template)) => templates.push(template),
                 _ => {}
             }
         }
         (resources, templates)
     }
 
-    fn found_resource(&mut self, found: &Found, walk: &Walk, wanted: bool) -> Result<Option<Made>, Problem> {
+    fn found_resource(
+        &mut self,
+        found: &FoundFile,
+        walk: &FolderWalk,
+        wanted: bool,
+    ) -> Result<Option<MadeEntry>, ProjectProblem> {
         let root = &self.home.root;
         let base = found.path.parent().unwrap_or(root);
         if is_metadata(found) {
             let written = document(&found.path, root)?;
-            let origin = Origin { facts: written.facts(), root, base };
+            let origin = EntryOrigin { facts: written.facts(), root, base };
             if origin.facts.get("uriTemplate").is_some() {
-                return template(&origin, &mut self.problems).map(|made| Some(Made::Template(Arc::new(made))));
+                return template(&origin, &mut self.problems).map(|made| Some(MadeEntry::Template(Arc::new(made))));
             }
             // With a file beside it, that file is the resource.
             if !wanted || has_companion(found, walk) {
                 return Ok(None);
             }
             let name = found.file_name().trim_end_matches(SUFFIX).to_owned();
-            let made = resource(&origin, None, &name, &Provided(self.home), &mut self.problems)?;
-            return Ok(Some(Made::Resource(Arc::new(made))));
+            let made = resource(&origin, None, &name, &ProviderNames(self.home), &mut self.problems)?;
+            return Ok(Some(MadeEntry::Resource(Arc::new(made))));
         }
         if !wanted {
             return Ok(None);
         }
         let mut written = beside(found, walk, root)?;
         if written.as_ref().is_none_or(|document| document.facts().get("uri").is_none()) {
-            let header = Header::read(&found.path, root)?;
+            let header = ScriptHeader::read(&found.path, root)?;
             if let Some(inline) = header.document(&found.path, root)?
                 && written.is_none()
             {
                 written = Some(inline);
             }
         }
-        let written = written.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
-        let origin = Origin { facts: written.facts(), root, base };
+        let written = written.unwrap_or_else(|| JsonDocument::empty(relative(root, &found.path)));
+        let origin = EntryOrigin { facts: written.facts(), root, base };
         if origin.facts.get("uriTemplate").is_some() {
             return Ok(None);
         }
         let path = Some(found.path.clone());
-        let made = resource(&origin, path, &found.stem(), &Provided(self.home), &mut self.problems)?;
-        Ok(Some(Made::Resource(Arc::new(made))))
+        let made = resource(&origin, path, &found.stem(), &ProviderNames(self.home), &mut self.problems)?;
+        Ok(Some(MadeEntry::Resource(Arc::new(made))))
     }
 
-    pub(super) fn found_prompts(&mut self) -> Vec<Arc<Prompt>> {
+    pub(super) fn found_prompts(&mut self) -> Vec<Arc<ProjectPrompt>> {
         let walk = self.walk(&self.home.folders.prompts.clone());
         let mut prompts = Vec::new();
         for found in walk.files.iter().filter(|found| !is_metadata(found)) {
             match self.found_prompt(found, &walk) {
                 Ok(prompt) => {
                     let prompt = Arc::new(prompt);
-                    self.made.insert(found.path.clone(), Made::Prompt(Arc::clone(&prompt)));
+                    self.made.insert(found.path.clone(), MadeEntry::Prompt(Arc::clone(&prompt)));
                     prompts.push(prompt);
                 }
                 Err(problem) => {
-                    if let Some(Made::Prompt(prompt)) = self.keep(&found.path, problem) {
+                    if let Some(MadeEntry::Prompt(prompt)) = self.keep(&found.path, problem) {
                         prompts.push(prompt);
                     }
                 }
@@ -169,22 +174,22 @@ impl Look<'_> {
         prompts
     }
 
-    fn found_prompt(&mut self, found: &Found, walk: &Walk) -> Result<Prompt, Problem> {
+    fn found_prompt(&mut self, found: &FoundFile, walk: &FolderWalk) -> Result<ProjectPrompt, ProjectProblem> {
         let root = &self.home.root;
-        let written = beside(found, walk, root)?.unwrap_or_else(|| Document::empty(relative(root, &found.path)));
+        let written = beside(found, walk, root)?.unwrap_or_else(|| JsonDocument::empty(relative(root, &found.path)));
         let base = found.path.parent().unwrap_or(root);
-        let origin = Origin { facts: written.facts(), root, base };
+        let origin = EntryOrigin { facts: written.facts(), root, base };
         let body = body_of(found.path.clone(), found.executable);
         prompt(&origin, body, &found.stem(), &mut self.problems)
     }
 }
 
-fn is_metadata(found: &Found) -> bool {
+fn is_metadata(found: &FoundFile) -> bool {
     found.file_name().ends_with(SUFFIX)
 }
 
 /// What a script is called when nothing is said: its stem, or its folder where the stem says nothing.
-fn own_name(found: &Found) -> String {
+fn own_name(found: &FoundFile) -> String {
     let stem = found.stem();
     if stem != "tool" || found.is_direct() {
         return stem;
@@ -194,7 +199,7 @@ fn own_name(found: &Found) -> String {
 }
 
 /// Whether a file beside the metadata is what it describes.
-fn has_companion(found: &Found, walk: &Walk) -> bool {
+fn has_companion(found: &FoundFile, walk: &FolderWalk) -> bool {
     let name = found.file_name();
     walk.has_named(&found.path.with_file_name(name.trim_end_matches(SUFFIX)))
 }

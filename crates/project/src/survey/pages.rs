@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Look, Made};
-use crate::entry::Resource;
+use super::{MadeEntry, SurveyLook};
+use crate::entry::ProjectResource;
 use crate::identity::server_name;
 use crate::ui;
 
-impl Look<'_> {
+impl SurveyLook<'_> {
     /// A page for each folder `ui/` of a tool, then for each folder of `ui/`; of two with the same name, the tool's.
-    pub(super) fn found_pages(&mut self) -> Vec<Arc<Resource>> {
+    pub(super) fn found_pages(&mut self) -> Vec<Arc<ProjectResource>> {
         let (tools, own) = (self.home.folders.tools.clone(), self.home.folders.ui.clone());
         let server = server_name(self.home);
-        let mut pages: Vec<Arc<Resource>> = Vec::new();
+        let mut pages: Vec<Arc<ProjectResource>> = Vec::new();
         let of_tools = folders(&tools).into_iter().map(|(name, path)| (name, path.join(ui::FOLDER)));
         let folders: Vec<_> = of_tools.chain(folders(&own)).filter(|(_, folder)| ui::is_page(folder)).collect();
         for (name, folder) in folders {
@@ -24,11 +24,11 @@ impl Look<'_> {
             match ui::page(&folder, &name, &server, &self.home.root, &mut self.problems) {
                 Ok(page) => {
                     let page = Arc::new(page);
-                    self.made.insert(folder, Made::Resource(Arc::clone(&page)));
+                    self.made.insert(folder, MadeEntry::Resource(Arc::clone(&page)));
                     pages.push(page);
                 }
                 Err(problem) => {
-                    if let Some(Made::Resource(page)) = self.keep(&folder, problem) {
+                    if let Some(MadeEntry::Resource(page)) = self.keep(&folder, problem) {
                         pages.push(page);
                     }
                 }

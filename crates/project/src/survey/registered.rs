@@ -5,27 +5,35 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Look;
-use crate::document::Facts;
-use crate::entry::{Completion, Prompt, Resource, Template, Tool};
+use super::SurveyLook;
+use crate::document::ObjectFacts;
+use crate::entry::{ProjectCompletion, ProjectPrompt, ProjectResource, ProjectTemplate, ProjectTool};
 use crate::folder::inside;
-use crate::make::{Origin, Provided, body_of, completion, prompt, resource, template, tool};
-use crate::problem::{Fault, Problem};
-use crate::register::Registration;
+use crate::make::{EntryOrigin, ProviderNames, body_of, completion, prompt, resource, template, tool};
+use crate::problem::{ProjectFault, ProjectProblem};
+use crate::register::HookRegistration;
 
-impl Look<'_> {
-    pub(super) fn registered_tools(&mut self, by: Option<&Registration>, entries: &[Value]) -> Vec<Arc<Tool>> {
+impl SurveyLook<'_> {
+    pub(super) fn registered_tools(
+        &mut self,
+        by: Option<&HookRegistration>,
+        entries: &[Value],
+    ) -> Vec<Arc<ProjectTool>> {
         let folder = self.home.folders.tools.clone();
         self.each(by, entries, &folder, |look, origin| {
             let script = look.file(&origin.facts, &folder)?;
             let Some(name) = origin.facts.text("name", &mut look.problems) else {
-                return Err(origin.facts.problem(None, Fault::Missing("name")));
+                return Err(origin.facts.problem(None, ProjectFault::Missing("name")));
             };
             tool(origin, script, &name, None, &mut look.problems)
         })
     }
 
-    pub(super) fn registered_resources(&mut self, by: Option<&Registration>, entries: &[Value]) -> Vec<Arc<Resource>> {
+    pub(super) fn registered_resources(
+        &mut self,
+        by: Option<&HookRegistration>,
+        entries: &[Value],
+    ) -> Vec<Arc<ProjectResource>> {
         let folder = self.home.folders.resources.clone();
         self.each(by, entries, &folder, |look, origin| {
             let path = match origin.facts.text("path", &mut look.problems) {
@@ -33,23 +41,31 @@ impl Look<'_> {
                 None => None,
             };
             let Some(name) = origin.facts.text("name", &mut look.problems) else {
-                return Err(origin.facts.problem(None, Fault::Missing("name")));
+                return Err(origin.facts.problem(None, ProjectFault::Missing("name")));
             };
-            resource(origin, path, &name, &Provided(look.home), &mut look.problems)
+            resource(origin, path, &name, &ProviderNames(look.home), &mut look.problems)
         })
     }
 
-    pub(super) fn registered_templates(&mut self, by: Option<&Registration>, entries: &[Value]) -> Vec<Arc<Template>> {
+    pub(super) fn registered_templates(
+        &mut self,
+        by: Option<&HookRegistration>,
+        entries: &[Value],
+    ) -> Vec<Arc<ProjectTemplate>> {
         let folder = self.home.folders.resources.clone();
         self.each(by, entries, &folder, |look, origin| template(origin, &mut look.problems))
     }
 
-    pub(super) fn registered_prompts(&mut self, by: Option<&Registration>, entries: &[Value]) -> Vec<Arc<Prompt>> {
+    pub(super) fn registered_prompts(
+        &mut self,
+        by: Option<&HookRegistration>,
+        entries: &[Value],
+    ) -> Vec<Arc<ProjectPrompt>> {
         let folder = self.home.folders.prompts.clone();
         self.each(by, entries, &folder, |look, origin| {
             let path = look.file(&origin.facts, &folder)?;
             let Some(name) = origin.facts.text("name", &mut look.problems) else {
-                return Err(origin.facts.problem(None, Fault::Missing("name")));
+                return Err(origin.facts.problem(None, ProjectFault::Missing("name")));
             };
             let executable = is_executable(&path);
             prompt(origin, body_of(path, executable), &name, &mut look.problems)
@@ -58,9 +74,9 @@ impl Look<'_> {
 
     pub(super) fn registered_completions(
         &mut self,
-        by: Option<&Registration>,
+        by: Option<&HookRegistration>,
         entries: &[Value],
-    ) -> Vec<Arc<Completion>> {
+    ) -> Vec<Arc<ProjectCompletion>> {
         let root = self.home.root.clone();
         self.each(by, entries, &root, |look, origin| completion(origin, &mut look.problems))
     }
@@ -68,19 +84,19 @@ impl Look<'_> {
     /// Makes each entry; one that is wrong does not harm the others.
     fn each<T>(
         &mut self,
-        by: Option<&Registration>,
+        by: Option<&HookRegistration>,
         entries: &[Value],
         base: &Path,
-        make: impl Fn(&mut Self, &Origin<'_>) -> Result<T, Problem>,
+        make: impl Fn(&mut Self, &EntryOrigin<'_>) -> Result<T, ProjectProblem>,
     ) -> Vec<Arc<T>> {
         let Some(document) = by.map(|registration| &registration.document) else { return Vec::new() };
         let mut made = Vec::new();
         for entry in entries {
             let Value::Object(members) = entry else {
-                self.problems.push(document.facts().problem(None, Fault::NotAnObject(entry.to_string())));
+                self.problems.push(document.facts().problem(None, ProjectFault::NotAnObject(entry.to_string())));
                 continue;
             };
-            let origin = Origin { facts: document.entry(members), root: &self.home.root, base };
+            let origin = EntryOrigin { facts: document.entry(members), root: &self.home.root, base };
             match make(self, &origin) {
                 Ok(entry) => made.push(Arc::new(entry)),
                 Err(problem) => self.problems.push(problem),
@@ -90,9 +106,9 @@ impl Look<'_> {
     }
 
     /// The file that `path` names: below the folder of its kind, or below the project.
-    fn file(&mut self, facts: &Facts<'_>, folder: &Path) -> Result<PathBuf, Problem> {
+    fn file(&mut self, facts: &ObjectFacts<'_>, folder: &Path) -> Result<PathBuf, ProjectProblem> {
         let Some(path) = facts.text("path", &mut self.problems) else {
-            return Err(facts.problem(None, Fault::Missing("path")));
+            return Err(facts.problem(None, ProjectFault::Missing("path")));
         };
         let root = &self.home.root;
         let first = inside(root, folder, &path);

@@ -7,7 +7,7 @@ use tidings_testkit::TempDir;
 
 use super::*;
 use crate::entry::PromptBody;
-use crate::settings::Environment;
+use crate::settings::GivenEnvironment;
 
 /// A project in the making.
 pub(crate) struct Project {
@@ -52,19 +52,19 @@ impl Project {
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o777)).unwrap();
     }
 
-    pub(crate) fn home(&self, variables: &[(&str, &str)]) -> Home {
-        let environment = Environment::new(variables.iter().map(|(name, value)| (name.into(), value.into())));
-        Home::open(self.dir.path(), environment).unwrap()
+    pub(crate) fn home(&self, variables: &[(&str, &str)]) -> ProjectHome {
+        let environment = GivenEnvironment::new(variables.iter().map(|(name, value)| (name.into(), value.into())));
+        ProjectHome::open(self.dir.path(), environment).unwrap()
     }
 
-    fn survey(&self) -> Survey {
-        Survey::of(&self.home(&[]))
+    fn survey(&self) -> ProjectSurvey {
+        ProjectSurvey::of(&self.home(&[]))
     }
 
-    fn contents(&self) -> Contents {
+    fn contents(&self) -> ProjectContents {
         let survey = self.survey();
         assert!(
-            survey.problems.iter().all(|p| p.fault.severity() == crate::Severity::Warning),
+            survey.problems.iter().all(|p| p.fault.severity() == crate::ProblemSeverity::Warning),
             "{:?}",
             survey.problems
         );
@@ -72,11 +72,11 @@ impl Project {
     }
 }
 
-fn names(tools: &[Arc<Tool>]) -> Vec<&str> {
+fn names(tools: &[Arc<ProjectTool>]) -> Vec<&str> {
     tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-fn shown(survey: &Survey) -> Vec<String> {
+fn shown(survey: &ProjectSurvey) -> Vec<String> {
     survey.all_problems().map(ToString::to_string).collect()
 }
 
@@ -290,18 +290,18 @@ fn a_file_that_is_half_written_counts_as_it_was() {
     project.write("prompts/p.txt", "").write("prompts/p.meta.json", r#"{"name":"q"}"#);
     project.write("resources/t.meta.json", r#"{"name":"t","uriTemplate":"a:{b}"}"#);
     let home = project.home(&[]);
-    let first = Survey::of(&home);
+    let first = ProjectSurvey::of(&home);
     for name in ["tools/a/a.meta.json", "prompts/p.meta.json", "resources/t.meta.json"] {
         project.write(name, "{\"name\": \"two\", ");
     }
-    let second = Survey::after(Some(&first), &home, None);
+    let second = ProjectSurvey::after(Some(&first), &home, None);
     assert_eq!(second.contents.as_ref().unwrap(), first.contents.as_ref().unwrap());
     assert_eq!(second.problems.len(), 3 + first.problems.len());
     // Also when it stays so.
-    let third = Survey::after(Some(&second), &home, None);
+    let third = ProjectSurvey::after(Some(&second), &home, None);
     assert_eq!(third.contents.unwrap(), first.contents.unwrap());
     project.write("tools/a/a.meta.json", r#"{"name":"two","description":"d"}"#);
-    let fourth = Survey::after(Some(&second), &home, None);
+    let fourth = ProjectSurvey::after(Some(&second), &home, None);
     assert_eq!(names(&fourth.contents.unwrap().tools), ["two"]);
 }
 
@@ -343,6 +343,6 @@ fn of_two_with_one_name_the_first_counts_and_the_other_is_reported() {
 fn a_list_that_is_too_long_altogether_is_refused() {
     let project = Project::new();
     project.script("tools/a/a.sh", "");
-    let problem = Survey::of(&project.home(&[("MCPBASH_REGISTRY_MAX_BYTES", "20")])).contents.unwrap_err();
+    let problem = ProjectSurvey::of(&project.home(&[("MCPBASH_REGISTRY_MAX_BYTES", "20")])).contents.unwrap_err();
     assert!(problem.to_string().contains("at most 20 are kept"), "{problem}");
 }

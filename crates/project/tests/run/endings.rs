@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_project::Timeouts;
-use tidings_project::run::{CANCELLED, Caller};
+use tidings_project::ToolTimeouts;
+use tidings_project::run::{CANCELLED, ScriptCaller};
 
 use super::{World, answer, appears, text};
 
@@ -49,7 +49,7 @@ async fn a_tool_that_takes_too_long_is_ended_and_says_so() {
     let world = World::new();
     let mut tool = world.tool("echo begun >&2; sleep 60 & sleep 60");
     let hint = Some("ask for less".into());
-    tool.timeouts = Timeouts { fixed: Some(Duration::from_millis(300)), hint, ..Timeouts::default() };
+    tool.timeouts = ToolTimeouts { fixed: Some(Duration::from_millis(300)), hint, ..ToolTimeouts::default() };
     let result = answer(world.start(tool, json!({}))).await["result"].take();
     let error = &result["structuredContent"]["error"];
     assert_eq!(
@@ -66,7 +66,7 @@ async fn progress_extends_the_time_up_to_the_most() {
     let world = World::new();
     let line = r#"{"method":"notifications/progress","params":{"progress":1}}"#;
     let body = format!(r#"while :; do echo '{line}' >> "$MCP_PROGRESS_STREAM"; sleep 0.05; done"#);
-    let timeouts = Timeouts {
+    let timeouts = ToolTimeouts {
         fixed: Some(Duration::from_secs(10)),
         extends: Some(true),
         max: Some(Duration::from_millis(1_000)),
@@ -78,7 +78,7 @@ async fn progress_extends_the_time_up_to_the_most() {
     assert_eq!(most["result"]["structuredContent"]["error"]["reason"], "max_exceeded");
     let mut silent = world.tool("sleep 60");
     silent.timeouts =
-        Timeouts { fixed: Some(Duration::from_millis(200)), max: Some(Duration::from_secs(60)), ..timeouts };
+        ToolTimeouts { fixed: Some(Duration::from_millis(200)), max: Some(Duration::from_secs(60)), ..timeouts };
     let idle = answer(world.start(silent, json!({}))).await;
     assert_eq!(idle["result"]["structuredContent"]["error"]["reason"], "idle");
     world.assert_clean().await;
@@ -121,7 +121,7 @@ async fn only_so_many_run_at_a_time_and_who_waits_can_leave() {
     let body =
         format!("echo x >> {}; while [ ! -e {} ]; do sleep 0.02; done; echo done", ready.display(), go.display());
     let call = |key| {
-        let caller = Caller { key, ..Caller::default() };
+        let caller = ScriptCaller { key, ..ScriptCaller::default() };
         world.runner.call_tool(key, world.tool(&body).into(), json!({}), caller)
     };
     let first = call(1);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_project::Timeouts;
+use tidings_project::ToolTimeouts;
 
 use super::{World, answer, appears, text};
 
@@ -40,10 +40,10 @@ async fn a_tool_that_ignores_being_asked_to_end_is_killed() {
     // S0.9
     let world = World::new();
     let mut tool = world.tool("trap '' TERM INT HUP; while :; do sleep 1; done");
-    tool.timeouts = Timeouts { fixed: Some(Duration::from_millis(300)), ..Timeouts::default() };
+    tool.timeouts = ToolTimeouts { fixed: Some(Duration::from_millis(300)), ..ToolTimeouts::default() };
     let late = answer(world.start(tool.clone(), json!({}))).await;
     assert_eq!(late["result"]["structuredContent"]["error"]["type"], "timeout");
-    tool.timeouts = Timeouts::default();
+    tool.timeouts = ToolTimeouts::default();
     let ready = world.dir.join("ready");
     tool.script = world.script(
         "tools/deaf",
@@ -59,7 +59,7 @@ async fn a_tool_that_ignores_being_asked_to_end_is_killed() {
 async fn a_tool_that_stopped_itself_is_ended_too() {
     let world = World::new();
     let mut tool = world.tool("kill -STOP $$");
-    tool.timeouts = Timeouts { fixed: Some(Duration::from_millis(300)), ..Timeouts::default() };
+    tool.timeouts = ToolTimeouts { fixed: Some(Duration::from_millis(300)), ..ToolTimeouts::default() };
     let late = answer(world.start(tool, json!({}))).await;
     assert_eq!(late["result"]["isError"], true);
     world.assert_clean().await;

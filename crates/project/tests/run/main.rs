@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_project::run::{Caller, Kit, Runner};
-use tidings_project::{Environment, Home, Timeouts, Tool};
+use tidings_project::run::{ScriptCaller, ScriptKit, ScriptRunner};
+use tidings_project::{GivenEnvironment, ProjectHome, ProjectTool, ToolTimeouts};
 use tidings_testkit::TempDir;
 use tidings_upstream::{CallEvent, CallStream, ProcessLauncher, marked_processes};
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct World {
     dir: TempDir,
     temporary: TempDir,
-    runner: Arc<Runner>,
+    runner: Arc<ScriptRunner>,
     launcher: Arc<ProcessLauncher>,
 }
 
@@ -40,9 +40,9 @@ impl World {
         let own: [(OsString, OsString); 2] =
             [("PATH".into(), std::env::var_os("PATH").unwrap()), ("TMPDIR".into(), temporary.path().into())];
         let given = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let home = Home::open(dir.path(), Environment::new(own.into_iter().chain(given))).unwrap();
+        let home = ProjectHome::open(dir.path(), GivenEnvironment::new(own.into_iter().chain(given))).unwrap();
         let launcher = ProcessLauncher::new(None);
-        let runner = Runner::new(Arc::new(home), Arc::clone(&launcher), &Kit::default());
+        let runner = ScriptRunner::new(Arc::new(home), Arc::clone(&launcher), &ScriptKit::default());
         Self { dir, temporary, runner, launcher }
     }
 
@@ -56,19 +56,19 @@ impl World {
     }
 
     /// A tool in `sh`.
-    fn tool(&self, body: &str) -> Tool {
+    fn tool(&self, body: &str) -> ProjectTool {
         let script = self.script("tools/it/tool.sh", &format!("#!/bin/sh\n{body}\n"));
-        Tool {
+        ProjectTool {
             name: "it".into(),
             script,
             definition: json!({ "name": "it", "inputSchema": { "type": "object" } }),
             metadata: json!({ "name": "it" }),
-            timeouts: Timeouts::default(),
+            timeouts: ToolTimeouts::default(),
         }
     }
 
-    fn start(&self, tool: Tool, params: Value) -> CallStream {
-        self.runner.call_tool(17, Arc::new(tool), params, Caller::default())
+    fn start(&self, tool: ProjectTool, params: Value) -> CallStream {
+        self.runner.call_tool(17, Arc::new(tool), params, ScriptCaller::default())
     }
 
     /// Calls a tool in `sh` and gives the whole answer.

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidings_project::run::{Caller, Reading};
-use tidings_project::{Completion, Prompt, PromptBody};
+use tidings_project::run::{ResourceReading, ScriptCaller};
+use tidings_project::{ProjectCompletion, ProjectPrompt, PromptBody};
 
 use super::{World, answer};
 
 async fn read(world: &World, uri: &str) -> Value {
-    read_as(world, Reading { uri: uri.into(), ..Reading::default() }).await
+    read_as(world, ResourceReading { uri: uri.into(), ..ResourceReading::default() }).await
 }
 
-async fn read_as(world: &World, reading: Reading) -> Value {
-    answer(world.runner.read_resource(17, reading, Caller::default())).await
+async fn read_as(world: &World, reading: ResourceReading) -> Value {
+    answer(world.runner.read_resource(17, reading, ScriptCaller::default())).await
 }
 
 #[tokio::test]
@@ -50,10 +50,15 @@ async fn the_projects_own_provider_wins_and_its_exit_code_says_what_is_wrong() {
     assert_eq!(read(&world, "echo://x;id").await["result"]["contents"][0]["text"], "own: echo://x;id");
     world.script("providers/odd.sh", "#!/bin/sh\necho 'not today' >&2\nexit ${1#odd://}\n");
     for (exit, code) in [(2, -32603), (3, -32002), (4, -32602), (5, -32603), (9, -32603)] {
-        let reading = Reading { uri: format!("odd://{exit}"), provider: Some("odd".into()), ..Reading::default() };
+        let reading = ResourceReading {
+            uri: format!("odd://{exit}"),
+            provider: Some("odd".into()),
+            ..ResourceReading::default()
+        };
         assert_eq!(read_as(&world, reading).await["error"]["code"], code, "{exit}");
     }
-    let unknown = Reading { uri: "x://y".into(), provider: Some("../../evil".into()), ..Reading::default() };
+    let unknown =
+        ResourceReading { uri: "x://y".into(), provider: Some("../../evil".into()), ..ResourceReading::default() };
     assert!(read_as(&world, unknown).await["error"]["message"].as_str().unwrap().contains("Unsupported"));
     world.assert_clean().await;
 }
@@ -63,7 +68,7 @@ async fn bytes_are_given_as_such_and_too_many_are_refused() {
     // S0.9
     let world = World::with(&[("MCPBASH_MAX_RESOURCE_BYTES", "1000")]);
     world.script("providers/raw.sh", "#!/bin/sh\nprintf '\\377\\000'\n");
-    let raw = Reading { uri: "raw://x".into(), provider: Some("raw".into()), ..Reading::default() };
+    let raw = ResourceReading { uri: "raw://x".into(), provider: Some("raw".into()), ..ResourceReading::default() };
     assert_eq!(read_as(&world, raw.clone()).await["result"]["contents"][0]["blob"], "/wA=");
     world.script("providers/raw.sh", "#!/bin/sh\nhead -c 1000000000 /dev/zero\n");
     let message = read_as(&world, raw).await["error"]["message"].take();
@@ -100,15 +105,15 @@ async fn a_prompt_is_a_template_or_what_a_script_prints() {
     // S0.9
     let world = World::new();
     let template = world.script("prompts/hi.txt", "Hello {{name}}");
-    let mut prompt = Prompt {
+    let mut prompt = ProjectPrompt {
         name: "hi".into(),
         body: PromptBody::Template(template),
         role: "user".into(),
         definition: json!({"name": "hi", "description": "Greets", "arguments": [{"name": "name", "required": true}]}),
         metadata: Value::Null,
     };
-    let get = |prompt: &Prompt, params: Value| {
-        answer(world.runner.get_prompt(17, Arc::new(prompt.clone()), params, Caller::default()))
+    let get = |prompt: &ProjectPrompt, params: Value| {
+        answer(world.runner.get_prompt(17, Arc::new(prompt.clone()), params, ScriptCaller::default()))
     };
     let named = json!({"arguments": {"name": "Ann"}});
     let message = |text: &str| json!({"description": "Greets", "messages": [{"role": "user", "content": {"type": "text", "text": text}}]});
@@ -127,8 +132,9 @@ async fn a_completion_is_asked_with_limit_and_offset_and_pages_on() {
     let world = World::new();
     let body = "#!/bin/sh\nprintf '[\"%s\",\"%s\",\"%s\"]' \"$MCP_COMPLETION_NAME\" \"$MCP_COMPLETION_LIMIT\" \"$MCP_COMPLETION_OFFSET\"\n";
     let script = world.script("completions/it.sh", body);
-    let completion = Arc::new(Completion { name: "it".into(), script, timeout: None, metadata: Value::Null });
-    let ask = |params: Value| answer(world.runner.complete(17, Arc::clone(&completion), params, Caller::default()));
+    let completion = Arc::new(ProjectCompletion { name: "it".into(), script, timeout: None, metadata: Value::Null });
+    let ask =
+        |params: Value| answer(world.runner.complete(17, Arc::clone(&completion), params, ScriptCaller::default()));
     assert_eq!(ask(json!({})).await["result"]["completion"], json!({"values": ["it", "5", "0"], "hasMore": false}));
     assert_eq!(ask(json!({"limit": 1000})).await["result"]["completion"]["values"][1], "100");
     let first = ask(json!({"limit": 2})).await["result"]["completion"].take();
@@ -143,8 +149,8 @@ async fn a_completion_that_takes_too_long_is_ended() {
     let world = World::new();
     let script = world.script("completions/slow.sh", "#!/bin/sh\nsleep 60\n");
     let timeout = Some(std::time::Duration::from_millis(200));
-    let completion = Completion { name: "slow".into(), script, timeout, metadata: Value::Null };
-    let late = answer(world.runner.complete(17, Arc::new(completion), json!({}), Caller::default())).await;
+    let completion = ProjectCompletion { name: "slow".into(), script, timeout, metadata: Value::Null };
+    let late = answer(world.runner.complete(17, Arc::new(completion), json!({}), ScriptCaller::default())).await;
     assert!(late["error"]["message"].as_str().unwrap().contains("slow.sh: no answer within 0.2 s"), "{late}");
     world.assert_clean().await;
 }

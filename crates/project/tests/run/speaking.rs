@@ -1,13 +1,13 @@
 //! What a running tool says and asks.
 
 use serde_json::{Value, json};
-use tidings_project::run::Caller;
+use tidings_project::run::ScriptCaller;
 use tidings_upstream::CallEvent;
 use tidings_wire::{Frame, FrameLimits, RawId, response};
 
 use super::{World, appears, heard, next, parsed, text};
 
-const ABLE: Caller = Caller { key: 1, form: true, url: true, roots: false };
+const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: true, roots: false };
 
 #[tokio::test]
 async fn progress_and_logs_arrive_while_the_tool_runs_and_before_its_answer() {
@@ -102,7 +102,7 @@ async fn a_question_in_a_file_is_asked_and_its_answer_comes_in_a_file() {
 #[tokio::test]
 async fn who_can_not_be_asked_is_not_and_the_tool_knows() {
     let world = World::new();
-    let form = Caller { url: false, ..ABLE };
+    let form = ScriptCaller { url: false, ..ABLE };
     let tool =
         world.tool(&format!("{ASK}ask '{{\"message\":\"x\",\"url\":\"https://example.com\",\"mode\":\"url\"}}'"));
     let (messages, answer) = heard(world.runner.call_tool(17, tool.into(), json!({}), form)).await;
@@ -150,7 +150,7 @@ async fn the_callers_roots_are_asked_for_and_bound_what_a_tool_is_told() {
     let folder = world.dir.path().canonicalize().unwrap().join("data");
     std::fs::create_dir(&folder).unwrap();
     let tool = world.tool(r#"printf '%s %s' "$MCP_ROOTS_COUNT" "$MCP_ROOTS_PATHS""#);
-    let caller = Caller { roots: true, ..Caller::default() };
+    let caller = ScriptCaller { roots: true, ..ScriptCaller::default() };
     let mut stream = world.runner.call_tool(17, tool.into(), json!({}), caller);
     let asked = question(&mut stream).await;
     assert_eq!(asked["method"], "roots/list");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tidings_project::{Problem, Severity};
+use tidings_project::{ProblemSeverity, ProjectProblem};
 
 use super::project::named;
 use crate::failure::Failure;
@@ -24,13 +24,13 @@ pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), Failure>
         ("prompts", contents.prompts.len(), Some(hex(&digests.prompts))),
         ("completions", contents.completions.len(), None),
     ];
-    let errors = problems.iter().filter(|problem| problem.fault.severity() == Severity::Error).count();
+    let errors = problems.iter().filter(|problem| problem.fault.severity() == ProblemSeverity::Error).count();
     if as_json {
         let mut status = json!({ "project": home.root.to_string_lossy(), "ok": errors == 0 });
         for (kind, count, hash) in rows {
             status[kind] = json!({ "count": count, "hash": hash });
         }
-        status["problems"] = problems.iter().map(Problem::to_json).collect();
+        status["problems"] = problems.iter().map(ProjectProblem::to_json).collect();
         println!("{status:#}");
     } else {
         for (kind, count, hash) in rows {

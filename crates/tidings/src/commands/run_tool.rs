@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidings_project::run::{Caller, Runner};
-use tidings_project::{Home, Survey, Tool};
+use tidings_project::run::{ScriptCaller, ScriptRunner};
+use tidings_project::{ProjectHome, ProjectSurvey, ProjectTool};
 use tidings_upstream::{CallEvent, CallStream, ProcessLauncher};
 
 use super::call::exit_code;
@@ -37,7 +37,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure>
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
     let tool = find(&home, args.name)?;
     let launcher = ProcessLauncher::new(std::env::current_exe().ok());
-    let runner = Runner::new(Arc::new(home), launcher, &wiring::kit(cli));
+    let runner = ScriptRunner::new(Arc::new(home), launcher, &wiring::kit(cli));
     if args.print_env {
         for (name, value) in runner.tool_environment() {
             println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
@@ -59,7 +59,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure>
     if let Some(timeout) = timeout {
         params["timeoutSecs"] = timeout.into();
     }
-    let stream = runner.call_tool(1, tool, params, Caller::default());
+    let stream = runner.call_tool(1, tool, params, ScriptCaller::default());
     let answer = tokio::select! {
         answer = followed(stream, args.json) => Some(answer?),
         _ = tokio::signal::ctrl_c() => None,
@@ -86,8 +86,8 @@ fn arguments(text: Option<&str>) -> Result<Value, Failure> {
     }
 }
 
-fn find(home: &Home, name: &str) -> Result<Arc<Tool>, Failure> {
-    let survey = Survey::of(home);
+fn find(home: &ProjectHome, name: &str) -> Result<Arc<ProjectTool>, Failure> {
+    let survey = ProjectSurvey::of(home);
     for problem in survey.all_problems() {
         eprintln!("{problem}");
     }

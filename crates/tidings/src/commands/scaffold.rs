@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidings_project::{Kind, ScaffoldFault};
+use tidings_project::{ScaffoldFault, ScaffoldSubject};
 
 use super::project::named;
 use crate::cli::ScaffoldKind;
@@ -52,7 +52,7 @@ fn quoted(path: &Path) -> String {
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-impl From<ScaffoldKind> for Kind {
+impl From<ScaffoldKind> for ScaffoldSubject {
     fn from(kind: ScaffoldKind) -> Self {
         match kind {
             ScaffoldKind::Tool => Self::Tool,

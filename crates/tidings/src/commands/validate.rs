@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tidings_project::{Problem, Severity};
+use tidings_project::{ProblemSeverity, ProjectProblem};
 
 use super::project::named;
 use super::terminal::plural;
@@ -14,7 +14,7 @@ pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let dir = named(dir).unwrap_or_else(|| PathBuf::from("."));
     let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
     let (contents, problems) = tidings_project::validate(&home);
-    let errors = problems.iter().filter(|problem| problem.fault.severity() == Severity::Error).count();
+    let errors = problems.iter().filter(|problem| problem.fault.severity() == ProblemSeverity::Error).count();
     let counts = [
         ("tool", contents.tools.len()),
         ("resource", contents.resources.len()),
@@ -25,14 +25,14 @@ pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let counts: serde_json::Map<String, Value> =
             counts.iter().map(|(kind, count)| (format!("{kind}s"), (*count).into())).collect();
-        let problems: Vec<Value> = problems.iter().map(Problem::to_json).collect();
+        let problems: Vec<Value> = problems.iter().map(ProjectProblem::to_json).collect();
         println!(
             "{:#}",
             json!({ "ok": errors == 0, "project": home.root.to_string_lossy(), "offers": counts, "problems": problems })
         );
     } else {
         for problem in &problems {
-            let word = if problem.fault.severity() == Severity::Error { "error" } else { "warning" };
+            let word = if problem.fault.severity() == ProblemSeverity::Error { "error" } else { "warning" };
             println!("{word}: {problem}");
         }
         let offers: Vec<String> =

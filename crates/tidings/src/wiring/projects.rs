@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use tidings_config::{Config, TransportConfig};
 use tidings_engine::{LocalServer, Source, Unready};
-use tidings_project::run::Kit;
-use tidings_project::{Environment, Home, HomeFault, ProjectServer, Sdk};
+use tidings_project::run::ScriptKit;
+use tidings_project::{GivenEnvironment, HomeFault, ProjectHome, ProjectServer, ScriptSdk};
 use tidings_upstream::ProcessLauncher;
 
 use crate::cli::Cli;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 pub(super) struct Projects {
     data: Option<PathBuf>,
     launcher: Arc<ProcessLauncher>,
-    kit: OnceLock<Kit>,
+    kit: OnceLock<ScriptKit>,
 }
 
 impl Projects {
@@ -63,7 +63,7 @@ impl Unready for MissingProject {
 }
 
 /// Where they are, by the names of their servers.
-pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> {
+pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, ProjectHome>, Failure> {
     let mut homes = BTreeMap::new();
     for server in config.enabled_servers() {
         let TransportConfig::Project { dir, env } = &server.transport else { continue };
@@ -80,28 +80,28 @@ pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, Home>, Failure> 
 }
 
 /// What scripts find besides their project.
-pub(crate) fn kit(cli: &Cli) -> Kit {
+pub(crate) fn kit(cli: &Cli) -> ScriptKit {
     unpacked(cli.data.as_deref())
 }
 
 /// Helpers, and a `jq`, in the data directory. Scripts that need neither run without.
-fn unpacked(data: Option<&Path>) -> Kit {
+fn unpacked(data: Option<&Path>) -> ScriptKit {
     let unpacked = DataDir::find(data).map_err(|failure| failure.to_string()).and_then(|data| {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        Sdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
+        ScriptSdk::unpack(data.path(), &program).map_err(|error| format!("{}: {error}", data.path().display()))
     });
     match unpacked {
         Ok(sdk) => sdk.kit(),
         Err(problem) => {
             tracing::warn!("scripts can not use MCP_SDK: {problem}; name a data directory with --data DIR");
-            Kit::default()
+            ScriptKit::default()
         }
     }
 }
 
 /// A project with the environment of this process and some more.
-pub(crate) fn open(dir: &Path, env: &[(String, String)]) -> Result<Home, HomeFault> {
+pub(crate) fn open(dir: &Path, env: &[(String, String)]) -> Result<ProjectHome, HomeFault> {
     let more = env.iter().map(|(name, value)| (name.into(), value.into()));
-    let environment = Environment::new(std::env::vars_os().chain(more));
-    Home::open(dir, environment)
+    let environment = GivenEnvironment::new(std::env::vars_os().chain(more));
+    ProjectHome::open(dir, environment)
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use tidings_project::Sdk;
+use tidings_project::ScriptSdk;
 use tidings_testkit::TempDir;
 
 struct Bench {
     folder: TempDir,
-    sdk: Sdk,
+    sdk: ScriptSdk,
     tools: Vec<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ struct Ran {
 impl Bench {
     fn new() -> Self {
         let folder = TempDir::new();
-        let sdk = Sdk::unpack(folder.path(), Path::new(env!("CARGO_BIN_EXE_tidings"))).unwrap();
+        let sdk = ScriptSdk::unpack(folder.path(), Path::new(env!("CARGO_BIN_EXE_tidings"))).unwrap();
         let installed = PathBuf::from("/usr/bin/jq");
         let tools = [sdk.jq(), installed].into_iter().filter(|tool| tool.exists()).collect();
         Self { folder, sdk, tools }

@@ -10,20 +10,20 @@ use tidings_proto::code;
 use tidings_upstream::is_public;
 
 use crate::run::environment::in_path;
-use crate::run::outcome::Fault;
-use crate::run::resource::{Found, Reading};
-use crate::run::{Call, Runner};
+use crate::run::outcome::ScriptFault;
+use crate::run::resource::{ProvidedContent, ResourceReading};
+use crate::run::{ScriptCall, ScriptRunner};
 
 /// What is wanted from where.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted<'a> {
+struct GitLocation<'a> {
     repository: &'a str,
     host: String,
     reference: &'a str,
     path: &'a str,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> GitLocation<'a> {
     fn parse(uri: &'a str) -> Result<Self, &'static str> {
         let address = uri.strip_prefix("git+").filter(|rest| rest.starts_with("https://"));
         let address = address.ok_or("the git provider reads git+https:// addresses")?;
@@ -53,23 +53,27 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl Runner {
-    pub(in crate::run) async fn read_git(&self, reading: &Reading, call: &mut Call<'_>) -> Result<Found, Fault> {
-        let invalid = |why: String| Fault::new(code::INVALID_PARAMS, format!("{}: {why}", reading.uri));
+impl ScriptRunner {
+    pub(in crate::run) async fn read_git(
+        &self,
+        reading: &ResourceReading,
+        call: &mut ScriptCall<'_>,
+    ) -> Result<ProvidedContent, ScriptFault> {
+        let invalid = |why: String| ScriptFault::new(code::INVALID_PARAMS, format!("{}: {why}", reading.uri));
         if self.home.environment.get("MCPBASH_ENABLE_GIT_PROVIDER").is_none_or(|text| text.trim() != "true") {
             return Err(invalid("the git provider is off; set MCPBASH_ENABLE_GIT_PROVIDER=true".into()));
         }
-        let wanted = Wanted::parse(&reading.uri).map_err(|why| invalid(why.into()))?;
+        let wanted = GitLocation::parse(&reading.uri).map_err(|why| invalid(why.into()))?;
         self.permits_host("GIT", &wanted.host)?;
         let git = in_path(&self.home.environment, "git").ok_or_else(|| invalid("git is not installed".into()))?;
         let within = Duration::from_secs(self.number("MCPBASH_GIT_TIMEOUT", 30, 60));
         let looked_up = tokio::time::timeout(within, tokio::net::lookup_host((wanted.host.as_str(), 443))).await;
-        let unreachable = || Fault::internal(format!("{}: the host can not be found", reading.uri));
+        let unreachable = || ScriptFault::internal(format!("{}: the host can not be found", reading.uri));
         let addresses = looked_up.map_err(|_| unreachable())?.map_err(|_| unreachable())?;
         if addresses.into_iter().any(|address| !is_public(address.ip())) {
             return Err(invalid("leads to a private address".into()));
         }
-        let folder = self.folders.make().map_err(|error| Fault::internal(error.to_string()))?;
+        let folder = self.folders.make().map_err(|error| ScriptFault::internal(error.to_string()))?;
         let repository = folder.path().to_owned();
         call.spent.push(folder);
         let run = |arguments: &[&str]| {
@@ -79,24 +83,24 @@ impl Runner {
         };
         let init = run(&["init", "--quiet", "--bare", "."]).await?;
         if init.code != 0 {
-            return Err(Fault::internal(init.complaint("git init failed")));
+            return Err(ScriptFault::internal(init.complaint("git init failed")));
         }
         let fetch = ["-c", "http.followRedirects=false", "fetch", "--quiet", "--depth=1", "--no-tags", "--"];
         let fetched = run(&[&fetch[..], &[wanted.repository, wanted.reference]].concat()).await?;
         if fetched.code != 0 {
-            return Err(Fault::internal(fetched.complaint("git fetch failed")));
+            return Err(ScriptFault::internal(fetched.complaint("git fetch failed")));
         }
         let most = self.number("MCPBASH_GIT_MAX_KB", 51_200, 1 << 20);
         if size_of(&repository) / 1024 > most {
-            return Err(Fault::internal(format!(
+            return Err(ScriptFault::internal(format!(
                 "{}: the repository exceeds {most} KB (MCPBASH_GIT_MAX_KB)",
                 reading.uri
             )));
         }
         let shown = run(&["cat-file", "blob", &format!("FETCH_HEAD:{}", wanted.path)]).await?;
         match shown.code {
-            0 => Ok(Found { bytes: shown.stdout.to_vec(), mime_type: None }),
-            _ => Err(Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found")),
+            0 => Ok(ProvidedContent { bytes: shown.stdout.to_vec(), mime_type: None }),
+            _ => Err(ScriptFault::new(code::RESOURCE_NOT_FOUND, "Resource not found")),
         }
     }
 
@@ -132,15 +136,15 @@ mod tests {
 
     #[test]
     fn an_address_names_repository_reference_and_path() {
-        let wanted = Wanted::parse("git+https://Example.com:443/a/b.git#v1.0:/docs/x.md").unwrap();
-        let expected = Wanted {
+        let wanted = GitLocation::parse("git+https://Example.com:443/a/b.git#v1.0:/docs/x.md").unwrap();
+        let expected = GitLocation {
             repository: "https://Example.com:443/a/b.git",
             host: "example.com".into(),
             reference: "v1.0",
             path: "docs/x.md",
         };
         assert_eq!(wanted, expected);
-        assert_eq!(Wanted::parse("git+https://h/r#a.txt").unwrap().reference, "HEAD");
+        assert_eq!(GitLocation::parse("git+https://h/r#a.txt").unwrap().reference, "HEAD");
     }
 
     #[test]
@@ -155,7 +159,7 @@ mod tests {
             "git+https://h/r#a b:c",
             "git+https:///r#a",
         ] {
-            assert!(Wanted::parse(bad).is_err(), "{bad}");
+            assert!(GitLocation::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -10,27 +10,31 @@ use http_body_util::Full;
 use tidings_proto::code;
 use tidings_upstream::{HttpClient, is_public};
 
-use crate::run::outcome::Fault;
-use crate::run::resource::{Found, Reading};
-use crate::run::{Call, Runner, cancelled};
+use crate::run::outcome::ScriptFault;
+use crate::run::resource::{ProvidedContent, ResourceReading};
+use crate::run::{ScriptCall, ScriptRunner, cancelled};
 
 /// The client, made when it is first needed.
 #[derive(Default)]
-pub(in crate::run) struct Web(OnceLock<HttpClient>);
+pub(in crate::run) struct WebProvider(OnceLock<HttpClient>);
 
-impl Web {
-    fn client(&self) -> Result<&HttpClient, Fault> {
+impl WebProvider {
+    fn client(&self) -> Result<&HttpClient, ScriptFault> {
         if let Some(client) = self.0.get() {
             return Ok(client);
         }
-        let client = HttpClient::public_only().map_err(|error| Fault::internal(error.to_string()))?;
+        let client = HttpClient::public_only().map_err(|error| ScriptFault::internal(error.to_string()))?;
         Ok(self.0.get_or_init(|| client))
     }
 }
 
-impl Runner {
-    pub(in crate::run) async fn read_https(&self, reading: &Reading, call: &Call<'_>) -> Result<Found, Fault> {
-        let invalid = |why: &str| Fault::new(code::INVALID_PARAMS, format!("{}: {why}", reading.uri));
+impl ScriptRunner {
+    pub(in crate::run) async fn read_https(
+        &self,
+        reading: &ResourceReading,
+        call: &ScriptCall<'_>,
+    ) -> Result<ProvidedContent, ScriptFault> {
+        let invalid = |why: &str| ScriptFault::new(code::INVALID_PARAMS, format!("{}: {why}", reading.uri));
         let uri: Uri = reading.uri.parse().map_err(|_| invalid("not a URL"))?;
         let authority = uri.authority().ok_or_else(|| invalid("no host"))?;
         if uri.scheme_str() != Some("https") {
@@ -65,18 +69,20 @@ impl Runner {
             () = call.stop.cancelled() => return Err(cancelled()),
             answer = client.fetch(request, within, limit) => answer,
         };
-        let answer = answer.map_err(|error| Fault::internal(format!("{}: {error}", reading.uri)))?;
+        let answer = answer.map_err(|error| ScriptFault::internal(format!("{}: {error}", reading.uri)))?;
         match answer.status() {
             status if status.is_success() => {
                 let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-                Ok(Found { mime_type: kind.map(str::to_owned), bytes: answer.into_body().to_vec() })
+                Ok(ProvidedContent { mime_type: kind.map(str::to_owned), bytes: answer.into_body().to_vec() })
             }
             status if status.is_redirection() => {
                 let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
-                Err(Fault::internal(format!("{}: redirects to {to}, which is not followed", reading.uri)))
+                Err(ScriptFault::internal(format!("{}: redirects to {to}, which is not followed", reading.uri)))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Err(Fault::new(code::RESOURCE_NOT_FOUND, "Resource not found")),
-            status => Err(Fault::internal(format!("{}: HTTP status {status}", reading.uri))),
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                Err(ScriptFault::new(code::RESOURCE_NOT_FOUND, "Resource not found"))
+            }
+            status => Err(ScriptFault::internal(format!("{}: HTTP status {status}", reading.uri))),
         }
     }
 }
