@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_testkit::{Client, Gateway, ListFollower, Random, Tool, Vitals};
+use tidings_testkit::{Client, Gateway, ListFollower, SplitMix, Tool, Vitals};
 
 use crate::callers::{CallOutcomes, SteadyCallers, try_once};
 use crate::crew::{self, CrewMember, MemberNature, Runs};
@@ -22,7 +22,7 @@ const BACK: Duration = Duration::from_secs(5);
 const FAILED_PER_FAULT: u64 = 15;
 
 pub(crate) struct ChaosRun {
-    random: Random,
+    random: SplitMix,
     members: Vec<CrewMember>,
     gateway: Gateway,
     runs: Runs,
@@ -58,7 +58,7 @@ impl ChaosRun {
             followers.push(ListFollower::begin(client.connect().await).await);
         }
         Self {
-            random: Random::new(options.seed),
+            random: SplitMix::new(options.seed),
             members,
             gateway,
             runs,

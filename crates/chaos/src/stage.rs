@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_testkit::{Fault, FaultProxy, FaultRates, Random};
+use tidings_testkit::{FaultProxy, FaultRates, ProxyFault, SplitMix};
 
 use crate::crew::{CrewMember, MemberNature, address_of};
 
@@ -46,7 +46,7 @@ impl FaultStage {
     }
 
     /// Makes the trouble for this long, and ends it.
-    pub(crate) async fn run(self, members: &mut [CrewMember], random: &mut Random, time: Duration) {
+    pub(crate) async fn run(self, members: &mut [CrewMember], random: &mut SplitMix, time: Duration) {
         for proxy in proxies(members) {
             proxy.set_rates(self.rates());
         }
@@ -61,19 +61,20 @@ impl FaultStage {
     }
 
     fn rates(self) -> FaultRates {
-        let each = |rate: u64, faults: &[Fault]| FaultRates(faults.iter().map(|fault| (rate, *fault)).collect());
+        let each = |rate: u64, faults: &[ProxyFault]| FaultRates(faults.iter().map(|fault| (rate, *fault)).collect());
         match self {
-            Self::Resets => each(5, &[Fault::ResetUnread, Fault::ResetAnswer]),
-            Self::Cuts => each(10, &[Fault::CutBody]),
-            Self::Stalls => {
-                each(100, &[Fault::Stall(Duration::from_millis(50)), Fault::Stall(Duration::from_millis(400))])
-            }
-            Self::Statuses => each(10, &[400, 404, 410, 429, 500, 502, 503].map(Fault::Status)),
+            Self::Resets => each(5, &[ProxyFault::ResetUnread, ProxyFault::ResetAnswer]),
+            Self::Cuts => each(10, &[ProxyFault::CutBody]),
+            Self::Stalls => each(
+                100,
+                &[ProxyFault::Stall(Duration::from_millis(50)), ProxyFault::Stall(Duration::from_millis(400))],
+            ),
+            Self::Statuses => each(10, &[400, 404, 410, 429, 500, 502, 503].map(ProxyFault::Status)),
             Self::Kills | Self::Eras | Self::Floods => FaultRates::default(),
         }
     }
 
-    async fn strike(self, members: &mut [CrewMember], random: &mut Random) {
+    async fn strike(self, members: &mut [CrewMember], random: &mut SplitMix) {
         let count = members.len() as u64;
         let chosen = usize::try_from(random.below(count)).unwrap_or_default();
         match self {

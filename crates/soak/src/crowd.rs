@@ -10,7 +10,7 @@ use crate::follower::{Follower, Order};
 use crate::kinds::{Topic, View};
 use crate::truth::{Truth, differences};
 use crate::world::Changes;
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 
 /// How long the truth may take: a listing that failed several times is retried after 1, 2 and 4 seconds.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -51,7 +51,7 @@ impl Crowd {
     }
 
     /// Some client drops its stream, or stops reading.
-    pub(crate) fn disturb(&self, random: &mut Random) -> &'static str {
+    pub(crate) fn disturb(&self, random: &mut SplitMix) -> &'static str {
         let follower = random.pick(&self.followers);
         if random.chance(40) {
             follower.order(Order::Stall(random.millis(20, 800)));

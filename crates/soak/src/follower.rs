@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_testkit::{Client, ClientBuilder, Pending, Received, is_modern};
+use tidings_testkit::{Client, ClientBuilder, PendingExchange, ReceivedMessage, is_modern};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -108,8 +108,8 @@ struct Following {
     client: Client,
     modern: bool,
     on_stdio: bool,
-    messages: mpsc::UnboundedReceiver<Received>,
-    stream: Option<Pending>,
+    messages: mpsc::UnboundedReceiver<ReceivedMessage>,
+    stream: Option<PendingExchange>,
     /// The last event of the GET stream that was handled.
     last_event: Option<String>,
     seen: Arc<Mutex<Seen>>,
@@ -155,7 +155,7 @@ impl Following {
         self.lock().trace.note(line);
     }
 
-    async fn hear(&mut self, message: &Received) {
+    async fn hear(&mut self, message: &ReceivedMessage) {
         let Some(topic) = Topic::of_notice(&message.method) else { return };
         if message.event_id.is_some() {
             if message.event_id == self.last_event {

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use failure::Failure;
 use options::Options;
 use run::{Run, Summary};
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 async fn soak(options: &Options) -> ExitCode {
-    let mut run = Run::begin(Random::new(options.seed), options.isolated).await;
+    let mut run = Run::begin(SplitMix::new(options.seed), options.isolated).await;
     let mut outcome = run.go(options.time).await;
     if outcome.is_ok() {
         outcome = run.finish().await;

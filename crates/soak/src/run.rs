@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::visitors::Visitors;
 use crate::world::World;
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 use tidings_testkit::Vitals;
 
 const CONFIGURATION: &str = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"\n";
@@ -47,7 +47,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn begin(random: Random, isolated: bool) -> Self {
+    pub(crate) async fn begin(random: SplitMix, isolated: bool) -> Self {
         let begun = Instant::now();
         let world = World::start(random, begun, isolated).await;
         let mut builder = Gateway::builder().toml(CONFIGURATION);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_testkit::{Answer, Entry, LATEST_LEGACY, Server, ServerBuilder};
+use tidings_testkit::{LATEST_LEGACY, ScriptedAnswer, ScriptedEntry, Server, ServerBuilder};
 
 use crate::item::{Item, written};
 use crate::kinds::{Kind, Topic, View};
 use crate::truth::Lists;
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 
 /// A gateway waits longer and longer for a server that dies again within ten seconds.
 const BETWEEN_DEATHS: Duration = Duration::from_secs(11);
@@ -42,7 +42,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) async fn start(name: &str, nature: Nature, random: &mut Random) -> Self {
+    pub(crate) async fn start(name: &str, nature: Nature, random: &mut SplitMix) -> Self {
         let mut shelves: [BTreeMap<String, Item>; 4] = Default::default();
         for kind in Kind::ALL {
             for number in 0..3 {
@@ -60,12 +60,12 @@ impl Source {
     }
 
     /// Offers what stands on a shelf, in an order and in words of chance.
-    pub(crate) fn publish(&self, kind: Kind, random: &mut Random) {
-        let mut entries: Vec<Entry> = self.shelves[kind as usize]
+    pub(crate) fn publish(&self, kind: Kind, random: &mut SplitMix) {
+        let mut entries: Vec<ScriptedEntry> = self.shelves[kind as usize]
             .iter()
             .map(|(key, item)| {
                 let text = written(&item.definition(kind, key, View::Whole), random.next());
-                Entry::raw(&text, |call| async move { call.ok_text("") })
+                ScriptedEntry::raw(&text, |call| async move { call.ok_text("") })
             })
             .collect();
         // Pages are cut by position: another order between two pages would be a change for whoever reads them.
@@ -85,7 +85,7 @@ impl Source {
     }
 
     /// Changes the fence. Its new state is in no list that was read before.
-    pub(crate) fn raise_fence(&mut self, random: &mut Random) {
+    pub(crate) fn raise_fence(&mut self, random: &mut SplitMix) {
         self.fences += 1;
         let fence = Item { text: self.fences, ..Item::default() };
         self.shelf(Kind::Resources).insert(FENCE.to_owned(), fence);
@@ -153,7 +153,7 @@ fn describe(name: &str, nature: Nature) -> ServerBuilder {
         (true, false) => builder,
     };
     if nature.streamless {
-        let refusal = Answer::Http { status: 405, headers: Vec::new(), body: "no stream".into() };
+        let refusal = ScriptedAnswer::Http { status: 405, headers: Vec::new(), body: "no stream".into() };
         builder = builder.on_http(move |request| (request.verb == "GET").then(|| refusal.clone()));
     }
     if nature.paged { builder.page_size(2) } else { builder }

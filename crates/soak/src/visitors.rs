@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 
 /// How many answers are asked for and not read: more than the buffers of a connection hold.
 const UNREAD: usize = 300;
@@ -36,7 +36,7 @@ impl Visitors {
     }
 
     /// Somebody asks for a lot, reads nothing, and hangs up.
-    pub(crate) fn stall(&mut self, address: String, random: &mut Random) {
+    pub(crate) fn stall(&mut self, address: String, random: &mut SplitMix) {
         let time = random.millis(200, 1_500);
         self.0.spawn(async move {
             let Ok(mut stream) = TcpStream::connect(&address).await else { return };

@@ -7,14 +7,14 @@ use crate::kinds::{Kind, Topic, View};
 use crate::source::{Nature, Source};
 use crate::trace::Trace;
 use crate::truth::{Lists, Truth};
-use tidings_testkit::Random;
+use tidings_testkit::SplitMix;
 
 /// How many changes there were, by topic and view: no client may be told of more.
 pub(crate) type Changes = [[u64; 2]; 3];
 
 pub(crate) struct World {
     pub(crate) sources: Vec<Source>,
-    pub(crate) random: Random,
+    pub(crate) random: SplitMix,
     pub(crate) changes: Changes,
     pub(crate) tally: BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,
@@ -23,7 +23,7 @@ pub(crate) struct World {
 
 impl World {
     /// Servers of both eras on both transports, and some with a peculiarity.
-    pub(crate) async fn start(mut random: Random, begun: Instant, isolated: bool) -> Self {
+    pub(crate) async fn start(mut random: SplitMix, begun: Instant, isolated: bool) -> Self {
         let legacy = Nature { legacy: true, ..Nature::default() };
         let modern = Nature { modern: true, ..Nature::default() };
         let natures = [

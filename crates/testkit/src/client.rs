@@ -19,18 +19,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::ClientBuilder;
-pub use exchange::{Exchange, Pending};
+pub use exchange::{Exchange, PendingExchange};
 pub(crate) use http::decode_header;
 pub use request::RequestBuilder;
 
-use crate::received::Received;
-use crate::record::{Record, lock};
+use crate::received::ReceivedMessage;
+use crate::record::{AwaitedRecord, lock};
 use crate::revision::{LATEST_LEGACY, is_modern};
 use crate::tempdir::TempDir;
 
 /// How a client answers a request of the server.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum ClientReply {
     /// With a result.
     Result(Value),
     /// With an error.
@@ -41,38 +41,38 @@ pub enum Reply {
     Later,
 }
 
-type RequestHandler = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
+type RequestHandler = Arc<dyn Fn(&ReceivedMessage) -> ClientReply + Send + Sync>;
 
 /// A client. Its connections and its process end when it is dropped.
 pub struct Client {
-    shared: Arc<Shared>,
-    transport: Transport,
+    shared: Arc<ClientShared>,
+    transport: ClientTransport,
     _keep: Option<TempDir>,
 }
 
-enum Transport {
-    Http(http::Http),
-    Stdio(stdio::Stdio),
+enum ClientTransport {
+    Http(http::HttpTransport),
+    Stdio(stdio::StdioTransport),
 }
 
 /// What the client's tasks share.
-struct Shared {
+struct ClientShared {
     revision: Mutex<String>,
     capabilities: Value,
     log_level: Option<String>,
-    received: Record<Received>,
+    received: AwaitedRecord<ReceivedMessage>,
     on_request: Mutex<Option<RequestHandler>>,
     ids: AtomicU64,
     initialize: Mutex<Value>,
     life: CancellationToken,
     tasks: TaskTracker,
     /// Those who hear every message that is no response.
-    followers: Mutex<Vec<mpsc::UnboundedSender<Received>>>,
+    followers: Mutex<Vec<mpsc::UnboundedSender<ReceivedMessage>>>,
     /// Whether streams are left unread for now.
     paused: watch::Sender<bool>,
 }
 
-impl Shared {
+impl ClientShared {
     fn revision(&self) -> String {
         lock(&self.revision).clone()
     }
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// Records a message; gives the answer when it is a request that is to be answered now.
-    fn take(&self, received: &Received) -> Option<Bytes> {
+    fn take(&self, received: &ReceivedMessage) -> Option<Bytes> {
         self.received.push(received.clone());
         if !received.is_response() {
             lock(&self.followers).retain(|follower| follower.send(received.clone()).is_ok());
@@ -101,15 +101,15 @@ impl Shared {
         let id = received.id.as_ref().filter(|_| received.is_request())?;
         let handler = lock(&self.on_request).clone();
         let reply = match handler {
-            _ if received.method == "ping" => Reply::Result(json!({})),
+            _ if received.method == "ping" => ClientReply::Result(json!({})),
             Some(handler) => handler(received),
-            None => Reply::Error(-32601, format!("this client does not know {}", received.method)),
+            None => ClientReply::Error(-32601, format!("this client does not know {}", received.method)),
         };
         reply.message(id)
     }
 }
 
-impl Reply {
+impl ClientReply {
     fn message(&self, id: &RawId) -> Option<Bytes> {
         match self {
             Self::Result(result) => Some(response(id, result.to_string().as_bytes())),
@@ -154,7 +154,7 @@ impl Client {
         });
         let reply = self.request("initialize", params).await;
         let result = reply.result();
-        if let Transport::Http(http) = &self.transport {
+        if let ClientTransport::Http(http) = &self.transport {
             http.set_session(reply.header("mcp-session-id"));
         }
         let revision = result["protocolVersion"].as_str().unwrap_or(LATEST_LEGACY).to_owned();
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// How to answer requests of the server, from now on. Without this `ping` gets a result and all else −32601.
-    pub fn on_request(&self, handler: impl Fn(&Received) -> Reply + Send + Sync + 'static) {
+    pub fn on_request(&self, handler: impl Fn(&ReceivedMessage) -> ClientReply + Send + Sync + 'static) {
         *lock(&self.shared.on_request) = Some(Arc::new(handler));
     }
 
@@ -185,7 +185,7 @@ impl Client {
     }
 
     /// Sends a request and gives the handle to follow it.
-    pub fn start(&self, method: &str, params: Value) -> Pending {
+    pub fn start(&self, method: &str, params: Value) -> PendingExchange {
         self.call(method).params(params).start()
     }
 
@@ -234,14 +234,14 @@ impl Client {
     }
 
     /// Cancels a request by notification, with its id exactly.
-    pub async fn cancel(&self, pending: &Pending) {
+    pub async fn cancel(&self, pending: &PendingExchange) {
         let params = format!("{{\"requestId\":{}}}", pending.id().as_str());
         let message = notification("notifications/cancelled", Some(params.as_bytes()));
         self.send_raw(message, "notifications/cancelled").await;
     }
 
-    /// Answers a request that was put off with [`Reply::Later`].
-    pub async fn respond(&self, request: &Received, reply: Reply) {
+    /// Answers a request that was put off with [`ClientReply::Later`].
+    pub async fn respond(&self, request: &ReceivedMessage, reply: ClientReply) {
         let id = request.id.as_ref().expect("a request has an id");
         if let Some(message) = reply.message(id) {
             self.send_raw(message, "").await;
@@ -250,21 +250,21 @@ impl Client {
 
     async fn send_raw(&self, message: Bytes, method: &str) {
         match &self.transport {
-            Transport::Http(http) => {
+            ClientTransport::Http(http) => {
                 let reply = http.post(&self.shared, message, method, None).finish().await;
                 assert_eq!(reply.status, 202, "sending {method}: {reply:?}");
             }
-            Transport::Stdio(stdio) => stdio.write(message),
+            ClientTransport::Stdio(stdio) => stdio.write(message),
         }
     }
 
     /// Everything received so far, on all streams.
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<ReceivedMessage> {
         self.shared.received.all()
     }
 
     /// The record behind [`Client::received`], for places in it and counted waits.
-    pub fn record(&self) -> &Record<Received> {
+    pub fn record(&self) -> &AwaitedRecord<ReceivedMessage> {
         &self.shared.received
     }
 
@@ -279,17 +279,17 @@ impl Client {
     }
 
     /// The first message, past or future, that fits.
-    pub async fn wait_for(&self, fits: impl Fn(&Received) -> bool) -> Received {
+    pub async fn wait_for(&self, fits: impl Fn(&ReceivedMessage) -> bool) -> ReceivedMessage {
         self.shared.received.wait_for("a message at the client", fits).await
     }
 
     /// The `nth` notification or request (from 1) with that method.
-    pub async fn wait_for_method(&self, method: &str, nth: usize) -> Received {
+    pub async fn wait_for_method(&self, method: &str, nth: usize) -> ReceivedMessage {
         self.shared.received.wait_for_nth(&format!("{method} at the client"), nth, |r| r.method == method).await
     }
 
     /// From now on, every message that is no response, on whichever stream it comes.
-    pub fn follow(&self) -> mpsc::UnboundedReceiver<Received> {
+    pub fn follow(&self) -> mpsc::UnboundedReceiver<ReceivedMessage> {
         let (follower, messages) = mpsc::unbounded_channel();
         lock(&self.shared.followers).push(follower);
         messages
@@ -316,7 +316,7 @@ impl Client {
     }
 
     /// HTTP: opens the GET stream and waits until the server accepted it. It closes when the handle is dropped.
-    pub async fn open_get(&self) -> Pending {
+    pub async fn open_get(&self) -> PendingExchange {
         let mut pending = self.http_side().raw(&self.shared, "GET", Bytes::new(), &[]);
         let status = pending.status().await;
         assert_eq!(status, 200, "opening the GET stream: {pending:?}");
@@ -324,7 +324,7 @@ impl Client {
     }
 
     /// HTTP: resumes the stream that an event came from.
-    pub async fn resume(&self, last_event_id: &str) -> Pending {
+    pub async fn resume(&self, last_event_id: &str) -> PendingExchange {
         let mut pending = self.http_side().raw(&self.shared, "GET", Bytes::new(), &[("last-event-id", last_event_id)]);
         pending.status().await;
         pending
@@ -361,21 +361,21 @@ impl Client {
     }
 
     /// stdio: the lines on stderr so far.
-    pub fn stderr(&self) -> &Record<String> {
+    pub fn stderr(&self) -> &AwaitedRecord<String> {
         self.stdio_side().stderr()
     }
 
-    fn http_side(&self) -> &http::Http {
+    fn http_side(&self) -> &http::HttpTransport {
         match &self.transport {
-            Transport::Http(http) => http,
-            Transport::Stdio(_) => panic!("only over HTTP"),
+            ClientTransport::Http(http) => http,
+            ClientTransport::Stdio(_) => panic!("only over HTTP"),
         }
     }
 
-    fn stdio_side(&self) -> &stdio::Stdio {
+    fn stdio_side(&self) -> &stdio::StdioTransport {
         match &self.transport {
-            Transport::Stdio(stdio) => stdio,
-            Transport::Http(_) => panic!("only on stdio"),
+            ClientTransport::Stdio(stdio) => stdio,
+            ClientTransport::Http(_) => panic!("only on stdio"),
         }
     }
 }
@@ -385,7 +385,7 @@ impl Drop for Client {
         self.shared.life.cancel();
         if std::thread::panicking() {
             eprintln!("client received {}", self.shared.received.dump());
-            if let Transport::Stdio(stdio) = &self.transport {
+            if let ClientTransport::Stdio(stdio) = &self.transport {
                 eprintln!("its process printed {}", stdio.stderr().dump());
             }
         }

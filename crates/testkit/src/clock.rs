@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 /// A manual clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct ManualClock {
     now: Instant,
 }
 
-impl Clock {
+impl ManualClock {
     /// A clock that stands still.
     pub fn new() -> Self {
         Self { now: Instant::now() }
@@ -26,7 +26,7 @@ impl Clock {
     }
 }
 
-impl Default for Clock {
+impl Default for ManualClock {
     fn default() -> Self {
         Self::new()
     }

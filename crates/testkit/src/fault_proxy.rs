@@ -25,12 +25,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::random::Random;
+use crate::random::SplitMix;
 use crate::record::lock;
 
 /// One way to break a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProxyFault {
     /// The connection is reset; the server never sees the request.
     ResetUnread,
     /// The server has the whole request, and the connection is reset before its answer.
@@ -45,48 +45,48 @@ pub enum Fault {
 
 /// How many of a thousand requests meet each fault. What is left over is carried as it is.
 #[derive(Clone, Debug, Default)]
-pub struct FaultRates(pub Vec<(u64, Fault)>);
+pub struct FaultRates(pub Vec<(u64, ProxyFault)>);
 
 /// The proxy. It ends when it is dropped.
 pub struct FaultProxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     life: CancellationToken,
     _tasks: TaskTracker,
 }
 
-struct Shared {
+struct ProxyShared {
     target: Mutex<SocketAddr>,
     rates: Mutex<FaultRates>,
-    random: Mutex<Random>,
+    random: Mutex<SplitMix>,
     injected: AtomicU64,
     /// Counts up when every open stream is to be cut.
     cuts: watch::Sender<u64>,
 }
 
-type ProxyBody = UnsyncBoxBody<Bytes, Broken>;
+type ProxyBody = UnsyncBoxBody<Bytes, BrokenConnection>;
 
 /// Why a connection is ended without an answer.
 #[derive(Debug)]
-struct Broken;
+struct BrokenConnection;
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for BrokenConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("broken on purpose")
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for BrokenConnection {}
 
 impl FaultProxy {
     /// In front of `target`, breaking nothing yet.
     pub async fn start(target: SocketAddr, seed: u64) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyShared {
             target: Mutex::new(target),
             rates: Mutex::default(),
-            random: Mutex::new(Random::new(seed)),
+            random: Mutex::new(SplitMix::new(seed)),
             injected: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
         });
@@ -133,8 +133,8 @@ impl Drop for FaultProxy {
     }
 }
 
-impl Shared {
-    fn next_fault(&self) -> Option<Fault> {
+impl ProxyShared {
+    fn next_fault(&self) -> Option<ProxyFault> {
         let rates = lock(&self.rates).clone();
         let mut drawn = lock(&self.random).below(1000);
         let fault = rates.0.into_iter().find_map(|(rate, fault)| {
@@ -144,18 +144,18 @@ impl Shared {
             drawn -= rate;
             None
         })?;
-        if !matches!(fault, Fault::Stall(_)) {
+        if !matches!(fault, ProxyFault::Stall(_)) {
             self.injected.fetch_add(1, Ordering::SeqCst);
         }
         Some(fault)
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, life: CancellationToken, tasks: TaskTracker) {
+async fn accept(listener: TcpListener, shared: Arc<ProxyShared>, life: CancellationToken, tasks: TaskTracker) {
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let doomed = Arc::new(AtomicBool::new(false));
-        let tapped = Tapped { stream, doomed: Arc::clone(&doomed) };
+        let tapped = TappedConnection { stream, doomed: Arc::clone(&doomed) };
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| carry(Arc::clone(&shared), Arc::clone(&doomed), request));
         let connection = async move {
@@ -168,32 +168,32 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, life: CancellationTo
 }
 
 async fn carry(
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     doomed: Arc<AtomicBool>,
     request: Request<Incoming>,
-) -> Result<Response<ProxyBody>, Broken> {
+) -> Result<Response<ProxyBody>, BrokenConnection> {
     let reset = || {
         doomed.store(true, Ordering::SeqCst);
-        Broken
+        BrokenConnection
     };
     let fault = shared.next_fault();
     match fault {
-        Some(Fault::ResetUnread) => return Err(reset()),
-        Some(Fault::Stall(time)) => tokio::time::sleep(time).await,
-        Some(Fault::Status(status)) => {
+        Some(ProxyFault::ResetUnread) => return Err(reset()),
+        Some(ProxyFault::Stall(time)) => tokio::time::sleep(time).await,
+        Some(ProxyFault::Status(status)) => {
             let body = Full::new(Bytes::from_static(b"the proxy says no")).map_err(no_fault).boxed_unsync();
             return Response::builder().status(status).body(body).map_err(|_| reset());
         }
-        Some(Fault::ResetAnswer | Fault::CutBody) | None => {}
+        Some(ProxyFault::ResetAnswer | ProxyFault::CutBody) | None => {}
     }
     let target = *lock(&shared.target);
     // A server that is not there looks as it does without a proxy.
     let response = send(target, request).await.map_err(|_| reset())?;
-    if fault == Some(Fault::ResetAnswer) {
+    if fault == Some(ProxyFault::ResetAnswer) {
         return Err(reset());
     }
     let (head, body) = response.into_parts();
-    let cut_at_once = fault == Some(Fault::CutBody);
+    let cut_at_once = fault == Some(ProxyFault::CutBody);
     let mut cuts = shared.cuts.subscribe();
     let cut = Box::pin(async move {
         if !cut_at_once {
@@ -212,20 +212,20 @@ struct CutBody {
 
 impl http_body::Body for CutBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BrokenConnection;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BrokenConnection>>> {
         if self.cut.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Broken)));
+            return Poll::Ready(Some(Err(BrokenConnection)));
         }
-        Pin::new(&mut self.body).poll_frame(cx).map_err(|_| Broken)
+        Pin::new(&mut self.body).poll_frame(cx).map_err(|_| BrokenConnection)
     }
 }
 
-fn no_fault(never: Infallible) -> Broken {
+fn no_fault(never: Infallible) -> BrokenConnection {
     match never {}
 }
 
@@ -245,12 +245,12 @@ async fn send(target: SocketAddr, request: Request<Incoming>) -> io::Result<Resp
 }
 
 /// A connection that is reset, and not closed in order, once it is doomed.
-struct Tapped {
+struct TappedConnection {
     stream: TcpStream,
     doomed: Arc<AtomicBool>,
 }
 
-impl Drop for Tapped {
+impl Drop for TappedConnection {
     fn drop(&mut self) {
         if self.doomed.load(Ordering::SeqCst) {
             let _ = self.stream.set_zero_linger();
@@ -258,13 +258,13 @@ impl Drop for Tapped {
     }
 }
 
-impl AsyncRead for Tapped {
+impl AsyncRead for TappedConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Tapped {
+impl AsyncWrite for TappedConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

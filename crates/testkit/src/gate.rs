@@ -9,11 +9,11 @@ use crate::record::within;
 /// Closed when made. Clones are the same gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<GateState>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct GateState {
     open: bool,
     arrived: usize,
     permits: usize,
@@ -22,7 +22,7 @@ struct State {
 impl Gate {
     /// A closed gate.
     pub fn new() -> Self {
-        Self { state: Arc::new(watch::Sender::new(State::default())) }
+        Self { state: Arc::new(watch::Sender::new(GateState::default())) }
     }
 
     /// Waits here until the gate is open, or until one of the passes given out by [`Gate::release`] is free.

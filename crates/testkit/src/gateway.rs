@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::client::{Client, ClientBuilder};
-use crate::record::{Record, eventually, within};
+use crate::record::{AwaitedRecord, eventually, within};
 use crate::server::Server;
 use crate::tempdir::TempDir;
 
@@ -25,7 +25,7 @@ pub struct GatewayBuilder {
     env: Vec<(String, String)>,
     binary: Option<PathBuf>,
     wait_ready: bool,
-    reading: Reading,
+    reading: OutputReading,
 }
 
 /// A running `tidings serve`. Killed when dropped; what it printed is shown when the test fails.
@@ -33,23 +33,23 @@ pub struct Gateway {
     child: Mutex<Child>,
     pid: u32,
     url: String,
-    recipe: Arc<Recipe>,
-    stderr: Arc<Record<String>>,
+    recipe: Arc<GatewayRecipe>,
+    stderr: Arc<AwaitedRecord<String>>,
     reader: AbortHandle,
 }
 
 /// All that is needed to start a gateway, once or again.
-struct Recipe {
+struct GatewayRecipe {
     program: PathBuf,
-    files: Files,
+    files: GatewayFiles,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    reading: Reading,
+    reading: OutputReading,
 }
 
 /// What becomes of what a gateway prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Reading {
+enum OutputReading {
     /// It is recorded.
     #[default]
     Always,
@@ -60,7 +60,7 @@ enum Reading {
 }
 
 /// The configuration and the data directory of one gateway.
-struct Files {
+struct GatewayFiles {
     directory: TempDir,
     config: PathBuf,
     data: PathBuf,
@@ -116,22 +116,22 @@ impl GatewayBuilder {
 
     /// Nobody reads what it prints, from the start: writing to either pipe fails.
     pub fn unread(mut self) -> Self {
-        self.reading = Reading::Closed;
+        self.reading = OutputReading::Closed;
         self
     }
 
     /// Standard error is a pipe that is open and never emptied.
     pub fn stalled(mut self) -> Self {
-        self.reading = Reading::Stalled;
+        self.reading = OutputReading::Stalled;
         self
     }
 
-    fn files(&self) -> Files {
+    fn files(&self) -> GatewayFiles {
         let directory = TempDir::new();
         let config = directory.write("tidings.toml", self.configuration());
         let data = directory.join("data");
         std::fs::create_dir(&data).unwrap_or_else(|e| panic!("making {}: {e}", data.display()));
-        Files { config, data, directory }
+        GatewayFiles { config, data, directory }
     }
 
     /// What the test wrote. On stdio the registry tools are there by themselves; a test that does not mention them does not
@@ -152,7 +152,7 @@ impl GatewayBuilder {
     /// Starts `tidings serve` and waits until it is ready.
     pub async fn serve(self) -> Gateway {
         let (program, files) = (self.program().to_owned(), self.files());
-        let recipe = Recipe { program, files, args: self.args, env: self.env, reading: self.reading };
+        let recipe = GatewayRecipe { program, files, args: self.args, env: self.env, reading: self.reading };
         let gateway = Gateway::start(Arc::new(recipe)).await;
         if self.wait_ready {
             gateway.wait_ready().await;
@@ -174,14 +174,14 @@ impl GatewayBuilder {
     }
 }
 
-impl Files {
+impl GatewayFiles {
     fn args(&self) -> Vec<String> {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         vec!["--config".to_owned(), path(&self.config), "--data".to_owned(), path(&self.data)]
     }
 }
 
-async fn wait_url(files: &Files, child: &mut Child, stderr: &Record<String>) -> String {
+async fn wait_url(files: &GatewayFiles, child: &mut Child, stderr: &AwaitedRecord<String>) -> String {
     let file = files.data.join("gateway.json");
     eventually("the gateway's URL", || {
         if let Ok(Some(status)) = child.try_wait() {
@@ -199,7 +199,7 @@ impl Gateway {
         GatewayBuilder { wait_ready: true, ..GatewayBuilder::default() }
     }
 
-    async fn start(recipe: Arc<Recipe>) -> Self {
+    async fn start(recipe: Arc<GatewayRecipe>) -> Self {
         let mut command = Command::new(&recipe.program);
         command.arg("serve").args(recipe.files.args()).args(&recipe.args);
         if !recipe.args.iter().any(|arg| arg == "--listen") {
@@ -208,16 +208,16 @@ impl Gateway {
         command.envs(recipe.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
         command.stdin(Pipe::null());
         match recipe.reading {
-            Reading::Closed => command.stdout(unread_pipe()).stderr(unread_pipe()),
-            Reading::Always | Reading::Stalled => command.stdout(Pipe::null()).stderr(Pipe::piped()),
+            OutputReading::Closed => command.stdout(unread_pipe()).stderr(unread_pipe()),
+            OutputReading::Always | OutputReading::Stalled => command.stdout(Pipe::null()).stderr(Pipe::piped()),
         };
         let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {}: {e}", recipe.program.display()));
-        let stderr = Arc::new(Record::new());
+        let stderr = Arc::new(AwaitedRecord::new());
         let (record, errors, reading) = (stderr.clone(), child.stderr.take(), recipe.reading);
         let reader = tokio::spawn(async move {
             let Some(errors) = errors else { return };
             let mut lines = BufReader::new(errors).lines();
-            if reading == Reading::Stalled {
+            if reading == OutputReading::Stalled {
                 // Keeps its end of the pipe open.
                 std::future::pending::<()>().await;
             }
@@ -255,7 +255,7 @@ impl Gateway {
     }
 
     /// What it printed on stderr so far.
-    pub fn stderr(&self) -> &Record<String> {
+    pub fn stderr(&self) -> &AwaitedRecord<String> {
         &self.stderr
     }
 

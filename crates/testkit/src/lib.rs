@@ -34,20 +34,23 @@ mod tempdir;
 mod vitals;
 
 pub use binaries::{relay, tidings};
-pub use client::{Client, ClientBuilder, Exchange, Pending, Reply, RequestBuilder};
-pub use clock::Clock;
-pub use fault_proxy::{Fault, FaultProxy, FaultRates};
+pub use client::{Client, ClientBuilder, ClientReply, Exchange, PendingExchange, RequestBuilder};
+pub use clock::ManualClock;
+pub use fault_proxy::{FaultProxy, FaultRates, ProxyFault};
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder, unread_pipe};
 pub use list_follower::{KINDS, ListFollower, list_changed, told};
 pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;
-pub use random::Random;
-pub use received::{DISCONNECTED, Received};
-pub use record::{DEADLINE, Record, eventually, within};
+pub use random::SplitMix;
+pub use received::{DISCONNECTED, ReceivedMessage};
+pub use record::{AwaitedRecord, DEADLINE, eventually, within};
 pub use revision::{
     LATEST_LEGACY, LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28, is_modern,
 };
-pub use server::{Answer, Call, Entry, Process, Prompt, Resource, RpcError, Server, ServerBuilder, Template, Tool};
+pub use server::{
+    Prompt, Resource, RpcError, ScriptedAnswer, ScriptedCall, ScriptedEntry, ScriptedProcess, Server, ServerBuilder,
+    Template, Tool,
+};
 pub use tempdir::TempDir;
 pub use vitals::Vitals;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::client::{Client, Pending};
+use crate::client::{Client, PendingExchange};
 use crate::revision::is_modern;
 
 /// The kinds of lists that are announced.
@@ -27,7 +27,7 @@ pub struct ListFollower {
     pub client: Client,
     /// What [`Self::expect`] has waited for, by kind.
     pub told: BTreeMap<&'static str, usize>,
-    _stream: Option<Pending>,
+    _stream: Option<PendingExchange>,
 }
 
 impl ListFollower {

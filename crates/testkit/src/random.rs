@@ -2,9 +2,9 @@
 
 /// SplitMix64: small, and good enough to choose with.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     /// The same numbers for the same seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)

@@ -12,7 +12,7 @@ pub const DISCONNECTED: &str = "testkit/disconnected";
 
 /// A message that arrived, with all that came with it.
 #[derive(Clone, Default)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// Every byte: the body of the POST, the line, or the data of the event.
     pub raw: Bytes,
     /// The method; empty for responses and for what is no message.
@@ -35,7 +35,7 @@ pub struct Received {
     pub stream: String,
 }
 
-impl Received {
+impl ReceivedMessage {
     pub(crate) fn parse(raw: Bytes) -> Self {
         match Frame::parse(raw.clone(), &FrameLimits::default()) {
             Ok(frame) => Self {
@@ -132,7 +132,7 @@ impl Received {
     }
 }
 
-impl fmt::Debug for Received {
+impl fmt::Debug for ReceivedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.connection > 0 {
             write!(f, "#{} ", self.connection)?;

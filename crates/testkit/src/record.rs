@@ -38,12 +38,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A list that only grows and can be awaited.
 #[derive(Debug)]
-pub struct Record<T> {
+pub struct AwaitedRecord<T> {
     items: Mutex<Vec<T>>,
     length: watch::Sender<usize>,
 }
 
-impl<T: Clone + Debug> Record<T> {
+impl<T: Clone + Debug> AwaitedRecord<T> {
     pub(crate) fn new() -> Self {
         Self { items: Mutex::new(Vec::new()), length: watch::Sender::new(0) }
     }
@@ -59,7 +59,7 @@ impl<T: Clone + Debug> Record<T> {
         lock(&self.items).clone()
     }
 
-    /// How many so far; with [`Record::since`] a place to continue from.
+    /// How many so far; with [`AwaitedRecord::since`] a place to continue from.
     pub fn len(&self) -> usize {
         lock(&self.items).len()
     }

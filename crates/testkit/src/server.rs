@@ -19,24 +19,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub use answer::{Answer, RpcError};
+pub use answer::{RpcError, ScriptedAnswer};
 pub use builder::ServerBuilder;
-pub use call::Call;
-pub use catalogue::{Entry, Prompt, Resource, Template, Tool};
-pub use stdio::Process;
+pub use call::ScriptedCall;
+pub use catalogue::{Prompt, Resource, ScriptedEntry, Template, Tool};
+pub use stdio::ScriptedProcess;
 
-use self::core::Core;
-use crate::received::Received;
-use crate::record::{Record, within};
+use self::core::ServerCore;
+use crate::received::ReceivedMessage;
+use crate::record::{AwaitedRecord, within};
 use crate::tempdir::TempDir;
 
 /// A scripted server. Dies when dropped.
 pub struct Server {
-    core: Arc<Core>,
-    address: Address,
+    core: Arc<ServerCore>,
+    address: ServerAddress,
 }
 
-enum Address {
+enum ServerAddress {
     Http(SocketAddr),
     Stdio { socket: PathBuf, _directory: TempDir },
 }
@@ -57,38 +57,38 @@ impl Server {
         ]
     }
 
-    async fn start_http(core: Core) -> Self {
+    async fn start_http(core: ServerCore) -> Self {
         let core = Arc::new(core);
         let address = http::listen(&core, None).await;
-        Self { core, address: Address::Http(address) }
+        Self { core, address: ServerAddress::Http(address) }
     }
 
-    fn start_stdio(core: Core) -> Self {
+    fn start_stdio(core: ServerCore) -> Self {
         let core = Arc::new(core);
         let directory = TempDir::new();
         let socket = directory.join("server");
         stdio::listen(&core, &socket);
-        Self { core, address: Address::Stdio { socket, _directory: directory } }
+        Self { core, address: ServerAddress::Stdio { socket, _directory: directory } }
     }
 
     /// Whether it is reached by a URL.
     pub fn is_http(&self) -> bool {
-        matches!(self.address, Address::Http(_))
+        matches!(self.address, ServerAddress::Http(_))
     }
 
     /// The URL of its MCP endpoint, for servers on HTTP.
     pub fn url(&self) -> String {
         match &self.address {
-            Address::Http(address) => format!("http://{address}/mcp"),
-            Address::Stdio { .. } => panic!("a stdio server has no URL"),
+            ServerAddress::Http(address) => format!("http://{address}/mcp"),
+            ServerAddress::Stdio { .. } => panic!("a stdio server has no URL"),
         }
     }
 
     /// The program that reaches it and its arguments, for servers on stdio.
     pub fn command(&self) -> (String, Vec<String>) {
         match &self.address {
-            Address::Http(_) => panic!("an HTTP server has no command"),
-            Address::Stdio { socket, .. } => {
+            ServerAddress::Http(_) => panic!("an HTTP server has no command"),
+            ServerAddress::Stdio { socket, .. } => {
                 (crate::relay().to_string_lossy().into_owned(), vec![socket.to_string_lossy().into_owned()])
             }
         }
@@ -97,8 +97,8 @@ impl Server {
     /// The keys that make it a server of the gateway's configuration.
     pub fn toml(&self) -> String {
         match &self.address {
-            Address::Http(_) => format!("url = {:?}\n", self.url()),
-            Address::Stdio { .. } => {
+            ServerAddress::Http(_) => format!("url = {:?}\n", self.url()),
+            ServerAddress::Stdio { .. } => {
                 let (program, args) = self.command();
                 format!("command = {program:?}\nargs = {args:?}\n")
             }
@@ -108,8 +108,8 @@ impl Server {
     /// The same keys as JSON, as the API wants them.
     pub fn keys(&self) -> Value {
         match &self.address {
-            Address::Http(_) => json!({ "url": self.url() }),
-            Address::Stdio { .. } => {
+            ServerAddress::Http(_) => json!({ "url": self.url() }),
+            ServerAddress::Stdio { .. } => {
                 let (program, args) = self.command();
                 json!({ "command": program, "args": args })
             }
@@ -117,12 +117,12 @@ impl Server {
     }
 
     /// Everything received so far: messages, other HTTP requests, lost clients.
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<ReceivedMessage> {
         self.core.received.all()
     }
 
     /// The record behind [`Server::received`], for places in it and counted waits.
-    pub fn record(&self) -> &Record<Received> {
+    pub fn record(&self) -> &AwaitedRecord<ReceivedMessage> {
         &self.core.received
     }
 
@@ -132,12 +132,12 @@ impl Server {
     }
 
     /// The first received message, past or future, that fits.
-    pub async fn wait_for(&self, fits: impl Fn(&Received) -> bool) -> Received {
+    pub async fn wait_for(&self, fits: impl Fn(&ReceivedMessage) -> bool) -> ReceivedMessage {
         self.core.received.wait_for(&format!("a message at server {}", self.core.name), fits).await
     }
 
     /// The `nth` message (from 1) with that method.
-    pub async fn wait_for_method(&self, method: &str, nth: usize) -> Received {
+    pub async fn wait_for_method(&self, method: &str, nth: usize) -> ReceivedMessage {
         let what = format!("{method} at server {}", self.core.name);
         self.core.received.wait_for_nth(&what, nth, |r| r.method == method).await
     }
@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// Puts other entries in the place of a whole list: `tools`, `prompts`, `resources` or `resourceTemplates`.
-    pub fn set_list(&self, kind: &str, entries: Vec<Entry>) {
+    pub fn set_list(&self, kind: &str, entries: Vec<ScriptedEntry>) {
         self.core.edit(|catalogue| *catalogue.list_mut(kind) = entries);
     }
 
@@ -259,7 +259,7 @@ impl Server {
     }
 
     /// The processes that were started to reach a stdio server, dead ones included.
-    pub fn processes(&self) -> Vec<Process> {
+    pub fn processes(&self) -> Vec<ScriptedProcess> {
         self.core.processes.borrow().clone()
     }
 
@@ -273,7 +273,7 @@ impl Server {
         self.wait_processes("the end of all processes", |all| all.iter().all(|p| !p.alive)).await;
     }
 
-    async fn wait_processes(&self, what: &str, fits: impl Fn(&[Process]) -> bool) {
+    async fn wait_processes(&self, what: &str, fits: impl Fn(&[ScriptedProcess]) -> bool) {
         let mut processes = self.core.processes.subscribe();
         within(&format!("{what} of server {}", self.core.name), async {
             let _ = processes.wait_for(|all| fits(all)).await;
@@ -305,10 +305,10 @@ impl Server {
     pub async fn revive(&self) {
         self.core.renew();
         match &self.address {
-            Address::Http(address) => {
+            ServerAddress::Http(address) => {
                 http::listen(&self.core, Some(*address)).await;
             }
-            Address::Stdio { socket, .. } => stdio::listen(&self.core, socket),
+            ServerAddress::Stdio { socket, .. } => stdio::listen(&self.core, socket),
         }
     }
 

@@ -30,13 +30,13 @@ struct Void {
 impl Void {
     async fn start(&self) -> Server {
         let void = self.clone();
-        let tool = move |call: Call| {
+        let tool = move |call: ScriptedCall| {
             let void = void.clone();
             async move {
                 void.arrived.fetch_add(1, Ordering::SeqCst);
                 call.cancelled().await;
                 void.cancelled.fetch_add(1, Ordering::SeqCst);
-                Answer::Silent
+                ScriptedAnswer::Silent
             }
         };
         Server::builder("void").tool("void", tool).stdio().await

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Answer, Call, Client, DISCONNECTED, Gate, Gateway, Pending, Received, Server, V2025_06_18, V2025_11_25, eventually,
+    Client, DISCONNECTED, Gate, Gateway, PendingExchange, ReceivedMessage, ScriptedAnswer, ScriptedCall, Server,
+    V2025_06_18, V2025_11_25, eventually,
 };
 
 /// A server with a tool that runs until the gate opens or the call is cancelled, and one that answers at once.
@@ -19,7 +20,7 @@ fn script(name: &str, gate: &Gate) -> tidings_testkit::ServerBuilder {
         .echo("echo")
 }
 
-async fn slow(call: &Call, gate: &Gate) -> Answer {
+async fn slow(call: &ScriptedCall, gate: &Gate) -> ScriptedAnswer {
     call.progress(1);
     tokio::select! {
         () = gate.wait() => call.ok_text("done"),
@@ -27,17 +28,17 @@ async fn slow(call: &Call, gate: &Gate) -> Answer {
     }
 }
 
-fn start(client: &Client, tool: &str, id: &str, who: &str) -> Pending {
+fn start(client: &Client, tool: &str, id: &str, who: &str) -> PendingExchange {
     let params = json!({"name": tool, "arguments": {"who": who}});
     client.call("tools/call").id(id).params(params).start()
 }
 
 /// The call as the server got it.
-async fn arrived(server: &Server, who: &str) -> Received {
+async fn arrived(server: &Server, who: &str) -> ReceivedMessage {
     server.wait_for(|r| r.method == "tools/call" && r.param(&["arguments", "who"]) == who).await
 }
 
-fn raw_id(message: &Received) -> String {
+fn raw_id(message: &ReceivedMessage) -> String {
     message.id.as_ref().expect("a request has an id").as_str().to_owned()
 }
 
@@ -48,7 +49,7 @@ fn cancelled(server: &Server) -> Vec<(usize, String)> {
     cancelled.map(|r| (r.connection, r.param_raw(&["requestId"]))).collect()
 }
 
-async fn wait_cancelled(server: &Server, call: &Received) {
+async fn wait_cancelled(server: &Server, call: &ReceivedMessage) {
     let id = raw_id(call);
     server.wait_for(|r| r.method == "notifications/cancelled" && r.param_raw(&["requestId"]) == id).await;
 }
@@ -287,7 +288,8 @@ async fn a_cancellation_right_behind_its_request_is_not_lost() {
     // At the end of its input the gateway waits for what still runs.
     client.close_stdin();
     assert!(client.wait_exit().await.success());
-    let answers: Vec<Value> = client.received().iter().filter(|r| r.is_response()).map(Received::value).collect();
+    let answers: Vec<Value> =
+        client.received().iter().filter(|r| r.is_response()).map(ReceivedMessage::value).collect();
     assert_eq!(answers.len(), 1, "only initialize is answered: {answers:?}");
     let ran = server.count("tools/call");
     assert_eq!(cancelled(&server).len(), ran);

@@ -37,13 +37,13 @@ fn worker(name: &str, gate: &Gate) -> ServerBuilder {
     })
 }
 
-fn job_of(received: &Received) -> Option<String> {
+fn job_of(received: &ReceivedMessage) -> Option<String> {
     let job = received.param(&["arguments", "job"]);
     job.as_str().filter(|_| received.method == "tools/call").map(str::to_owned)
 }
 
 /// Whether it was refused unread: its session belongs to an earlier life of the server.
-fn is_refused(received: &Received) -> bool {
+fn is_refused(received: &ReceivedMessage) -> bool {
     received.connection == 0 && received.header("mcp-session-id").is_some()
 }
 
@@ -61,7 +61,7 @@ struct Job {
     client: usize,
     server: usize,
     held: bool,
-    pending: Pending,
+    pending: PendingExchange,
 }
 
 struct World {
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// The one answer. A client of 2025-11-25 may be let go before, and comes back for it.
-    async fn answer(&self, client: usize, pending: Pending) -> Exchange {
+    async fn answer(&self, client: usize, pending: PendingExchange) -> Exchange {
         let client = &self.clients[client];
         let mut reply = pending.finish().await;
         while reply.response.is_none() {
@@ -122,7 +122,7 @@ impl World {
         }
         let arrived = dice.roll(self.clients.len() + 1);
         let prefix = format!("{round}-");
-        let is_of_round = |r: &Received| job_of(r).is_some_and(|job| job.starts_with(&prefix));
+        let is_of_round = |r: &ReceivedMessage| job_of(r).is_some_and(|job| job.starts_with(&prefix));
         if arrived > 0 {
             self.servers[victim].record().wait_for_nth("a job at the victim", arrived, is_of_round).await;
         }

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Answer, Call, Client, Gate, Gateway, Received, Reply, Server, ServerBuilder, V2025_03_26, V2025_06_18, V2025_11_25,
+    Client, ClientReply, Gate, Gateway, ReceivedMessage, ScriptedAnswer, ScriptedCall, Server, ServerBuilder,
+    V2025_03_26, V2025_06_18, V2025_11_25,
 };
 
 const ELICIT: &str = "elicitation/create";
@@ -17,7 +18,7 @@ fn able() -> Value {
 }
 
 /// What a call heard back for its three questions, as text.
-async fn ask_all(call: &Call) -> Answer {
+async fn ask_all(call: &ScriptedCall) -> ScriptedAnswer {
     let who = call.argument("who").as_str().unwrap_or_default().to_owned();
     let sampling = json!({"messages": [], "maxTokens": 5, "_meta": {"who": who}});
     let mut heard = Vec::new();
@@ -53,11 +54,11 @@ fn script(gate: &Gate, other: &Gate) -> ServerBuilder {
 /// Answers everything under its name.
 fn answers(client: &Client, name: &'static str) {
     client.on_request(move |request| match request.method.as_str() {
-        ELICIT => Reply::Result(json!({"action": "accept", "content": {"colour": name}})),
+        ELICIT => ClientReply::Result(json!({"action": "accept", "content": {"colour": name}})),
         "sampling/createMessage" => {
-            Reply::Result(json!({"role": "assistant", "model": name, "content": {"type": "text", "text": ""}}))
+            ClientReply::Result(json!({"role": "assistant", "model": name, "content": {"type": "text", "text": ""}}))
         }
-        _ => Reply::Result(json!({"roots": [{"uri": format!("file:///{name}")}]})),
+        _ => ClientReply::Result(json!({"roots": [{"uri": format!("file:///{name}")}]})),
     });
 }
 
@@ -72,8 +73,8 @@ fn arguments(tool: &str, who: &str) -> Value {
 }
 
 /// Everything that a client was asked.
-fn questions(client: &Client) -> Vec<Received> {
-    client.received().into_iter().filter(Received::is_request).collect()
+fn questions(client: &Client) -> Vec<ReceivedMessage> {
+    client.received().into_iter().filter(ReceivedMessage::is_request).collect()
 }
 
 fn assert_answered_by(text: &str, name: &str) {
@@ -130,7 +131,7 @@ async fn a_shared_process_with_one_call_in_flight_asks_its_caller_only() {
     server.assert_clean();
 }
 
-fn raw_id(message: &Received) -> String {
+fn raw_id(message: &ReceivedMessage) -> String {
     message.id.as_ref().expect("it has an id").as_str().to_owned()
 }
 
@@ -304,7 +305,7 @@ async fn a_question_that_the_server_withdraws_is_withdrawn_from_the_client_under
         let server = if transport == "stdio" { script.stdio().await } else { script.http().await };
         let gateway = Gateway::builder().server("alpha", &server).serve().await;
         let client = gateway.client().capabilities(able()).connect().await;
-        client.on_request(|_| Reply::Later);
+        client.on_request(|_| ClientReply::Later);
         let other = gateway.client().capabilities(able()).connect().await;
         let _other = other.open_get().await;
         let mut calling = client.start("tools/call", arguments("ask", "client"));
@@ -313,7 +314,7 @@ async fn a_question_that_the_server_withdraws_is_withdrawn_from_the_client_under
         // On the stream that the question came on, since a client may have no other.
         let withdrawn = calling.next_method("notifications/cancelled").await;
         assert_eq!(withdrawn.param_raw(&["requestId"]), raw_id(&question), "{transport}");
-        client.respond(&question, Reply::Result(json!({"action": "decline"}))).await;
+        client.respond(&question, ClientReply::Result(json!({"action": "decline"}))).await;
         end.open();
         assert_eq!(calling.finish().await.text(), "withdrawn");
         assert_eq!(other.count("notifications/cancelled"), 0);
@@ -329,14 +330,14 @@ async fn a_client_that_ends_its_session_leaves_the_server_answered() {
     for server in [asks_once(&closed, &closed).stdio().await, asks_once(&closed, &closed).http().await] {
         let gateway = Gateway::builder().server("alpha", &server).serve().await;
         let client = gateway.client().capabilities(able()).connect().await;
-        client.on_request(|_| Reply::Later);
+        client.on_request(|_| ClientReply::Later);
         let mut calling = client.start("tools/call", arguments("ask", "client"));
         calling.next_method(ELICIT).await;
         assert_eq!(client.delete().await, 204);
         let call = server.wait_for_method("tools/call", 1).await;
         let cancelled = server.wait_for_method("notifications/cancelled", 1).await;
         assert_eq!(cancelled.param_raw(&["requestId"]), raw_id(&call));
-        let answer = server.wait_for(Received::is_response).await;
+        let answer = server.wait_for(ReceivedMessage::is_response).await;
         assert_eq!((raw_id(&answer).as_str(), answer.result()), ("\"alpha-1\"", json!({"action": "cancel"})));
         server.assert_clean();
     }
@@ -349,14 +350,14 @@ async fn a_client_that_cancels_its_call_leaves_the_server_answered() {
     for server in [asks_once(&closed, &closed).stdio().await, asks_once(&closed, &closed).http().await] {
         let gateway = Gateway::builder().server("alpha", &server).serve().await;
         let client = gateway.client().capabilities(able()).connect().await;
-        client.on_request(|_| Reply::Later);
+        client.on_request(|_| ClientReply::Later);
         let mut calling = client.start("tools/call", arguments("ask", "client"));
         let question = calling.next_method(ELICIT).await;
         client.cancel(&calling).await;
         server.wait_for_method("notifications/cancelled", 1).await;
-        assert_eq!(server.wait_for(Received::is_response).await.result(), json!({"action": "cancel"}));
+        assert_eq!(server.wait_for(ReceivedMessage::is_response).await.result(), json!({"action": "cancel"}));
         // Its own answer comes too late to be a second one.
-        client.respond(&question, Reply::Result(json!({"action": "decline"}))).await;
+        client.respond(&question, ClientReply::Result(json!({"action": "decline"}))).await;
         assert_eq!(client.request("ping", json!({})).await.result(), json!({}));
         assert_eq!(server.received().iter().filter(|r| r.is_response()).count(), 1);
         server.assert_clean();
@@ -369,7 +370,7 @@ async fn a_client_whose_input_has_ended_leaves_the_server_answered() {
     let closed = Gate::new();
     let server = asks_once(&closed, &closed).stdio().await;
     let client = Gateway::builder().server("alpha", &server).stdio().capabilities(able()).connect().await;
-    client.on_request(|_| Reply::Later);
+    client.on_request(|_| ClientReply::Later);
     let mut calling = client.start("tools/call", arguments("ask", "client"));
     calling.next_method(ELICIT).await;
     client.close_stdin();

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Answer, Call, Client, Gate, Gateway, Received, Server, ServerBuilder, V2025_06_18, V2025_11_25, within,
+    Client, Gate, Gateway, ReceivedMessage, ScriptedAnswer, ScriptedCall, Server, ServerBuilder, V2025_06_18,
+    V2025_11_25, within,
 };
 
 async fn start(script: ServerBuilder, transport: &str) -> Server {
@@ -35,7 +36,7 @@ async fn a_shared_server_is_introduced_once_for_three_sessions() {
 #[tokio::test]
 async fn a_server_that_fails_or_hangs_in_its_introduction_blocks_nobody() {
     let failing = Server::builder("failing").exit_on("initialize", 3).stdio().await;
-    let refusing = Server::builder("refusing").on_raw("initialize", |_| async { Answer::error(-32603, "no") });
+    let refusing = Server::builder("refusing").on_raw("initialize", |_| async { ScriptedAnswer::error(-32603, "no") });
     let refusing = refusing.http().await;
     let hanging = Server::builder("hanging").silent_on("initialize").stdio().await;
     let good = Server::builder("good").echo("echo").stdio().await;
@@ -93,7 +94,7 @@ fn steps(name: &str, gate: &Gate) -> ServerBuilder {
     })
 }
 
-fn tokens(messages: &[Received]) -> Vec<(String, Value, Value)> {
+fn tokens(messages: &[ReceivedMessage]) -> Vec<(String, Value, Value)> {
     let progress = messages.iter().filter(|m| m.method == "notifications/progress");
     progress.map(|p| (p.param_raw(&["progressToken"]), p.param(&["message"]), p.param(&["progress"]))).collect()
 }
@@ -215,7 +216,7 @@ fn odd_messages() -> [String; 2] {
     ]
 }
 
-async fn speak(call: Call) -> Answer {
+async fn speak(call: ScriptedCall) -> ScriptedAnswer {
     for message in odd_messages() {
         call.notify_raw(message);
     }
@@ -235,7 +236,7 @@ async fn unknown_notifications_and_log_messages_of_a_call_keep_every_byte() {
     for client in &clients {
         for (name, _) in servers {
             let exchange = client.call_tool(&format!("{name}__speak"), json!({})).await;
-            let heard: Vec<&str> = exchange.before.iter().map(Received::text).collect();
+            let heard: Vec<&str> = exchange.before.iter().map(ReceivedMessage::text).collect();
             assert_eq!(heard, odd_messages(), "{name} to {}", client.revision());
         }
     }
@@ -285,7 +286,7 @@ async fn a_log_message_beside_the_streams_reaches_the_only_caller() {
 }
 
 fn with_unlisted(name: &str) -> ServerBuilder {
-    let text = move |call: Call| async move { call.ok_text(&call.params()["name"].to_string()) };
+    let text = move |call: ScriptedCall| async move { call.ok_text(&call.params()["name"].to_string()) };
     let listed = json!({"tools": [
         {"name": "shared", "inputSchema": {"type": "object"}},
         {"name": format!("only_{name}"), "inputSchema": {"type": "object"}},
@@ -355,7 +356,7 @@ async fn several_servers_are_told_apart_by_prefix_and_other_spellings_are_unders
     assert_eq!((alpha.count("tools/call"), beta.count("tools/call")), (3, 4));
 }
 
-async fn chatter(call: Call) -> Answer {
+async fn chatter(call: ScriptedCall) -> ScriptedAnswer {
     for number in 1..=250 {
         call.progress(number);
         call.log("info", number);

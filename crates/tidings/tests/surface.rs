@@ -177,7 +177,7 @@ fn held(gate: &Gate) -> ServerBuilder {
     })
 }
 
-fn hold(client: &Client, talk: bool) -> tidings_testkit::Pending {
+fn hold(client: &Client, talk: bool) -> tidings_testkit::PendingExchange {
     let params = json!({"name": "hold", "arguments": {"talk": talk}});
     client.call("tools/call").params(params).progress_token("1").start()
 }

@@ -10,7 +10,7 @@ use tidings_testkit::*;
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 fn silent(name: &str) -> ServerBuilder {
-    Server::builder(name).tool("hold", |_| async { Answer::Silent }).echo("echo")
+    Server::builder(name).tool("hold", |_| async { ScriptedAnswer::Silent }).echo("echo")
 }
 
 async fn arrived(server: &Server, job: &str) -> u64 {
@@ -18,7 +18,7 @@ async fn arrived(server: &Server, job: &str) -> u64 {
     call.id.unwrap().as_u64().unwrap()
 }
 
-fn hold(client: &Client, job: &str) -> Pending {
+fn hold(client: &Client, job: &str) -> PendingExchange {
     client.start("tools/call", json!({"name": "pipe__hold", "arguments": {"job": job}}))
 }
 
@@ -135,13 +135,13 @@ async fn a_page_of_html_on_standard_output_is_said_while_it_connects() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("standard output"), "{shown:?}");
 }
 
-fn progress(call: &Call, value: u32) -> String {
+fn progress(call: &ScriptedCall, value: u32) -> String {
     let token = call.params()["_meta"]["progressToken"].clone();
     json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": value}})
         .to_string()
 }
 
-fn result(call: &Call) -> String {
+fn result(call: &ScriptedCall) -> String {
     let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, call.id())
 }
@@ -153,14 +153,14 @@ async fn a_batch_in_an_event_is_taken_apart_in_order() {
         .revisions(&[V2025_03_26])
         .tool("stream", |call| async move {
             call.open_stream();
-            Answer::Raw(format!("[{},{},{}]", progress(&call, 1), progress(&call, 2), result(&call)).into())
+            ScriptedAnswer::Raw(format!("[{},{},{}]", progress(&call, 1), progress(&call, 2), result(&call)).into())
         })
         .tool("split", |call| async move {
             call.notify_raw(format!("[{},{}]", progress(&call, 1), progress(&call, 2)));
-            Answer::Raw(format!("[{}]", result(&call)).into())
+            ScriptedAnswer::Raw(format!("[{}]", result(&call)).into())
         })
         .tool("plain", |call| async move {
-            Answer::Raw(format!("[{},{},{}]", progress(&call, 1), progress(&call, 2), result(&call)).into())
+            ScriptedAnswer::Raw(format!("[{},{},{}]", progress(&call, 1), progress(&call, 2), result(&call)).into())
         })
         .http()
         .await;
@@ -199,7 +199,7 @@ async fn an_event_of_another_name_is_ignored() {
             let body = format!(
                 "event: ping\ndata: not json\n\nevent: endpoint\ndata: {result}x\n\ndata: {progress}\n\nevent: message\ndata: {result}\n\n"
             );
-            Answer::Http { status: 200, headers, body: body.into() }
+            ScriptedAnswer::Http { status: 200, headers, body: body.into() }
         })
         .http()
         .await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use serde_json::json;
-use tidings_testkit::{Client, Gateway, Pending, PostgresServer, TempDir};
+use tidings_testkit::{Client, Gateway, PendingExchange, PostgresServer, TempDir};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -116,7 +116,7 @@ fn poller(to: std::net::SocketAddr) -> Result<tokio::process::Child, BenchError>
 struct IdleGateway {
     gateway: Gateway,
     _client: Client,
-    _listen: Pending,
+    _listen: PendingExchange,
 }
 
 impl IdleGateway {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_testkit::{Client, Gateway, Pending, Server, Tool};
+use tidings_testkit::{Client, Gateway, PendingExchange, Server, Tool};
 
 use super::BenchContext;
 use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
@@ -82,7 +82,7 @@ struct SignalSetting {
     server: Server,
     client: Client,
     _gateway: Gateway,
-    _listen: Pending,
+    _listen: PendingExchange,
 }
 
 impl SignalSetting {

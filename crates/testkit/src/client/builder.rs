@@ -9,14 +9,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Client, Shared, Transport, http, stdio};
+use super::{Client, ClientShared, ClientTransport, http, stdio};
 use crate::gateway::unread_pipe;
-use crate::record::Record;
+use crate::record::AwaitedRecord;
 use crate::revision::{LATEST_LEGACY, MODERN, is_modern};
 use crate::server::Server;
 use crate::tempdir::TempDir;
 
-enum Target {
+enum ClientTarget {
     Http {
         url: String,
         headers: Vec<(String, String)>,
@@ -32,7 +32,7 @@ enum Target {
 
 /// A client in the making.
 pub struct ClientBuilder {
-    target: Target,
+    target: ClientTarget,
     revision: String,
     capabilities: Value,
     log_level: Option<String>,
@@ -41,7 +41,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    fn new(target: Target) -> Self {
+    fn new(target: ClientTarget) -> Self {
         Self {
             target,
             revision: LATEST_LEGACY.to_owned(),
@@ -53,11 +53,11 @@ impl ClientBuilder {
     }
 
     pub(crate) fn http(url: String) -> Self {
-        Self::new(Target::Http { url, headers: Vec::new() })
+        Self::new(ClientTarget::Http { url, headers: Vec::new() })
     }
 
     pub(crate) fn stdio(program: String, args: Vec<String>) -> Self {
-        Self::new(Target::Stdio { program, args, env: Vec::new(), cwd: None, unread: false })
+        Self::new(ClientTarget::Stdio { program, args, env: Vec::new(), cwd: None, unread: false })
     }
 
     pub(crate) fn of(server: &Server) -> Self {
@@ -95,8 +95,8 @@ impl ClientBuilder {
     /// HTTP: a header of every request.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match &mut self.target {
-            Target::Http { headers, .. } => headers.push((name.to_owned(), value.to_owned())),
-            Target::Stdio { .. } => panic!("headers are for HTTP"),
+            ClientTarget::Http { headers, .. } => headers.push((name.to_owned(), value.to_owned())),
+            ClientTarget::Stdio { .. } => panic!("headers are for HTTP"),
         }
         self
     }
@@ -104,8 +104,8 @@ impl ClientBuilder {
     /// stdio: a variable of the process.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         match &mut self.target {
-            Target::Stdio { env, .. } => env.push((name.to_owned(), value.to_owned())),
-            Target::Http { .. } => panic!("variables are for stdio"),
+            ClientTarget::Stdio { env, .. } => env.push((name.to_owned(), value.to_owned())),
+            ClientTarget::Http { .. } => panic!("variables are for stdio"),
         }
         self
     }
@@ -113,8 +113,8 @@ impl ClientBuilder {
     /// stdio: the directory of the process.
     pub fn directory(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         match &mut self.target {
-            Target::Stdio { cwd, .. } => *cwd = Some(path.into()),
-            Target::Http { .. } => panic!("a directory is for stdio"),
+            ClientTarget::Stdio { cwd, .. } => *cwd = Some(path.into()),
+            ClientTarget::Http { .. } => panic!("a directory is for stdio"),
         }
         self
     }
@@ -122,8 +122,8 @@ impl ClientBuilder {
     /// stdio: nobody reads the standard error of the process; writing to it fails.
     pub fn unread_stderr(mut self) -> Self {
         match &mut self.target {
-            Target::Stdio { unread, .. } => *unread = true,
-            Target::Http { .. } => panic!("standard error is for stdio"),
+            ClientTarget::Stdio { unread, .. } => *unread = true,
+            ClientTarget::Http { .. } => panic!("standard error is for stdio"),
         }
         self
     }
@@ -142,11 +142,11 @@ impl ClientBuilder {
 
     /// Connects; a legacy client does its handshake.
     pub async fn connect(self) -> Client {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientShared {
             revision: Mutex::new(self.revision.clone()),
             capabilities: self.capabilities,
             log_level: self.log_level,
-            received: Record::new(),
+            received: AwaitedRecord::new(),
             on_request: Mutex::default(),
             ids: AtomicU64::new(1),
             initialize: Mutex::default(),
@@ -156,14 +156,16 @@ impl ClientBuilder {
             paused: watch::Sender::new(false),
         });
         let transport = match self.target {
-            Target::Http { url, headers } => Transport::Http(http::Http::new(&url, headers, self.raw)),
-            Target::Stdio { program, args, env, cwd, unread } => {
+            ClientTarget::Http { url, headers } => {
+                ClientTransport::Http(http::HttpTransport::new(&url, headers, self.raw))
+            }
+            ClientTarget::Stdio { program, args, env, cwd, unread } => {
                 let mut command = tokio::process::Command::new(&program);
                 command.args(&args).envs(env).stderr(if unread { unread_pipe() } else { Stdio::piped() });
                 if let Some(cwd) = cwd {
                     command.current_dir(cwd);
                 }
-                Transport::Stdio(stdio::Stdio::spawn(&shared, command, self.raw))
+                ClientTransport::Stdio(stdio::StdioTransport::spawn(&shared, command, self.raw))
             }
         };
         let client = Client { shared, transport, _keep: self.keep };

@@ -7,33 +7,33 @@ use tidings_wire::{FrameKind, RawId};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 use crate::record::DEADLINE;
 
 /// What comes back for a request, bit by bit.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum ExchangeEvent {
     Head {
         status: u16,
         headers: Vec<(String, String)>,
     },
-    Message(Received),
+    Message(ReceivedMessage),
     /// An event without a message: an id, a time to wait before coming back.
     Hint {
         id: Option<String>,
         retry: Option<u64>,
     },
     /// A body that is no message.
-    Body(Received),
+    Body(ReceivedMessage),
     End,
     Failed(String),
 }
 
 /// A request on its way. Over HTTP dropping it closes the connection.
-pub struct Pending {
+pub struct PendingExchange {
     id: RawId,
     what: String,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<ExchangeEvent>,
     exchange: Exchange,
     ended: bool,
     guard: Option<DropGuard>,
@@ -43,9 +43,9 @@ pub struct Pending {
 #[derive(Clone, Default)]
 pub struct Exchange {
     /// The messages before the response, in order. On stdio everything that came while it was pending.
-    pub before: Vec<Received>,
+    pub before: Vec<ReceivedMessage>,
     /// The response; `None` when there was none.
-    pub response: Option<Received>,
+    pub response: Option<ReceivedMessage>,
     /// The HTTP status; 0 on stdio.
     pub status: u16,
     /// The HTTP headers.
@@ -60,11 +60,11 @@ pub struct Exchange {
     pub failure: Option<String>,
 }
 
-impl Pending {
+impl PendingExchange {
     pub(super) fn new(
         id: RawId,
         what: String,
-        events: mpsc::UnboundedReceiver<Event>,
+        events: mpsc::UnboundedReceiver<ExchangeEvent>,
         until: Option<CancellationToken>,
     ) -> Self {
         let guard = until.map(CancellationToken::drop_guard);
@@ -95,7 +95,7 @@ impl Pending {
     }
 
     /// The next message, the response included; `None` when no more can come.
-    pub async fn next(&mut self) -> Option<Received> {
+    pub async fn next(&mut self) -> Option<ReceivedMessage> {
         while !self.ended {
             if let Some(message) = self.step().await {
                 return Some(message);
@@ -104,8 +104,8 @@ impl Pending {
         None
     }
 
-    /// The next message with that method; others are passed over (they stay in [`Pending::so_far`]).
-    pub async fn next_method(&mut self, method: &str) -> Received {
+    /// The next message with that method; others are passed over (they stay in [`PendingExchange::so_far`]).
+    pub async fn next_method(&mut self, method: &str) -> ReceivedMessage {
         while let Some(message) = self.next().await {
             if message.method == method {
                 return message;
@@ -127,19 +127,21 @@ impl Pending {
     }
 
     /// Takes one event, which may bring a message.
-    async fn step(&mut self) -> Option<Received> {
+    async fn step(&mut self) -> Option<ReceivedMessage> {
         let event = match tokio::time::timeout(DEADLINE, self.events.recv()).await {
-            Ok(event) => event.unwrap_or(Event::End),
+            Ok(event) => event.unwrap_or(ExchangeEvent::End),
             Err(_) => panic!("gave up after {DEADLINE:?} waiting for {}: so far {:?}", self.what, self.exchange),
         };
         match event {
-            Event::Head { status, headers } => (self.exchange.status, self.exchange.headers) = (status, headers),
-            Event::Hint { id, retry } => {
+            ExchangeEvent::Head { status, headers } => {
+                (self.exchange.status, self.exchange.headers) = (status, headers)
+            }
+            ExchangeEvent::Hint { id, retry } => {
                 self.exchange.last_event_id = id.or(self.exchange.last_event_id.take());
                 self.exchange.retry = retry.or(self.exchange.retry);
             }
-            Event::Body(body) => self.exchange.body = body.text().to_owned(),
-            Event::Message(message) => {
+            ExchangeEvent::Body(body) => self.exchange.body = body.text().to_owned(),
+            ExchangeEvent::Message(message) => {
                 if message.event_id.is_some() {
                     self.exchange.last_event_id.clone_from(&message.event_id);
                 }
@@ -150,8 +152,8 @@ impl Pending {
                 }
                 return Some(message);
             }
-            Event::End => self.ended = true,
-            Event::Failed(reason) => {
+            ExchangeEvent::End => self.ended = true,
+            ExchangeEvent::Failed(reason) => {
                 self.ended = true;
                 self.exchange.failure = Some(reason);
             }
@@ -160,7 +162,7 @@ impl Pending {
     }
 }
 
-impl fmt::Debug for Pending {
+impl fmt::Debug for PendingExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {:?}", self.what, self.exchange)
     }
@@ -168,7 +170,7 @@ impl fmt::Debug for Pending {
 
 impl Exchange {
     /// The response.
-    pub fn response(&self) -> &Received {
+    pub fn response(&self) -> &ReceivedMessage {
         self.response.as_ref().unwrap_or_else(|| panic!("no response: {self:?}"))
     }
 
@@ -210,7 +212,7 @@ impl Exchange {
     }
 
     /// The messages before the response that have that method.
-    pub fn before_with(&self, method: &str) -> Vec<&Received> {
+    pub fn before_with(&self, method: &str) -> Vec<&ReceivedMessage> {
         self.before.iter().filter(|message| message.method == method).collect()
     }
 }

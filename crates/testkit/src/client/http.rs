@@ -15,30 +15,30 @@ use tidings_wire::{RawId, sse};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-use super::Shared;
-use super::exchange::{Event, Pending};
-use crate::received::Received;
+use super::ClientShared;
+use super::exchange::{ExchangeEvent, PendingExchange};
+use crate::received::ReceivedMessage;
 use crate::record::lock;
 use crate::revision::V2025_06_18;
 
 const EVENT_LIMIT: usize = 256 << 20;
 
-pub(super) struct Http {
-    link: Arc<Link>,
+pub(super) struct HttpTransport {
+    link: Arc<HttpSender>,
     raw: bool,
 }
 
 /// What a task needs to send a request, or the answer to one.
-struct Link {
+struct HttpSender {
     uri: Uri,
     headers: Vec<(String, String)>,
     session: Mutex<Option<String>>,
 }
 
-impl Http {
+impl HttpTransport {
     pub(super) fn new(url: &str, headers: Vec<(String, String)>, raw: bool) -> Self {
         let uri = url.parse().unwrap_or_else(|e| panic!("URL {url}: {e}"));
-        Self { link: Arc::new(Link { uri, headers, session: Mutex::default() }), raw }
+        Self { link: Arc::new(HttpSender { uri, headers, session: Mutex::default() }), raw }
     }
 
     pub(super) fn is_raw(&self) -> bool {
@@ -54,28 +54,40 @@ impl Http {
     }
 
     /// Posts a message that wants no answer.
-    pub(super) fn post(&self, shared: &Arc<Shared>, message: Bytes, method: &str, params: Option<&Bytes>) -> Pending {
+    pub(super) fn post(
+        &self,
+        shared: &Arc<ClientShared>,
+        message: Bytes,
+        method: &str,
+        params: Option<&Bytes>,
+    ) -> PendingExchange {
         let about = params.map(|params| (method, params));
         self.send(shared, "POST", message, about, &[], RawId::from(0))
     }
 
     /// Sends anything.
-    pub(super) fn raw(&self, shared: &Arc<Shared>, verb: &str, body: Bytes, headers: &[(&str, &str)]) -> Pending {
+    pub(super) fn raw(
+        &self,
+        shared: &Arc<ClientShared>,
+        verb: &str,
+        body: Bytes,
+        headers: &[(&str, &str)],
+    ) -> PendingExchange {
         let headers: Vec<_> = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let id = Received::parse(body.clone()).id.unwrap_or_else(|| RawId::from(0));
+        let id = ReceivedMessage::parse(body.clone()).id.unwrap_or_else(|| RawId::from(0));
         self.send(shared, verb, body, None, &headers, id)
     }
 
     /// Sends a request in a task of its own. `about` is the method and the params of a JSON-RPC request.
     pub(super) fn send(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<ClientShared>,
         verb: &str,
         body: Bytes,
         about: Option<(&str, &Bytes)>,
         extra: &[(String, String)],
         id: RawId,
-    ) -> Pending {
+    ) -> PendingExchange {
         let mut headers = self.link.usual_headers(shared, verb);
         if let (true, false, Some((method, params))) = (shared.is_modern(), self.raw, about) {
             headers.extend(modern_headers(method, params));
@@ -90,28 +102,28 @@ impl Http {
         let stream = if verb == "POST" { format!("post {id}") } else { verb.to_lowercase() };
         let what = format!("{verb} {}", String::from_utf8_lossy(&body));
         let until = shared.life.child_token();
-        let request = Outgoing { verb: verb.to_owned(), headers, body, stream };
+        let request = HttpPost { verb: verb.to_owned(), headers, body, stream };
         let (link, task_shared) = (self.link.clone(), shared.clone());
         shared.spawn(&until, async move {
             let last = match link.run(&task_shared, request, &events).await {
-                Ok(()) => Event::End,
-                Err(reason) => Event::Failed(reason),
+                Ok(()) => ExchangeEvent::End,
+                Err(reason) => ExchangeEvent::Failed(reason),
             };
             let _ = events.send(last);
         });
-        Pending::new(id, what, receiver, Some(until))
+        PendingExchange::new(id, what, receiver, Some(until))
     }
 }
 
-struct Outgoing {
+struct HttpPost {
     verb: String,
     headers: Vec<(String, String)>,
     body: Bytes,
     stream: String,
 }
 
-impl Link {
-    fn usual_headers(&self, shared: &Shared, verb: &str) -> Vec<(String, String)> {
+impl HttpSender {
+    fn usual_headers(&self, shared: &ClientShared, verb: &str) -> Vec<(String, String)> {
         let mut headers = self.headers.clone();
         let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
         add("accept", if verb == "GET" { "text/event-stream" } else { "application/json, text/event-stream" });
@@ -132,9 +144,9 @@ impl Link {
 
     async fn run(
         self: &Arc<Self>,
-        shared: &Arc<Shared>,
-        outgoing: Outgoing,
-        events: &UnboundedSender<Event>,
+        shared: &Arc<ClientShared>,
+        outgoing: HttpPost,
+        events: &UnboundedSender<ExchangeEvent>,
     ) -> Result<(), String> {
         let authority = self.uri.authority().map(ToString::to_string).unwrap_or_default();
         let stream = TcpStream::connect(&authority).await.map_err(|e| format!("connecting to {authority}: {e}"))?;
@@ -165,24 +177,25 @@ impl Link {
 
     async fn read(
         self: &Arc<Self>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ClientShared>,
         response: http::Response<Incoming>,
         stream: &str,
-        events: &UnboundedSender<Event>,
+        events: &UnboundedSender<ExchangeEvent>,
     ) -> Result<(), String> {
         let (head, mut body) = response.into_parts();
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers: Vec<_> = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         let media = head.headers.get("content-type").map(text).unwrap_or_default();
-        let _ = events.send(Event::Head { status: head.status.as_u16(), headers });
+        let _ = events.send(ExchangeEvent::Head { status: head.status.as_u16(), headers });
         if !media.starts_with("text/event-stream") {
             let bytes = body.collect().await.map_err(|e| format!("body: {e}"))?.to_bytes();
-            let received = Received { stream: stream.to_owned(), ..Received::parse(bytes) };
+            let received = ReceivedMessage { stream: stream.to_owned(), ..ReceivedMessage::parse(bytes) };
             if !received.raw.is_empty() {
                 shared.received.push(received.clone());
             }
             let is_message = received.kind.is_some();
-            let _ = events.send(if is_message { Event::Message(received) } else { Event::Body(received) });
+            let _ =
+                events.send(if is_message { ExchangeEvent::Message(received) } else { ExchangeEvent::Body(received) });
             return Ok(());
         }
         let mut decoder = sse::SseDecoder::new(EVENT_LIMIT);
@@ -200,29 +213,30 @@ impl Link {
 
     fn take(
         self: &Arc<Self>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ClientShared>,
         event: sse::SseEvent,
         stream: &str,
-        events: &UnboundedSender<Event>,
+        events: &UnboundedSender<ExchangeEvent>,
     ) {
         if event.retry.is_some() || event.data.is_empty() {
-            let _ = events.send(Event::Hint { id: event.id.clone(), retry: event.retry });
+            let _ = events.send(ExchangeEvent::Hint { id: event.id.clone(), retry: event.retry });
         }
         if event.data.is_empty() {
             return;
         }
-        let received = Received { event_id: event.id, stream: stream.to_owned(), ..Received::parse(event.data) };
+        let received =
+            ReceivedMessage { event_id: event.id, stream: stream.to_owned(), ..ReceivedMessage::parse(event.data) };
         let reply = shared.take(&received);
-        let _ = events.send(Event::Message(received));
+        let _ = events.send(ExchangeEvent::Message(received));
         if let Some(reply) = reply {
             self.answer(shared, reply);
         }
     }
 
     /// Posts the response to a request of the server.
-    fn answer(self: &Arc<Self>, shared: &Arc<Shared>, message: Bytes) {
+    fn answer(self: &Arc<Self>, shared: &Arc<ClientShared>, message: Bytes) {
         let headers = self.usual_headers(shared, "POST");
-        let outgoing = Outgoing { verb: "POST".to_owned(), headers, body: message, stream: "answer".to_owned() };
+        let outgoing = HttpPost { verb: "POST".to_owned(), headers, body: message, stream: "answer".to_owned() };
         let (link, task_shared) = (self.clone(), shared.clone());
         let (events, _) = mpsc::unbounded_channel();
         // Boxed: reading a response may lead to posting an answer.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_wire::{ByteSpan, ObjectEdit, Patch, RawId, get, request};
 
-use super::exchange::{Exchange, Pending};
-use super::{Client, Shared, Transport};
+use super::exchange::{Exchange, PendingExchange};
+use super::{Client, ClientShared, ClientTransport};
 use crate::revision::{META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL, META_VERSION};
 
 /// A request in the making.
@@ -61,15 +61,15 @@ impl<'a> RequestBuilder<'a> {
     }
 
     /// Sends it.
-    pub fn start(self) -> Pending {
+    pub fn start(self) -> PendingExchange {
         let shared = &self.client.shared;
         let params = if shared.is_modern() && !self.bare { modern_params(shared, &self.params) } else { self.params };
         let message = request(&self.id, &self.method, Some(&params));
         match &self.client.transport {
-            Transport::Http(http) => {
+            ClientTransport::Http(http) => {
                 http.send(shared, "POST", message, Some((&self.method, &params)), &self.headers, self.id)
             }
-            Transport::Stdio(stdio) => stdio.send(message, &self.method, self.id),
+            ClientTransport::Stdio(stdio) => stdio.send(message, &self.method, self.id),
         }
     }
 
@@ -82,14 +82,14 @@ impl<'a> RequestBuilder<'a> {
 impl Client {
     fn is_raw(&self) -> bool {
         match &self.transport {
-            Transport::Http(http) => http.is_raw(),
-            Transport::Stdio(stdio) => stdio.is_raw(),
+            ClientTransport::Http(http) => http.is_raw(),
+            ClientTransport::Stdio(stdio) => stdio.is_raw(),
         }
     }
 }
 
 /// The params with what every modern request carries, unless it is there already.
-fn modern_params(shared: &Shared, params: &Bytes) -> Bytes {
+fn modern_params(shared: &ClientShared, params: &Bytes) -> Bytes {
     let quoted = |text: &str| Value::from(text).to_string();
     let mut members = vec![
         (META_VERSION, quoted(&shared.revision())),

@@ -9,15 +9,15 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
-use super::Shared;
-use super::exchange::{Event, Pending};
-use crate::received::Received;
-use crate::record::{Record, lock, within};
+use super::ClientShared;
+use super::exchange::{ExchangeEvent, PendingExchange};
+use crate::received::ReceivedMessage;
+use crate::record::{AwaitedRecord, lock, within};
 
-pub(super) struct Stdio {
+pub(super) struct StdioTransport {
     input: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
-    pending: Arc<Waiting>,
-    stderr: Arc<Record<String>>,
+    pending: Arc<WaitingRequests>,
+    stderr: Arc<AwaitedRecord<String>>,
     exit: watch::Receiver<Option<ExitStatus>>,
     pid: u32,
     raw: bool,
@@ -25,18 +25,18 @@ pub(super) struct Stdio {
 
 /// The requests that wait for a response: each hears everything that comes meanwhile.
 #[derive(Default)]
-struct Waiting(Mutex<Vec<(RawId, mpsc::UnboundedSender<Event>)>>);
+struct WaitingRequests(Mutex<Vec<(RawId, mpsc::UnboundedSender<ExchangeEvent>)>>);
 
-impl Stdio {
+impl StdioTransport {
     /// Starts the process; what becomes of its standard error is in the command.
-    pub(super) fn spawn(shared: &Arc<Shared>, mut command: Command, raw: bool) -> Self {
+    pub(super) fn spawn(shared: &Arc<ClientShared>, mut command: Command, raw: bool) -> Self {
         command.stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap_or_else(|e| panic!("starting {command:?}: {e}"));
         let pid = child.id().unwrap_or_default();
         let (input, lines) = mpsc::unbounded_channel();
         let (exit_sender, exit) = watch::channel(None);
-        let pending = Arc::new(Waiting::default());
-        let stderr = Arc::new(Record::new());
+        let pending = Arc::new(WaitingRequests::default());
+        let stderr = Arc::new(AwaitedRecord::new());
         if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
             shared.spawn(&shared.life, write(stdin, lines));
             shared.spawn(&shared.life, read(shared.clone(), stdout, input.downgrade(), pending.clone()));
@@ -56,7 +56,7 @@ impl Stdio {
         self.pid
     }
 
-    pub(super) fn stderr(&self) -> &Record<String> {
+    pub(super) fn stderr(&self) -> &AwaitedRecord<String> {
         &self.stderr
     }
 
@@ -76,40 +76,40 @@ impl Stdio {
         ended.ok().and_then(|status| *status).expect("a process that ended has a status")
     }
 
-    pub(super) fn send(&self, message: Bytes, method: &str, id: RawId) -> Pending {
+    pub(super) fn send(&self, message: Bytes, method: &str, id: RawId) -> PendingExchange {
         let (events, receiver) = mpsc::unbounded_channel();
         let what = format!("{method} (id {id}) on stdio");
         // Before it is written, since the answer may be quick.
         self.pending.add(id.clone(), events);
         self.write(message);
-        Pending::new(id, what, receiver, None)
+        PendingExchange::new(id, what, receiver, None)
     }
 }
 
-impl Waiting {
-    fn add(&self, id: RawId, events: mpsc::UnboundedSender<Event>) {
+impl WaitingRequests {
+    fn add(&self, id: RawId, events: mpsc::UnboundedSender<ExchangeEvent>) {
         lock(&self.0).push((id, events));
     }
 
-    fn tell(&self, received: &Received) {
+    fn tell(&self, received: &ReceivedMessage) {
         lock(&self.0).retain(|(id, events)| {
             if received.is_response() {
                 let mine = received.id.as_ref() == Some(id);
                 if mine {
-                    let _ = events.send(Event::Message(received.clone()));
-                    let _ = events.send(Event::End);
+                    let _ = events.send(ExchangeEvent::Message(received.clone()));
+                    let _ = events.send(ExchangeEvent::End);
                 }
                 !mine
             } else {
                 // Nobody listens any more when the handle was dropped.
-                events.send(Event::Message(received.clone())).is_ok()
+                events.send(ExchangeEvent::Message(received.clone())).is_ok()
             }
         });
     }
 
     fn end(&self) {
         for (_, events) in lock(&self.0).drain(..) {
-            let _ = events.send(Event::Failed("the process closed its output".to_owned()));
+            let _ = events.send(ExchangeEvent::Failed("the process closed its output".to_owned()));
         }
     }
 }
@@ -124,10 +124,10 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<Bytes>)
 }
 
 async fn read(
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     stdout: ChildStdout,
     input: mpsc::WeakUnboundedSender<Bytes>,
-    pending: Arc<Waiting>,
+    pending: Arc<WaitingRequests>,
 ) {
     let mut reader = BufReader::new(stdout);
     let mut line = Vec::new();
@@ -141,7 +141,8 @@ async fn read(
         if line.last() == Some(&b'\n') {
             line.pop();
         }
-        let received = Received { stream: "stdio".to_owned(), ..Received::parse(Bytes::copy_from_slice(&line)) };
+        let received =
+            ReceivedMessage { stream: "stdio".to_owned(), ..ReceivedMessage::parse(Bytes::copy_from_slice(&line)) };
         let reply = shared.take(&received);
         pending.tell(&received);
         if let (Some(reply), Some(input)) = (reply, input.upgrade()) {
@@ -150,7 +151,7 @@ async fn read(
     }
 }
 
-async fn read_errors(stderr: ChildStderr, record: Arc<Record<String>>) {
+async fn read_errors(stderr: ChildStderr, record: Arc<AwaitedRecord<String>>) {
     let mut lines = BufReader::new(stderr).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         record.push(line);

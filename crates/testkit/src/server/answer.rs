@@ -6,7 +6,7 @@ use tidings_wire::{RawId, error_response, response};
 
 /// What a handler gives back.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ScriptedAnswer {
     /// A result, as raw JSON.
     Result(Bytes),
     /// An error.
@@ -15,11 +15,11 @@ pub enum Answer {
     Raw(Bytes),
     /// Never answers; the connection stays open.
     Silent,
-    /// Closes the response without an answer. On stdio the same as [`Answer::Silent`].
+    /// Closes the response without an answer. On stdio the same as [`ScriptedAnswer::Silent`].
     HangUp,
     /// The server dies: the process exits with this code, or the port closes.
     Exit(u8),
-    /// An HTTP response of its own making. On stdio the same as [`Answer::Silent`].
+    /// An HTTP response of its own making. On stdio the same as [`ScriptedAnswer::Silent`].
     Http {
         /// The status.
         status: u16,
@@ -65,13 +65,13 @@ impl RpcError {
     }
 }
 
-impl From<RpcError> for Answer {
+impl From<RpcError> for ScriptedAnswer {
     fn from(error: RpcError) -> Self {
         Self::Error(error)
     }
 }
 
-impl Answer {
+impl ScriptedAnswer {
     /// A result.
     pub fn result(value: impl Into<Value>) -> Self {
         Self::Result(value.into().to_string().into())

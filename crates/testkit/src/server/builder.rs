@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::catalogue::{Catalogue, Prompt, Resource, Template, Tool, handler, put};
-use super::core::{Core, Script, Trouble};
-use super::{Entry, Server};
+use super::answer::ScriptedAnswer;
+use super::call::ScriptedCall;
+use super::catalogue::{Prompt, Resource, ScriptedCatalogue, Template, Tool, handler, put};
+use super::core::{MethodTrouble, ServerCore, ServerScript};
+use super::{ScriptedEntry, Server};
 use crate::gate::Gate;
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 use crate::revision::LEGACY;
 
 /// A script in the making. Without further words: every legacy revision, no modern one.
 pub struct ServerBuilder {
     name: String,
-    script: Script,
-    catalogue: Catalogue,
+    script: ServerScript,
+    catalogue: ScriptedCatalogue,
     capabilities: Option<Value>,
 }
 
 impl ServerBuilder {
     pub(crate) fn new(name: &str) -> Self {
-        let script = Script {
+        let script = ServerScript {
             revisions: LEGACY.iter().map(|r| (*r).to_owned()).collect(),
             modern: false,
             capabilities: Value::Null,
@@ -41,7 +41,7 @@ impl ServerBuilder {
             trouble: HashMap::new(),
             http_hook: None,
         };
-        Self { name: name.to_owned(), script, catalogue: Catalogue::default(), capabilities: None }
+        Self { name: name.to_owned(), script, catalogue: ScriptedCatalogue::default(), capabilities: None }
     }
 
     /// The legacy revisions that it speaks; the last one is what it offers to a client that asks for another.
@@ -65,8 +65,8 @@ impl ServerBuilder {
     /// A tool that takes anything.
     pub fn tool<F, Fut>(self, name: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         self.entry_tool(Tool::tool(name, function))
     }
@@ -74,8 +74,8 @@ impl ServerBuilder {
     /// A tool with its full definition.
     pub fn tool_def<F, Fut>(self, definition: impl Into<Value>, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         self.tool_raw(&definition.into().to_string(), function)
     }
@@ -83,8 +83,8 @@ impl ServerBuilder {
     /// A tool whose definition is listed byte for byte.
     pub fn tool_raw<F, Fut>(self, definition: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         self.entry_tool(Tool::raw(definition, function))
     }
@@ -120,15 +120,15 @@ impl ServerBuilder {
     /// A prompt.
     pub fn prompt<F, Fut>(mut self, name: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         put(&mut self.catalogue.prompts, Prompt::prompt(name, function));
         self
     }
 
     /// A prompt, resource or tool from a definition that is listed byte for byte; `kind` is the name of its list.
-    pub fn entry(mut self, kind: &str, entry: Entry) -> Self {
+    pub fn entry(mut self, kind: &str, entry: ScriptedEntry) -> Self {
         put(self.catalogue.list_mut(kind), entry);
         self
     }
@@ -136,8 +136,8 @@ impl ServerBuilder {
     /// What answers `completion/complete`.
     pub fn completion<F, Fut>(mut self, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         self.script.completion = Some(handler(function));
         self
@@ -188,15 +188,18 @@ impl ServerBuilder {
     /// Full control over a method.
     pub fn on_raw<F, Fut>(mut self, method: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         self.script.overrides.insert(method.to_owned(), handler(function));
         self
     }
 
     /// HTTP: a look at every request before anything else; an answer other than `None` is final.
-    pub fn on_http(mut self, hook: impl Fn(&Received) -> Option<Answer> + Send + Sync + 'static) -> Self {
+    pub fn on_http(
+        mut self,
+        hook: impl Fn(&ReceivedMessage) -> Option<ScriptedAnswer> + Send + Sync + 'static,
+    ) -> Self {
         self.script.http_hook = Some(Arc::new(hook));
         self
     }
@@ -222,7 +225,7 @@ impl ServerBuilder {
         self.trouble(method, |trouble| trouble.exit = Some(code))
     }
 
-    fn trouble(mut self, method: &str, change: impl FnOnce(&mut Trouble)) -> Self {
+    fn trouble(mut self, method: &str, change: impl FnOnce(&mut MethodTrouble)) -> Self {
         change(self.script.trouble.entry(method.to_owned()).or_default());
         self
     }
@@ -237,9 +240,9 @@ impl ServerBuilder {
         Server::start_stdio(self.core())
     }
 
-    fn core(mut self) -> Core {
+    fn core(mut self) -> ServerCore {
         self.script.capabilities = self.capabilities.take().unwrap_or_else(|| self.implied_capabilities());
-        Core::new(self.name, self.script, self.catalogue)
+        ServerCore::new(self.name, self.script, self.catalogue)
     }
 
     fn implied_capabilities(&self) -> Value {

@@ -8,10 +8,10 @@ use tidings_wire::{RawId, notification, request};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Answer, RpcError};
-use super::conn::{Conn, Out, Outlet};
-use super::core::Core;
-use crate::received::Received;
+use super::answer::{RpcError, ScriptedAnswer};
+use super::conn::{ChannelOut, ClientConnection, Outlet};
+use super::core::ServerCore;
+use crate::received::ReceivedMessage;
 use crate::record::lock;
 use crate::revision::{META_CAPABILITIES, META_LOG_LEVEL, META_SERVER};
 
@@ -19,20 +19,20 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 
 /// A request that is being handled. Clones are the same request.
 #[derive(Clone)]
-pub struct Call {
-    pub(crate) core: Arc<Core>,
-    pub(crate) received: Received,
+pub struct ScriptedCall {
+    pub(crate) core: Arc<ServerCore>,
+    pub(crate) received: ReceivedMessage,
     pub(crate) id: RawId,
     /// Absent for modern requests, which belong to no session.
-    pub(crate) conn: Option<Arc<Conn>>,
+    pub(crate) conn: Option<Arc<ClientConnection>>,
     pub(crate) outlet: Outlet,
     pub(crate) modern: bool,
     pub(crate) cancelled: CancellationToken,
 }
 
-impl Call {
+impl ScriptedCall {
     /// The request as it arrived: raw bytes, headers.
-    pub fn received(&self) -> &Received {
+    pub fn received(&self) -> &ReceivedMessage {
         &self.received
     }
 
@@ -78,19 +78,19 @@ impl Call {
         }
     }
 
-    /// The responses to an earlier [`Call::input_required`]; null on the first round.
+    /// The responses to an earlier [`ScriptedCall::input_required`]; null on the first round.
     pub fn input_responses(&self) -> Value {
         self.received.param(&["inputResponses"])
     }
 
-    /// The state of an earlier [`Call::input_required`]; null on the first round.
+    /// The state of an earlier [`ScriptedCall::input_required`]; null on the first round.
     pub fn request_state(&self) -> Value {
         self.received.param(&["requestState"])
     }
 
     /// Sends a message on this call's own stream, byte for byte.
     pub fn notify_raw(&self, message: impl Into<Bytes>) {
-        let _ = self.outlet.send(Out::Message(message.into()));
+        let _ = self.outlet.send(ChannelOut::Message(message.into()));
     }
 
     /// Sends a notification on this call's own stream.
@@ -155,7 +155,7 @@ impl Call {
     }
 
     /// Sends a request with raw params to the client; gives its id and what will hold the response.
-    pub fn ask_raw(&self, method: &str, params: &[u8]) -> (RawId, oneshot::Receiver<Received>) {
+    pub fn ask_raw(&self, method: &str, params: &[u8]) -> (RawId, oneshot::Receiver<ReceivedMessage>) {
         let conn = self.conn.as_ref().expect("a modern server can not send requests: use input_required");
         let id = self.core.next_request_id();
         let (sender, receiver) = oneshot::channel();
@@ -177,16 +177,16 @@ impl Call {
     /// HTTP: begins the event stream now, so that the client has its headers. Otherwise an answer that nothing preceded
     /// is plain JSON.
     pub fn open_stream(&self) {
-        let _ = self.outlet.send(Out::OpenStream);
+        let _ = self.outlet.send(ChannelOut::OpenStream);
     }
 
     /// HTTP, legacy: closes the event stream, so that the client has to resume it. What is sent later waits there.
     pub fn close_stream(&self, retry_ms: Option<u64>) {
-        let _ = self.outlet.send(Out::CloseStream(retry_ms));
+        let _ = self.outlet.send(ChannelOut::CloseStream(retry_ms));
     }
 
     /// A result; `resultType` and `serverInfo` are added for modern clients.
-    pub fn ok(&self, mut result: Value) -> Answer {
+    pub fn ok(&self, mut result: Value) -> ScriptedAnswer {
         if let (true, Some(members)) = (self.modern, result.as_object_mut()) {
             members.entry("resultType").or_insert(json!("complete"));
             let meta = members.entry("_meta").or_insert(json!({}));
@@ -194,16 +194,16 @@ impl Call {
                 meta.insert(META_SERVER.to_owned(), self.core.server_info());
             }
         }
-        Answer::result(result)
+        ScriptedAnswer::result(result)
     }
 
     /// A tool result with one text.
-    pub fn ok_text(&self, text: &str) -> Answer {
+    pub fn ok_text(&self, text: &str) -> ScriptedAnswer {
         self.ok(json!({"content": [{"type": "text", "text": text}]}))
     }
 
     /// A resource result with one text.
-    pub fn ok_contents(&self, text: &str) -> Answer {
+    pub fn ok_contents(&self, text: &str) -> ScriptedAnswer {
         let mut result = json!({"contents": [{"uri": self.param_str("uri"), "mimeType": "text/plain", "text": text}]});
         if self.modern {
             result["ttlMs"] = json!(0);
@@ -213,22 +213,22 @@ impl Call {
     }
 
     /// A prompt result with one message of the user.
-    pub fn ok_message(&self, text: &str) -> Answer {
+    pub fn ok_message(&self, text: &str) -> ScriptedAnswer {
         self.ok(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}))
     }
 
     /// A result, byte for byte.
-    pub fn result_raw(&self, result: impl Into<Bytes>) -> Answer {
-        Answer::Result(result.into())
+    pub fn result_raw(&self, result: impl Into<Bytes>) -> ScriptedAnswer {
+        ScriptedAnswer::Result(result.into())
     }
 
     /// An error.
-    pub fn error(&self, code: i64, message: &str, data: Option<Value>) -> Answer {
-        Answer::Error(RpcError { code, message: message.to_owned(), data })
+    pub fn error(&self, code: i64, message: &str, data: Option<Value>) -> ScriptedAnswer {
+        ScriptedAnswer::Error(RpcError { code, message: message.to_owned(), data })
     }
 
     /// The answer that asks for input (modern): an object with `inputRequests` or `requestState` or both.
-    pub fn input_required(&self, mut members: Value) -> Answer {
+    pub fn input_required(&self, mut members: Value) -> ScriptedAnswer {
         members["resultType"] = json!("input_required");
         self.ok(members)
     }

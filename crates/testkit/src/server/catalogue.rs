@@ -7,42 +7,42 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tidings_wire::{get, string_at, validate};
 
-use super::answer::{Answer, RpcError};
-use super::call::Call;
+use super::answer::{RpcError, ScriptedAnswer};
+use super::call::ScriptedCall;
 
-pub(crate) type Handler = Arc<dyn Fn(Call) -> BoxFuture<'static, Answer> + Send + Sync>;
+pub(crate) type Handler = Arc<dyn Fn(ScriptedCall) -> BoxFuture<'static, ScriptedAnswer> + Send + Sync>;
 
 pub(crate) fn handler<F, Fut>(function: F) -> Handler
 where
-    F: Fn(Call) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Answer> + Send + 'static,
+    F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ScriptedAnswer> + Send + 'static,
 {
     Arc::new(move |call| Box::pin(function(call)))
 }
 
 /// One thing in a list: its key (name, URI or template), its definition as raw JSON, and what it does.
 #[derive(Clone)]
-pub struct Entry {
+pub struct ScriptedEntry {
     pub(crate) key: String,
     pub(crate) definition: String,
     pub(crate) handler: Handler,
 }
 
 /// A tool.
-pub type Tool = Entry;
+pub type Tool = ScriptedEntry;
 /// A resource.
-pub type Resource = Entry;
+pub type Resource = ScriptedEntry;
 /// A resource template.
-pub type Template = Entry;
+pub type Template = ScriptedEntry;
 /// A prompt.
-pub type Prompt = Entry;
+pub type Prompt = ScriptedEntry;
 
-impl Entry {
+impl ScriptedEntry {
     /// From a definition as raw JSON, listed byte for byte. Its key is `name`, or `uri`, or `uriTemplate`.
     pub fn raw<F, Fut>(definition: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         let bytes = definition.as_bytes();
         let whole = validate(bytes, 256).unwrap_or_else(|e| panic!("{e} in {definition}"));
@@ -57,8 +57,8 @@ impl Entry {
     /// A tool that takes anything.
     pub fn tool<F, Fut>(name: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         let definition = json!({"name": name, "description": name, "inputSchema": {"type": "object"}});
         Self::raw(&definition.to_string(), function)
@@ -97,22 +97,22 @@ impl Entry {
     /// A prompt.
     pub fn prompt<F, Fut>(name: &str, function: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Answer> + Send + 'static,
+        F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ScriptedAnswer> + Send + 'static,
     {
         Self::raw(&json!({ "name": name }).to_string(), function)
     }
 }
 
 /// The error of a resource that is not there, as the caller's era has it.
-pub(crate) fn not_found(call: &Call, uri: &str) -> RpcError {
+pub(crate) fn not_found(call: &ScriptedCall, uri: &str) -> RpcError {
     let code = if call.is_modern() { -32602 } else { -32002 };
     RpcError::with_data(code, "Resource not found", json!({ "uri": uri }))
 }
 
 /// Everything a server offers.
 #[derive(Clone, Default)]
-pub(crate) struct Catalogue {
+pub(crate) struct ScriptedCatalogue {
     pub(crate) tools: Vec<Tool>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) templates: Vec<Template>,
@@ -120,16 +120,16 @@ pub(crate) struct Catalogue {
 }
 
 /// Adds an entry, in the place of the one with its key.
-pub(crate) fn put(entries: &mut Vec<Entry>, entry: Entry) {
+pub(crate) fn put(entries: &mut Vec<ScriptedEntry>, entry: ScriptedEntry) {
     match entries.iter_mut().find(|old| old.key == entry.key) {
         Some(old) => *old = entry,
         None => entries.push(entry),
     }
 }
 
-impl Catalogue {
+impl ScriptedCatalogue {
     /// A list by the name of its member in a result.
-    pub(crate) fn list_mut(&mut self, kind: &str) -> &mut Vec<Entry> {
+    pub(crate) fn list_mut(&mut self, kind: &str) -> &mut Vec<ScriptedEntry> {
         match kind {
             "tools" => &mut self.tools,
             "resources" => &mut self.resources,
@@ -140,8 +140,8 @@ impl Catalogue {
     }
 
     /// What reads a URI: a resource, else the first template whose fixed beginning fits.
-    pub(crate) fn reader(&self, uri: &str) -> Option<&Entry> {
-        let fits = |template: &&Entry| uri.starts_with(template.key.split('{').next().unwrap_or_default());
+    pub(crate) fn reader(&self, uri: &str) -> Option<&ScriptedEntry> {
+        let fits = |template: &&ScriptedEntry| uri.starts_with(template.key.split('{').next().unwrap_or_default());
         self.resources.iter().find(|r| r.key == uri).or_else(|| self.templates.iter().find(fits))
     }
 }

@@ -8,14 +8,14 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answer;
+use super::answer::ScriptedAnswer;
 use super::http::EventStream;
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 use crate::record::lock;
 
 /// What goes out on one channel: a process, or the response of one POST.
 #[derive(Debug)]
-pub(crate) enum Out {
+pub(crate) enum ChannelOut {
     /// A message that is not the last.
     Message(Bytes),
     /// The response.
@@ -25,7 +25,7 @@ pub(crate) enum Out {
     /// HTTP: close the stream, so that the client has to come back.
     CloseStream(Option<u64>),
     /// HTTP: an answer that is no message.
-    Special(Answer),
+    Special(ScriptedAnswer),
     /// stdio: print on stderr.
     Stderr(Bytes),
     /// stdio: print on stdout as it is.
@@ -34,25 +34,25 @@ pub(crate) enum Out {
     Exit(u8),
 }
 
-pub(crate) type Outlet = mpsc::UnboundedSender<Out>;
+pub(crate) type Outlet = mpsc::UnboundedSender<ChannelOut>;
 
 /// Where messages go that belong to no call.
-pub(crate) enum Standalone {
+pub(crate) enum StandaloneOutlet {
     Stdio(Outlet),
     Http(Arc<EventStream>),
 }
 
 /// One connection.
-pub(crate) struct Conn {
+pub(crate) struct ClientConnection {
     pub(crate) number: usize,
     pub(crate) session: Option<String>,
-    pub(crate) standalone: Standalone,
-    pub(crate) state: Mutex<State>,
+    pub(crate) standalone: StandaloneOutlet,
+    pub(crate) state: Mutex<PeerState>,
 }
 
 /// What is known about the other side of a connection.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct PeerState {
     /// The negotiated revision; none before `initialize`.
     pub(crate) revision: Option<String>,
     /// The params of `initialize`.
@@ -62,26 +62,26 @@ pub(crate) struct State {
     pub(crate) subscriptions: BTreeSet<String>,
     pub(crate) seen_ids: HashSet<String>,
     /// Requests of the server that wait for a response.
-    pub(crate) pending: HashMap<String, oneshot::Sender<Received>>,
+    pub(crate) pending: HashMap<String, oneshot::Sender<ReceivedMessage>>,
     /// Running calls by id, to cancel.
     pub(crate) calls: HashMap<String, CancellationToken>,
     /// HTTP: the streams that can be resumed.
     pub(crate) streams: Vec<Arc<EventStream>>,
 }
 
-impl Conn {
-    pub(crate) fn new(number: usize, session: Option<String>, standalone: Standalone) -> Arc<Self> {
+impl ClientConnection {
+    pub(crate) fn new(number: usize, session: Option<String>, standalone: StandaloneOutlet) -> Arc<Self> {
         Arc::new(Self { number, session, standalone, state: Mutex::default() })
     }
 
     /// Sends outside of any call; `forgetful`: only if somebody listens right now.
     pub(crate) fn push(&self, message: &Bytes, forgetful: bool) {
         match &self.standalone {
-            Standalone::Stdio(outlet) => {
-                let _ = outlet.send(Out::Message(message.clone()));
+            StandaloneOutlet::Stdio(outlet) => {
+                let _ = outlet.send(ChannelOut::Message(message.clone()));
             }
-            Standalone::Http(stream) if forgetful && !stream.is_attached() => {}
-            Standalone::Http(stream) => stream.push(message),
+            StandaloneOutlet::Http(stream) if forgetful && !stream.is_attached() => {}
+            StandaloneOutlet::Http(stream) => stream.push(message),
         }
     }
 
@@ -90,7 +90,7 @@ impl Conn {
     }
 
     /// Hands a response to whoever waits for it. False when nobody does.
-    pub(crate) fn resolve(&self, response: &Received) -> bool {
+    pub(crate) fn resolve(&self, response: &ReceivedMessage) -> bool {
         let id = response.id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default();
         let waiter = lock(&self.state).pending.remove(&id);
         waiter.is_some_and(|waiter| waiter.send(response.clone()).is_ok())

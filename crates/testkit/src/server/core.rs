@@ -12,17 +12,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::catalogue::{Catalogue, Handler};
-use super::conn::{Conn, Out, Outlet, Standalone};
-use super::stdio::Process;
+use super::catalogue::{Handler, ScriptedCatalogue};
+use super::conn::{ChannelOut, ClientConnection, Outlet, StandaloneOutlet};
+use super::stdio::ScriptedProcess;
 use crate::gate::Gate;
-use crate::received::Received;
-use crate::record::{Record, lock};
+use crate::received::ReceivedMessage;
+use crate::record::{AwaitedRecord, lock};
 use crate::revision::META_SUBSCRIPTION;
 
 /// What goes wrong, by method.
 #[derive(Clone, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct MethodTrouble {
     pub(crate) delay: Option<Duration>,
     pub(crate) hold: Option<Gate>,
     pub(crate) silent: bool,
@@ -31,17 +31,17 @@ pub(crate) struct Trouble {
 
 /// What goes wrong for a while, by method.
 #[derive(Clone, Default)]
-pub(crate) struct Mood {
+pub(crate) struct PassingTrouble {
     /// How many more requests fail.
     pub(crate) failures: usize,
     /// How long an answer that is ready is held back.
     pub(crate) held_back: Option<Duration>,
 }
 
-pub(crate) type HttpHook = Arc<dyn Fn(&Received) -> Option<super::Answer> + Send + Sync>;
+pub(crate) type HttpHook = Arc<dyn Fn(&ReceivedMessage) -> Option<super::ScriptedAnswer> + Send + Sync>;
 
 /// The fixed part of a script.
-pub(crate) struct Script {
+pub(crate) struct ServerScript {
     pub(crate) revisions: Vec<String>,
     pub(crate) modern: bool,
     pub(crate) capabilities: Value,
@@ -53,13 +53,13 @@ pub(crate) struct Script {
     pub(crate) ignore_eof: bool,
     pub(crate) overrides: HashMap<String, Handler>,
     pub(crate) completion: Option<Handler>,
-    pub(crate) trouble: HashMap<String, Trouble>,
+    pub(crate) trouble: HashMap<String, MethodTrouble>,
     pub(crate) http_hook: Option<HttpHook>,
 }
 
 /// A modern subscription that is open.
 #[derive(Clone)]
-pub(crate) struct Listen {
+pub(crate) struct OpenSubscription {
     pub(crate) id: RawId,
     pub(crate) filter: Value,
     pub(crate) outlet: Outlet,
@@ -67,12 +67,12 @@ pub(crate) struct Listen {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Life {
+pub(crate) struct ServerLife {
     pub(crate) token: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
 
-impl Life {
+impl ServerLife {
     /// Runs until done or until the server dies.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let token = self.token.clone();
@@ -82,30 +82,30 @@ impl Life {
     }
 }
 
-pub(crate) struct Core {
+pub(crate) struct ServerCore {
     pub(crate) name: String,
-    pub(crate) script: Script,
-    pub(crate) received: Record<Received>,
-    pub(crate) faults: Record<String>,
+    pub(crate) script: ServerScript,
+    pub(crate) received: AwaitedRecord<ReceivedMessage>,
+    pub(crate) faults: AwaitedRecord<String>,
     pub(crate) frozen: watch::Sender<bool>,
-    pub(crate) listens: watch::Sender<Vec<Listen>>,
-    pub(crate) processes: watch::Sender<Vec<Process>>,
-    pub(crate) moods: Mutex<HashMap<String, Mood>>,
-    catalogue: Mutex<Catalogue>,
-    conns: Mutex<Vec<Arc<Conn>>>,
-    life: Mutex<Life>,
+    pub(crate) listens: watch::Sender<Vec<OpenSubscription>>,
+    pub(crate) processes: watch::Sender<Vec<ScriptedProcess>>,
+    pub(crate) moods: Mutex<HashMap<String, PassingTrouble>>,
+    catalogue: Mutex<ScriptedCatalogue>,
+    conns: Mutex<Vec<Arc<ClientConnection>>>,
+    life: Mutex<ServerLife>,
     connection_numbers: AtomicUsize,
     initializes: AtomicUsize,
     request_ids: AtomicUsize,
 }
 
-impl Core {
-    pub(crate) fn new(name: String, script: Script, catalogue: Catalogue) -> Self {
+impl ServerCore {
+    pub(crate) fn new(name: String, script: ServerScript, catalogue: ScriptedCatalogue) -> Self {
         Self {
             name,
             script,
-            received: Record::new(),
-            faults: Record::new(),
+            received: AwaitedRecord::new(),
+            faults: AwaitedRecord::new(),
             frozen: watch::Sender::new(false),
             listens: watch::Sender::new(Vec::new()),
             processes: watch::Sender::new(Vec::new()),
@@ -127,15 +127,15 @@ impl Core {
         self.faults.push(what.into());
     }
 
-    pub(crate) fn catalogue(&self) -> Catalogue {
+    pub(crate) fn catalogue(&self) -> ScriptedCatalogue {
         lock(&self.catalogue).clone()
     }
 
-    pub(crate) fn edit(&self, change: impl FnOnce(&mut Catalogue)) {
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut ScriptedCatalogue)) {
         change(&mut lock(&self.catalogue));
     }
 
-    pub(crate) fn change_mood(&self, method: &str, change: impl FnOnce(&mut Mood)) {
+    pub(crate) fn change_mood(&self, method: &str, change: impl FnOnce(&mut PassingTrouble)) {
         change(lock(&self.moods).entry(method.to_owned()).or_default());
     }
 
@@ -172,11 +172,11 @@ impl Core {
         self.initializes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> ServerLife {
         lock(&self.life).clone()
     }
 
-    pub(crate) fn add_connection(&self, conn: Arc<Conn>) {
+    pub(crate) fn add_connection(&self, conn: Arc<ClientConnection>) {
         lock(&self.conns).push(conn);
     }
 
@@ -184,7 +184,7 @@ impl Core {
         lock(&self.conns).retain(|conn| conn.number != number);
     }
 
-    pub(crate) fn connections(&self) -> Vec<Arc<Conn>> {
+    pub(crate) fn connections(&self) -> Vec<Arc<ClientConnection>> {
         lock(&self.conns).clone()
     }
 
@@ -211,7 +211,7 @@ impl Core {
     }
 
     pub(crate) fn renew(&self) {
-        *lock(&self.life) = Life::default();
+        *lock(&self.life) = ServerLife::default();
     }
 
     pub(crate) fn notify(&self, method: &str, params: &Value) -> usize {
@@ -222,7 +222,7 @@ impl Core {
             self.notify_legacy(&message, |conn| !about_resource || lock(&conn.state).subscriptions.contains(uri));
         let mut modern = 0;
         for listen in self.listens.borrow().iter().filter(|listen| listen.wants(method, uri)) {
-            let _ = listen.outlet.send(Out::Message(tag(&message, &listen.id)));
+            let _ = listen.outlet.send(ChannelOut::Message(tag(&message, &listen.id)));
             modern += 1;
         }
         legacy + modern
@@ -231,12 +231,12 @@ impl Core {
     pub(crate) fn notify_raw(&self, message: &Bytes) -> usize {
         let listens = self.listens.borrow();
         for listen in listens.iter() {
-            let _ = listen.outlet.send(Out::Message(message.clone()));
+            let _ = listen.outlet.send(ChannelOut::Message(message.clone()));
         }
         self.notify_legacy(message, |_| true) + listens.len()
     }
 
-    pub(crate) fn notify_legacy(&self, message: &Bytes, fits: impl Fn(&Conn) -> bool) -> usize {
+    pub(crate) fn notify_legacy(&self, message: &Bytes, fits: impl Fn(&ClientConnection) -> bool) -> usize {
         let conns = self.connections();
         let chosen = conns.iter().filter(|conn| conn.revision().is_some() && fits(conn));
         chosen.map(|conn| conn.push(message, self.script.forgetful)).count()
@@ -246,41 +246,41 @@ impl Core {
         for listen in self.listens.send_replace(Vec::new()) {
             let result =
                 format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{META_SUBSCRIPTION}\":{}}}}}", listen.id.as_str());
-            let _ = listen.outlet.send(Out::Last(response(&listen.id, result.as_bytes())));
+            let _ = listen.outlet.send(ChannelOut::Last(response(&listen.id, result.as_bytes())));
             listen.ended.cancel();
         }
     }
 
     pub(crate) fn close_get_streams(&self) {
         for conn in self.connections() {
-            if let Standalone::Http(stream) = &conn.standalone {
+            if let StandaloneOutlet::Http(stream) = &conn.standalone {
                 stream.detach(None);
             }
         }
     }
 
     pub(crate) fn print_stderr(&self, line: &str) {
-        self.to_processes(|| Out::Stderr(format!("{line}\n").into()));
+        self.to_processes(|| ChannelOut::Stderr(format!("{line}\n").into()));
     }
 
     pub(crate) fn print_stdout(&self, bytes: &Bytes) {
-        self.to_processes(|| Out::Stdout(bytes.clone()));
+        self.to_processes(|| ChannelOut::Stdout(bytes.clone()));
     }
 
     pub(crate) fn exit_processes(&self, code: u8) {
-        self.to_processes(|| Out::Exit(code));
+        self.to_processes(|| ChannelOut::Exit(code));
     }
 
-    fn to_processes(&self, out: impl Fn() -> Out) {
+    fn to_processes(&self, out: impl Fn() -> ChannelOut) {
         for conn in self.connections() {
-            if let Standalone::Stdio(outlet) = &conn.standalone {
+            if let StandaloneOutlet::Stdio(outlet) = &conn.standalone {
                 let _ = outlet.send(out());
             }
         }
     }
 }
 
-impl Listen {
+impl OpenSubscription {
     fn wants(&self, method: &str, uri: &str) -> bool {
         let flag = match method {
             "notifications/tools/list_changed" => "toolsListChanged",

@@ -19,12 +19,12 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use stream::EventStream;
 
 use self::exchange::{legacy_post, modern_post};
-use self::stream::{Chunks, Guard};
-use super::answer::{Answer, RpcError};
-use super::conn::{Conn, Standalone};
-use super::core::Core;
+use self::stream::{ChannelBody, DropGuard};
+use super::answer::{RpcError, ScriptedAnswer};
+use super::conn::{ClientConnection, StandaloneOutlet};
+use super::core::ServerCore;
 use super::script;
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 use crate::record::{lock, within};
 use crate::revision::is_modern;
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for HungUp {
 impl std::error::Error for HungUp {}
 
 /// Listens at a free port, or at the one it had.
-pub(crate) async fn listen(core: &Arc<Core>, address: Option<SocketAddr>) -> SocketAddr {
+pub(crate) async fn listen(core: &Arc<ServerCore>, address: Option<SocketAddr>) -> SocketAddr {
     let wanted = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
     // Once more and again: a process that is just being forked elsewhere in the test still holds the old socket.
     let listener = within(&format!("address {wanted} to be free"), async {
@@ -69,37 +69,37 @@ pub(crate) async fn listen(core: &Arc<Core>, address: Option<SocketAddr>) -> Soc
 }
 
 /// Ends a connection when dropped, also while a process that is just being forked elsewhere in the test still holds it.
-struct Hold(std::net::TcpStream);
+struct ConnectionHold(std::net::TcpStream);
 
-impl Hold {
+impl ConnectionHold {
     fn new(stream: TcpStream) -> std::io::Result<(Self, TcpStream)> {
         let stream = stream.into_std()?;
         Ok((Self(stream.try_clone()?), TcpStream::from_std(stream)?))
     }
 }
 
-impl Drop for Hold {
+impl Drop for ConnectionHold {
     fn drop(&mut self) {
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
 
-async fn serve(core: Arc<Core>, stream: TcpStream) {
+async fn serve(core: Arc<ServerCore>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
-    let Ok((_hold, stream)) = Hold::new(stream) else { return };
+    let Ok((_hold, stream)) = ConnectionHold::new(stream) else { return };
     let service = hyper::service::service_fn(move |request| handle(core.clone(), request));
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn handle(core: Arc<Core>, request: Request<Incoming>) -> Result<Response<Body>, HungUp> {
+async fn handle(core: Arc<ServerCore>, request: Request<Incoming>) -> Result<Response<Body>, HungUp> {
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else { return Err(HungUp) };
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let mut received = Received {
+    let mut received = ReceivedMessage {
         verb: head.method.to_string(),
         path: head.uri.path().to_owned(),
         headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
-        ..Received::parse(body.to_bytes())
+        ..ReceivedMessage::parse(body.to_bytes())
     };
     let conn = find_connection(&core, &received);
     received.connection = conn.as_ref().map_or(0, |conn| conn.number);
@@ -118,13 +118,17 @@ async fn handle(core: Arc<Core>, request: Request<Incoming>) -> Result<Response<
 }
 
 /// The session that a request belongs to. Without session ids all share the newest.
-fn find_connection(core: &Core, received: &Received) -> Option<Arc<Conn>> {
+fn find_connection(core: &ServerCore, received: &ReceivedMessage) -> Option<Arc<ClientConnection>> {
     let session = received.header("mcp-session-id");
     let mut all = core.connections().into_iter().rev();
     all.find(|conn| !core.script.sessions || (session.is_some() && conn.session.as_deref() == session))
 }
 
-async fn post(core: &Arc<Core>, conn: Option<Arc<Conn>>, received: Received) -> Result<Response<Body>, HungUp> {
+async fn post(
+    core: &Arc<ServerCore>,
+    conn: Option<Arc<ClientConnection>>,
+    received: ReceivedMessage,
+) -> Result<Response<Body>, HungUp> {
     check_media(core, &received);
     if received.kind.is_none() {
         core.fault(format!("no message: {}", received.text()));
@@ -137,7 +141,7 @@ async fn post(core: &Arc<Core>, conn: Option<Arc<Conn>>, received: Received) -> 
         let number = core.next_connection();
         let session = core.script.sessions.then(|| format!("{}-session-{number}", core.name));
         let stream = Arc::new(EventStream::new(format!("get{number}")));
-        let conn = Conn::new(number, session, Standalone::Http(stream));
+        let conn = ClientConnection::new(number, session, StandaloneOutlet::Http(stream));
         core.add_connection(conn.clone());
         return legacy_post(core, &conn, received).await;
     }
@@ -150,7 +154,7 @@ async fn post(core: &Arc<Core>, conn: Option<Arc<Conn>>, received: Received) -> 
     }
 }
 
-fn no_session(core: &Core, received: &Received) -> Response<Body> {
+fn no_session(core: &ServerCore, received: &ReceivedMessage) -> Response<Body> {
     let id = received.id.as_ref();
     match (received.header("mcp-session-id"), core.script.unknown_session) {
         (Some(_), 400) => error(400, &RpcError::new(-32000, "Bad Request: No valid session ID provided"), id),
@@ -160,7 +164,7 @@ fn no_session(core: &Core, received: &Received) -> Response<Body> {
     }
 }
 
-fn check_media(core: &Core, received: &Received) {
+fn check_media(core: &ServerCore, received: &ReceivedMessage) {
     let accept = received.header("accept").unwrap_or_default();
     if !accept.contains("application/json") || !accept.contains("text/event-stream") {
         core.fault(format!("Accept: {accept:?} at POST {}", received.method));
@@ -172,7 +176,7 @@ fn check_media(core: &Core, received: &Received) {
 }
 
 /// From 2025-06-18 on every request after `initialize` carries the negotiated revision.
-fn check_version(core: &Core, conn: &Conn, received: &Received) {
+fn check_version(core: &ServerCore, conn: &ClientConnection, received: &ReceivedMessage) {
     let Some(revision) = conn.revision().filter(|revision| revision.as_str() >= crate::V2025_06_18) else { return };
     let header = received.header("mcp-protocol-version");
     if header != Some(&revision) {
@@ -180,14 +184,14 @@ fn check_version(core: &Core, conn: &Conn, received: &Received) {
     }
 }
 
-fn get(core: &Core, conn: Option<&Arc<Conn>>, received: &Received) -> Response<Body> {
+fn get(core: &ServerCore, conn: Option<&Arc<ClientConnection>>, received: &ReceivedMessage) -> Response<Body> {
     let version = received.header("mcp-protocol-version").unwrap_or_default();
     if core.script.revisions.is_empty() || is_modern(version) {
         return plain(405, "GET belongs to earlier revisions");
     }
     let Some(conn) = conn else { return no_session(core, received) };
     check_version(core, conn, received);
-    let Standalone::Http(standalone) = &conn.standalone else { return plain(405, "no stream") };
+    let StandaloneOutlet::Http(standalone) = &conn.standalone else { return plain(405, "no stream") };
     let last = received.header("last-event-id");
     let streams = lock(&conn.state).streams.clone();
     let resumed =
@@ -196,21 +200,21 @@ fn get(core: &Core, conn: Option<&Arc<Conn>>, received: &Received) -> Response<B
         Some((stream, after)) => (stream, Some(after)),
         None => (standalone, None),
     };
-    events(Chunks { chunks: stream.attach(after, false), guard: Guard(None) }, conn.session.as_deref())
+    events(ChannelBody { chunks: stream.attach(after, false), guard: DropGuard(None) }, conn.session.as_deref())
 }
 
-fn delete(core: &Core, conn: Option<&Arc<Conn>>) -> Response<Body> {
+fn delete(core: &ServerCore, conn: Option<&Arc<ClientConnection>>) -> Response<Body> {
     let Some(conn) = conn else { return plain(404, "Session not found") };
     core.remove_connection(conn.number);
-    if let Standalone::Http(stream) = &conn.standalone {
+    if let StandaloneOutlet::Http(stream) = &conn.standalone {
         stream.end();
     }
     plain(200, "")
 }
 
-fn special(answer: Answer) -> Result<Response<Body>, HungUp> {
+fn special(answer: ScriptedAnswer) -> Result<Response<Body>, HungUp> {
     match answer {
-        Answer::Http { status, headers, body } => {
+        ScriptedAnswer::Http { status, headers, body } => {
             let mut response = Response::new(Full::new(body).boxed_unsync());
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
             for (name, value) in headers {
@@ -219,9 +223,9 @@ fn special(answer: Answer) -> Result<Response<Body>, HungUp> {
             }
             Ok(response)
         }
-        Answer::Result(body) | Answer::Raw(body) => Ok(json(200, body, None)),
-        Answer::Error(failure) => Ok(error(200, &failure, None)),
-        Answer::Silent | Answer::HangUp | Answer::Exit(_) => Err(HungUp),
+        ScriptedAnswer::Result(body) | ScriptedAnswer::Raw(body) => Ok(json(200, body, None)),
+        ScriptedAnswer::Error(failure) => Ok(error(200, &failure, None)),
+        ScriptedAnswer::Silent | ScriptedAnswer::HangUp | ScriptedAnswer::Exit(_) => Err(HungUp),
     }
 }
 
@@ -237,7 +241,7 @@ fn error(status: u16, failure: &RpcError, id: Option<&tidings_wire::RawId>) -> R
     json(status, failure.to_bytes(id), None)
 }
 
-fn events(chunks: Chunks, session: Option<&str>) -> Response<Body> {
+fn events(chunks: ChannelBody, session: Option<&str>) -> Response<Body> {
     build(200, "text/event-stream", session, chunks.boxed_unsync())
 }
 

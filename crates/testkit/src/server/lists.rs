@@ -1,13 +1,13 @@
 //! Lists, page by page, with definitions byte for byte.
 
-use super::answer::{Answer, RpcError};
-use super::call::Call;
-use super::catalogue::Entry;
+use super::answer::{RpcError, ScriptedAnswer};
+use super::call::ScriptedCall;
+use super::catalogue::ScriptedEntry;
 
 const CURSOR: &str = "from-";
 
 /// The page that the call's cursor asks for.
-pub(crate) fn page(call: &Call, member: &str, entries: &[Entry]) -> Answer {
+pub(crate) fn page(call: &ScriptedCall, member: &str, entries: &[ScriptedEntry]) -> ScriptedAnswer {
     let cursor = call.received.param(&["cursor"]);
     let start = match &cursor {
         serde_json::Value::Null => Some(0),
@@ -26,5 +26,5 @@ pub(crate) fn page(call: &Call, member: &str, entries: &[Entry]) -> Answer {
         result.push_str(r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#);
     }
     result.push('}');
-    Answer::Result(result.into())
+    ScriptedAnswer::Result(result.into())
 }

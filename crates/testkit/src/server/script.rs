@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 use tidings_wire::notification;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Answer, RpcError};
-use super::call::Call;
+use super::answer::{RpcError, ScriptedAnswer};
+use super::call::ScriptedCall;
 use super::catalogue::not_found;
-use super::conn::{Conn, Out, Standalone};
-use super::core::{Core, Listen, tag};
+use super::conn::{ChannelOut, ClientConnection, StandaloneOutlet};
+use super::core::{OpenSubscription, ServerCore, tag};
 use super::lists;
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 use crate::record::lock;
 use crate::revision::{META_CAPABILITIES, META_VERSION, MODERN};
 
 /// Whether a message says that it is modern.
-pub(crate) fn claims_modern(received: &Received) -> bool {
+pub(crate) fn claims_modern(received: &ReceivedMessage) -> bool {
     !received.param_raw(&["_meta", META_VERSION]).is_empty()
 }
 
 /// Handles a request in a task of its own and sends its answer.
-pub(crate) fn start(call: Call) {
+pub(crate) fn start(call: ScriptedCall) {
     if let (false, Some(conn)) = (call.modern, &call.conn) {
         check_order(&call, conn);
     }
@@ -41,7 +41,7 @@ pub(crate) fn start(call: Call) {
     });
 }
 
-fn check_order(call: &Call, conn: &Conn) {
+fn check_order(call: &ScriptedCall, conn: &ClientConnection) {
     let mut state = lock(&conn.state);
     let method = call.received.method.as_str();
     if !state.seen_ids.insert(call.id.as_str().to_owned()) {
@@ -53,38 +53,38 @@ fn check_order(call: &Call, conn: &Conn) {
     }
 }
 
-async fn finish(call: &Call, answer: Answer) {
+async fn finish(call: &ScriptedCall, answer: ScriptedAnswer) {
     if let Some(message) = answer.message(&call.id) {
-        let _ = call.outlet.send(Out::Last(message));
+        let _ = call.outlet.send(ChannelOut::Last(message));
         return;
     }
-    let on_stdio = call.conn.as_ref().is_some_and(|conn| matches!(conn.standalone, Standalone::Stdio(_)));
+    let on_stdio = call.conn.as_ref().is_some_and(|conn| matches!(conn.standalone, StandaloneOutlet::Stdio(_)));
     match answer {
-        Answer::Exit(code) if on_stdio => {
-            let _ = call.outlet.send(Out::Exit(code));
+        ScriptedAnswer::Exit(code) if on_stdio => {
+            let _ = call.outlet.send(ChannelOut::Exit(code));
         }
-        Answer::Exit(_) => {
+        ScriptedAnswer::Exit(_) => {
             let core = call.core.clone();
             // Not a task of the life that it ends.
             tokio::spawn(async move { core.kill().await });
         }
-        special @ (Answer::HangUp | Answer::Http { .. }) => {
-            let _ = call.outlet.send(Out::Special(special));
+        special @ (ScriptedAnswer::HangUp | ScriptedAnswer::Http { .. }) => {
+            let _ = call.outlet.send(ChannelOut::Special(special));
         }
         // Keeps the outlet, so that the response stays open.
         _ => std::future::pending().await,
     }
 }
 
-async fn answer(call: &Call) -> Answer {
+async fn answer(call: &ScriptedCall) -> ScriptedAnswer {
     let script = &call.core.script;
     let method = call.received.method.as_str();
     if let Some(trouble) = script.trouble.get(method) {
         if let Some(code) = trouble.exit {
-            return Answer::Exit(code);
+            return ScriptedAnswer::Exit(code);
         }
         if trouble.silent {
-            return Answer::Silent;
+            return ScriptedAnswer::Silent;
         }
         if let Some(gate) = &trouble.hold {
             gate.wait().await;
@@ -108,7 +108,7 @@ async fn answer(call: &Call) -> Answer {
     }
     match method {
         "initialize" if !call.modern => initialize(call),
-        "ping" if !call.modern => Answer::result(json!({})),
+        "ping" if !call.modern => ScriptedAnswer::result(json!({})),
         "logging/setLevel" if !call.modern && has(&call.core, "logging") => set_level(call),
         "resources/subscribe" if !call.modern && has(&call.core, "resources") => subscribe(call, true),
         "resources/unsubscribe" if !call.modern && has(&call.core, "resources") => subscribe(call, false),
@@ -119,7 +119,7 @@ async fn answer(call: &Call) -> Answer {
 }
 
 /// The methods that both eras have.
-async fn offered(call: &Call, method: &str) -> Answer {
+async fn offered(call: &ScriptedCall, method: &str) -> ScriptedAnswer {
     let catalogue = call.core.catalogue();
     let unknown = |what: &str, name: &str| RpcError::new(-32602, format!("Unknown {what}: {name}")).into();
     let key = call.param_str(if method == "resources/read" { "uri" } else { "name" });
@@ -152,11 +152,11 @@ async fn offered(call: &Call, method: &str) -> Answer {
     }
 }
 
-fn has(core: &Core, capability: &str) -> bool {
+fn has(core: &ServerCore, capability: &str) -> bool {
     core.script.capabilities.get(capability).is_some()
 }
 
-fn initialize(call: &Call) -> Answer {
+fn initialize(call: &ScriptedCall) -> ScriptedAnswer {
     let script = &call.core.script;
     let asked = call.param_str("protocolVersion");
     let latest = script.revisions.last().expect("a legacy server has a revision");
@@ -177,10 +177,10 @@ fn initialize(call: &Call) -> Answer {
         state.client = call.params();
     }
     call.core.count_initialize();
-    Answer::result(result)
+    ScriptedAnswer::result(result)
 }
 
-fn discover(call: &Call) -> Answer {
+fn discover(call: &ScriptedCall) -> ScriptedAnswer {
     let script = &call.core.script;
     let mut result = json!({
         "supportedVersions": [MODERN],
@@ -194,14 +194,14 @@ fn discover(call: &Call) -> Answer {
     call.ok(result)
 }
 
-fn set_level(call: &Call) -> Answer {
+fn set_level(call: &ScriptedCall) -> ScriptedAnswer {
     if let Some(conn) = &call.conn {
         lock(&conn.state).log_level = Some(call.param_str("level"));
     }
-    Answer::result(json!({}))
+    ScriptedAnswer::result(json!({}))
 }
 
-fn subscribe(call: &Call, on: bool) -> Answer {
+fn subscribe(call: &ScriptedCall, on: bool) -> ScriptedAnswer {
     let uri = call.param_str("uri");
     if on && call.core.catalogue().reader(&uri).is_none() {
         return not_found(call, &uri).into();
@@ -214,11 +214,11 @@ fn subscribe(call: &Call, on: bool) -> Answer {
             call.core.fault(format!("unsubscribe from {uri}, which was not subscribed"));
         }
     }
-    Answer::result(json!({}))
+    ScriptedAnswer::result(json!({}))
 }
 
 /// Acknowledges what the capabilities allow, then stays open until either side ends it.
-async fn listen(call: &Call) -> Answer {
+async fn listen(call: &ScriptedCall) -> ScriptedAnswer {
     let mut filter = call.received.param(&["notifications"]);
     let capabilities = &call.core.script.capabilities;
     if let Some(members) = filter.as_object_mut() {
@@ -231,8 +231,12 @@ async fn listen(call: &Call) -> Answer {
         });
     }
     let ended = CancellationToken::new();
-    let listen =
-        Listen { id: call.id.clone(), filter: filter.clone(), outlet: call.outlet.clone(), ended: ended.clone() };
+    let listen = OpenSubscription {
+        id: call.id.clone(),
+        filter: filter.clone(),
+        outlet: call.outlet.clone(),
+        ended: ended.clone(),
+    };
     let params = json!({ "notifications": filter }).to_string();
     let ack = notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()));
     call.notify_raw(tag(&ack, &call.id));
@@ -243,11 +247,11 @@ async fn listen(call: &Call) -> Answer {
             call.core.listens.send_modify(|all| all.retain(|l| !l.outlet.same_channel(&call.outlet) || l.id != call.id));
         }
     }
-    Answer::Silent
+    ScriptedAnswer::Silent
 }
 
 /// The checks of every modern request that do not concern HTTP.
-pub(crate) fn check_modern(call: &Call) -> Result<(), RpcError> {
+pub(crate) fn check_modern(call: &ScriptedCall) -> Result<(), RpcError> {
     let version = call.received.param(&["_meta", META_VERSION]);
     let fail = |error: RpcError| {
         call.core.fault(format!("{}: {}", call.received.method, error.message));
@@ -267,7 +271,7 @@ pub(crate) fn check_modern(call: &Call) -> Result<(), RpcError> {
 }
 
 /// A notification or a response of a client on a legacy connection, or on a process.
-pub(crate) fn take(core: &Core, conn: &Conn, received: &Received) {
+pub(crate) fn take(core: &ServerCore, conn: &ClientConnection, received: &ReceivedMessage) {
     if received.is_response() {
         if !conn.resolve(received) {
             core.fault(format!("a response that nobody waits for: {}", received.text()));

@@ -12,15 +12,15 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::call::Call;
-use super::conn::{Conn, Out, Outlet, Standalone};
-use super::core::Core;
+use super::call::ScriptedCall;
+use super::conn::{ChannelOut, ClientConnection, Outlet, StandaloneOutlet};
+use super::core::ServerCore;
 use super::script;
-use crate::received::Received;
+use crate::received::ReceivedMessage;
 
 /// A process that was started to reach a server.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct ScriptedProcess {
     /// The number of its connection.
     pub connection: usize,
     /// Its process id.
@@ -36,7 +36,7 @@ pub struct Process {
 }
 
 /// Waits for processes, now.
-pub(crate) fn listen(core: &Arc<Core>, socket: &Path) {
+pub(crate) fn listen(core: &Arc<ServerCore>, socket: &Path) {
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).unwrap_or_else(|e| panic!("listening at {}: {e}", socket.display()));
     let life = core.life();
@@ -48,7 +48,7 @@ pub(crate) fn listen(core: &Arc<Core>, socket: &Path) {
     });
 }
 
-async fn serve(core: Arc<Core>, stream: UnixStream) {
+async fn serve(core: Arc<ServerCore>, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut hello = String::new();
@@ -56,9 +56,9 @@ async fn serve(core: Arc<Core>, stream: UnixStream) {
         return;
     }
     let number = core.next_connection();
-    core.processes.send_modify(|all| all.push(Process::from_hello(number, &hello)));
+    core.processes.send_modify(|all| all.push(ScriptedProcess::from_hello(number, &hello)));
     let (outlet, outs) = mpsc::unbounded_channel();
-    let conn = Conn::new(number, None, Standalone::Stdio(outlet.clone()));
+    let conn = ClientConnection::new(number, None, StandaloneOutlet::Stdio(outlet.clone()));
     core.add_connection(conn.clone());
     let gone = CancellationToken::new();
     tokio::select! {
@@ -71,8 +71,8 @@ async fn serve(core: Arc<Core>, stream: UnixStream) {
 }
 
 async fn read(
-    core: &Arc<Core>,
-    conn: &Arc<Conn>,
+    core: &Arc<ServerCore>,
+    conn: &Arc<ClientConnection>,
     outlet: &Outlet,
     gone: &CancellationToken,
     mut reader: BufReader<OwnedReadHalf>,
@@ -96,8 +96,14 @@ async fn read(
     }
 }
 
-fn handle(core: &Arc<Core>, conn: &Arc<Conn>, outlet: &Outlet, gone: &CancellationToken, line: Bytes) {
-    let received = Received { connection: conn.number, ..Received::parse(line) };
+fn handle(
+    core: &Arc<ServerCore>,
+    conn: &Arc<ClientConnection>,
+    outlet: &Outlet,
+    gone: &CancellationToken,
+    line: Bytes,
+) {
+    let received = ReceivedMessage { connection: conn.number, ..ReceivedMessage::parse(line) };
     core.received.push(received.clone());
     let Some(_) = received.kind else {
         core.fault(format!("no message: {}", received.text()));
@@ -111,15 +117,15 @@ fn handle(core: &Arc<Core>, conn: &Arc<Conn>, outlet: &Outlet, gone: &Cancellati
 }
 
 fn call(
-    core: &Arc<Core>,
-    conn: &Arc<Conn>,
+    core: &Arc<ServerCore>,
+    conn: &Arc<ClientConnection>,
     outlet: &Outlet,
     gone: &CancellationToken,
-    received: Received,
+    received: ReceivedMessage,
     id: RawId,
-) -> Call {
+) -> ScriptedCall {
     let modern = core.script.modern && script::claims_modern(&received);
-    Call {
+    ScriptedCall {
         core: core.clone(),
         conn: Some(conn.clone()),
         outlet: outlet.clone(),
@@ -130,19 +136,19 @@ fn call(
     }
 }
 
-async fn write(mut writer: OwnedWriteHalf, mut outs: mpsc::UnboundedReceiver<Out>) {
+async fn write(mut writer: OwnedWriteHalf, mut outs: mpsc::UnboundedReceiver<ChannelOut>) {
     while let Some(out) = outs.recv().await {
         let frame = match &out {
-            Out::Message(message) | Out::Last(message) => relay_frame(b'o', &one_line(message), b"\n"),
-            Out::Stdout(bytes) => relay_frame(b'o', bytes, b""),
-            Out::Stderr(bytes) => relay_frame(b'e', bytes, b""),
-            Out::Exit(code) => relay_frame(b'x', &[*code], b""),
-            Out::OpenStream | Out::CloseStream(_) | Out::Special(_) => continue,
+            ChannelOut::Message(message) | ChannelOut::Last(message) => relay_frame(b'o', &one_line(message), b"\n"),
+            ChannelOut::Stdout(bytes) => relay_frame(b'o', bytes, b""),
+            ChannelOut::Stderr(bytes) => relay_frame(b'e', bytes, b""),
+            ChannelOut::Exit(code) => relay_frame(b'x', &[*code], b""),
+            ChannelOut::OpenStream | ChannelOut::CloseStream(_) | ChannelOut::Special(_) => continue,
         };
         if writer.write_all(&frame).await.is_err() {
             return;
         }
-        if matches!(out, Out::Exit(_)) {
+        if matches!(out, ChannelOut::Exit(_)) {
             return;
         }
     }
@@ -158,7 +164,7 @@ fn relay_frame(kind: u8, payload: &[u8], end: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-impl Process {
+impl ScriptedProcess {
     fn from_hello(connection: usize, hello: &str) -> Self {
         let hello: Value = serde_json::from_str(hello).unwrap_or_default();
         let args = hello["args"].as_array().cloned().unwrap_or_default();

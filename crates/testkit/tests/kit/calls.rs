@@ -77,13 +77,13 @@ async fn servers_ask_and_clients_answer() {
     for server in crate::both(script).await {
         let client = Client::of(&server).capabilities(json!({"elicitation": {}, "roots": {}})).connect().await;
         client.on_request(|request| match request.method.as_str() {
-            "elicitation/create" => Reply::Result(json!({"action": "cancel"})),
-            "roots/list" => Reply::Later,
-            _ => Reply::Error(-1, "no".to_owned()),
+            "elicitation/create" => ClientReply::Result(json!({"action": "cancel"})),
+            "roots/list" => ClientReply::Later,
+            _ => ClientReply::Error(-1, "no".to_owned()),
         });
         let pending = client.start("tools/call", json!({"name": "ask"}));
         let late = client.wait_for_method("roots/list", 1).await;
-        client.respond(&late, Reply::Result(json!({"roots": []}))).await;
+        client.respond(&late, ClientReply::Result(json!({"roots": []}))).await;
         let reply = pending.finish().await;
         assert!(reply.text().ends_with("-1") && reply.text().contains("cancel"), "{reply:?}");
         assert_eq!(reply.before.len(), 3);

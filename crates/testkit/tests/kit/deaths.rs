@@ -86,10 +86,10 @@ async fn delays_and_silence_are_per_method() {
 #[tokio::test]
 async fn hanging_up_gives_no_response() {
     let server = Server::builder("alpha")
-        .tool("now", |_| async { Answer::HangUp })
+        .tool("now", |_| async { ScriptedAnswer::HangUp })
         .tool("later", |call| async move {
             call.progress(1);
-            Answer::HangUp
+            ScriptedAnswer::HangUp
         })
         .modern()
         .http()

@@ -12,7 +12,7 @@ async fn the_harness_starts_finds_and_ends_a_program() {
         .echo("echo")
         .on_http(move |r| {
             let status = if gate.arrived() > 0 { 200 } else { 503 };
-            (r.path == "/readyz").then(|| Answer::http(status, "ready?"))
+            (r.path == "/readyz").then(|| ScriptedAnswer::http(status, "ready?"))
         })
         .http()
         .await;

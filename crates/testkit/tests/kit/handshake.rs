@@ -87,7 +87,7 @@ async fn protocol_faults_are_noticed() {
 #[tokio::test]
 async fn http_can_answer_anything() {
     let server = Server::builder("alpha")
-        .on_http(|r| (r.header("x-fail") == Some("yes")).then(|| Answer::http(503, "later")))
+        .on_http(|r| (r.header("x-fail") == Some("yes")).then(|| ScriptedAnswer::http(503, "later")))
         .http()
         .await;
     let client = Client::http(server.url()).raw().connect().await;

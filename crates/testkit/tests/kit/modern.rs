@@ -78,7 +78,7 @@ async fn closing_the_response_cancels_over_http() {
                 call.open_stream();
                 call.cancelled().await;
                 told.wait().await;
-                Answer::Silent
+                ScriptedAnswer::Silent
             }
         })
         .silent_on("prompts/list")

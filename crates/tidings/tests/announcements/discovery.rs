@@ -159,7 +159,7 @@ async fn a_listing_that_fails_leaves_the_old_list_and_is_tried_again() {
         let (fails, listed) = (Arc::clone(&failing), Arc::clone(&tools));
         let server = full().on_raw("tools/list", move |call| {
             let answer = match fails.load(Ordering::Relaxed) {
-                true => Answer::error(-32603, "not now"),
+                true => ScriptedAnswer::error(-32603, "not now"),
                 false => call.ok(json!({"tools": *listed.lock().unwrap(), "ttlMs": 0, "cacheScope": "private"})),
             };
             async move { answer }

@@ -7,7 +7,7 @@ use crate::{ListFollower, add, full, full_servers, list_changed, quick};
 
 const TAG: &str = "io.modelcontextprotocol/subscriptionId";
 
-async fn listen(client: &Client, id: &str, flags: Value) -> Pending {
+async fn listen(client: &Client, id: &str, flags: Value) -> PendingExchange {
     let mut listen = client.call("subscriptions/listen").id(id).params(json!({ "notifications": flags })).start();
     let acknowledged = listen.next_method("notifications/subscriptions/acknowledged").await;
     assert_eq!(acknowledged.params()["notifications"], flags);
@@ -17,7 +17,7 @@ async fn listen(client: &Client, id: &str, flags: Value) -> Pending {
 
 /// The notices a client got that are tagged with this id, typed.
 fn tagged(client: &Client, id: &str) -> Vec<String> {
-    let with_id = |r: &Received| r.method.ends_with("list_changed") && r.param_raw(&["_meta", TAG]) == id;
+    let with_id = |r: &ReceivedMessage| r.method.ends_with("list_changed") && r.param_raw(&["_meta", TAG]) == id;
     client.received().iter().filter(|r| with_id(r)).map(|r| r.method.clone()).collect()
 }
 
@@ -68,7 +68,7 @@ async fn a_listen_ends_with_its_result_when_the_gateway_does() {
     assert!(pipe.wait_exit().await.success());
     for client in [client, pipe] {
         let all = client.received();
-        let result = all.iter().position(Received::is_response).unwrap();
+        let result = all.iter().position(ReceivedMessage::is_response).unwrap();
         assert!(!all[result..].iter().any(|r| r.method.ends_with("list_changed")), "{all:?}");
     }
 }

@@ -170,7 +170,7 @@ async fn a_list_that_can_not_be_had_is_shown_until_it_can() {
         let fails = Arc::clone(&failing);
         let server = full().on_raw("prompts/list", move |call| {
             let answer = match fails.load(Ordering::Relaxed) {
-                true => Answer::error(-32603, "not now"),
+                true => ScriptedAnswer::error(-32603, "not now"),
                 false => call.ok(json!({"prompts": [{"name": "p"}], "ttlMs": 0, "cacheScope": "private"})),
             };
             async move { answer }

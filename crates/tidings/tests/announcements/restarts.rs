@@ -71,7 +71,7 @@ async fn a_server_that_comes_back_without_its_list_keeps_the_old_one() {
     let server = full()
         .on_raw("tools/list", move |call| {
             let answer = match fails.load(Ordering::Relaxed) {
-                true => Answer::error(-32603, "not yet"),
+                true => ScriptedAnswer::error(-32603, "not yet"),
                 false => call.ok(json!({"tools": [{"name": "a", "inputSchema": {"type": "object"}}]})),
             };
             async move { answer }

@@ -10,8 +10,8 @@ use tidings_testkit::*;
 use crate::{ListFollower, add, full, quick};
 
 /// The answer of a server that has no stream, or not now.
-fn refused(request: &Received, status: u16) -> Option<Answer> {
-    (request.verb == "GET").then(|| Answer::Http { status, headers: Vec::new(), body: "no stream".into() })
+fn refused(request: &ReceivedMessage, status: u16) -> Option<ScriptedAnswer> {
+    (request.verb == "GET").then(|| ScriptedAnswer::Http { status, headers: Vec::new(), body: "no stream".into() })
 }
 
 // S3.2
@@ -128,9 +128,9 @@ async fn a_modern_server_that_ends_each_stream_at_once_is_listed_less_and_less()
 // S3.2
 #[tokio::test]
 async fn a_legacy_server_that_closes_each_stream_at_once_is_listed_less_and_less() {
-    let closes = |request: &Received| {
+    let closes = |request: &ReceivedMessage| {
         let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
-        (request.verb == "GET").then(|| Answer::Http { status: 200, headers, body: "retry: 10\n\n".into() })
+        (request.verb == "GET").then(|| ScriptedAnswer::Http { status: 200, headers, body: "retry: 10\n\n".into() })
     };
     let server = full().on_http(closes).http().await;
     let gateway = quick().server_with("one", &server, "poll_interval = \"1h\"").serve().await;

@@ -2,7 +2,9 @@
 //! nobody's, and above all not somebody else's.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gate, Gateway, Pending, Received, Reply, Server, ServerBuilder, within};
+use tidings_testkit::{
+    Client, ClientReply, Gate, Gateway, PendingExchange, ReceivedMessage, Server, ServerBuilder, within,
+};
 
 use crate::{auth, quick, with_token};
 
@@ -48,14 +50,14 @@ async fn able(gateway: &Gateway, token: &str) -> Client {
     let client = with_token(gateway.client(), token).capabilities(capabilities).connect().await;
     let name = token.to_owned();
     client.on_request(move |request| match request.method.as_str() {
-        "elicitation/create" => Reply::Result(json!({"action": "accept", "content": {"name": name}})),
-        "roots/list" => Reply::Result(json!({"roots": [{"uri": format!("file:///{name}")}]})),
-        _ => Reply::Result(json!({"role": "assistant", "model": name, "content": {"type": "text", "text": ""}})),
+        "elicitation/create" => ClientReply::Result(json!({"action": "accept", "content": {"name": name}})),
+        "roots/list" => ClientReply::Result(json!({"roots": [{"uri": format!("file:///{name}")}]})),
+        _ => ClientReply::Result(json!({"role": "assistant", "model": name, "content": {"type": "text", "text": ""}})),
     });
     client
 }
 
-fn work(client: &Client, who: &str) -> Pending {
+fn work(client: &Client, who: &str) -> PendingExchange {
     let params = json!({"name": "alpha__work", "arguments": {"who": who}});
     client.call("tools/call").params(params).progress_token("1").start()
 }
@@ -72,7 +74,7 @@ async fn ask_aside(server: &Server, round: &str) -> [Value; 3] {
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         assert_eq!(server.ask_raw(question.to_string()), 1);
         let quoted = format!("{id:?}");
-        let fits = |r: &Received| r.is_response() && r.id.as_ref().is_some_and(|id| id.as_str() == quoted);
+        let fits = |r: &ReceivedMessage| r.is_response() && r.id.as_ref().is_some_and(|id| id.as_str() == quoted);
         let reply = server.wait_for(fits).await;
         heard.push(if reply.error().is_null() { reply.result() } else { reply.error()["code"].clone() });
     }
@@ -90,8 +92,8 @@ fn given_by(name: &str) -> [Value; 3] {
 }
 
 /// Everything a client got that was not for its own call.
-fn foreign(client: &Client) -> Vec<Received> {
-    let is_foreign = |r: &Received| r.is_request() || r.is_notification(LOG) || r.is_notification(OTHER);
+fn foreign(client: &Client) -> Vec<ReceivedMessage> {
+    let is_foreign = |r: &ReceivedMessage| r.is_request() || r.is_notification(LOG) || r.is_notification(OTHER);
     client.received().into_iter().filter(is_foreign).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Who is told of what.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Pending, Server, Tool, is_modern};
+use tidings_testkit::{Client, PendingExchange, Server, Tool, is_modern};
 
 use crate::{follow, full, guarded, hear, red_and_blue, told, with_token};
 
@@ -13,7 +13,7 @@ fn add(server: &Server, name: &str) {
 }
 
 /// Clients of both eras that follow with a token, and want to know what changed.
-async fn followers(gateway: &tidings_testkit::Gateway, token: &str) -> Vec<(Client, Pending)> {
+async fn followers(gateway: &tidings_testkit::Gateway, token: &str) -> Vec<(Client, PendingExchange)> {
     let extension = json!({ CHANGES: {} });
     let builders = [
         gateway.client().capabilities(json!({ "experimental": extension })),

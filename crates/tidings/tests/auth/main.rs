@@ -16,7 +16,7 @@ mod views;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Client, ClientBuilder, Exchange, Gateway, GatewayBuilder, Pending, Server, ServerBuilder, is_modern,
+    Client, ClientBuilder, Exchange, Gateway, GatewayBuilder, PendingExchange, Server, ServerBuilder, is_modern,
 };
 
 /// `[auth]` with a token `token-NAME` for each, and the servers it may use.
@@ -78,7 +78,7 @@ fn notice(kind: &str) -> String {
 }
 
 /// Follows all lists in the way of the client's era, and waits for what is said at the beginning.
-async fn follow(client: &Client) -> Pending {
+async fn follow(client: &Client) -> PendingExchange {
     if is_modern(&client.revision()) {
         let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
         let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));

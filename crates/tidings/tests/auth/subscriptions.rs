@@ -11,7 +11,8 @@ const RED: &str = "red+file:///r";
 const BLUE: &str = "blue+file:///r";
 
 fn was_asked(server: &Server) -> bool {
-    let of_resources = |r: &tidings_testkit::Received| r.param(&["notifications", "resourceSubscriptions"]).is_array();
+    let of_resources =
+        |r: &tidings_testkit::ReceivedMessage| r.param(&["notifications", "resourceSubscriptions"]).is_array();
     server.received().iter().any(|r| r.method == "resources/subscribe" || of_resources(r))
 }
 

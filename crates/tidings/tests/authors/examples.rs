@@ -155,7 +155,7 @@ async fn roots_are_the_clients_or_the_projects_own() {
     let file = folder.write("mine.txt", "mine");
     let client = example("roots").capabilities(json!({ "roots": {} })).connect().await;
     let root = format!("file://{}", folder.path().display());
-    client.on_request(move |_| Reply::Result(json!({ "roots": [{ "uri": root, "name": "Mine" }] })));
+    client.on_request(move |_| ClientReply::Result(json!({ "roots": [{ "uri": root, "name": "Mine" }] })));
     assert_eq!(client.call_tool("read-file", json!({ "path": file.to_str() })).await.text(), "mine");
     let inside = self::folder("roots").join("data/sample.txt");
     assert_eq!(client.call_tool("read-file", json!({ "path": inside.to_str() })).await.error_code(), -32602);
@@ -171,7 +171,7 @@ async fn the_user_is_asked_in_the_middle_of_a_call() {
         } else {
             json!({ "confirmed": true })
         };
-        Reply::Result(json!({ "action": "accept", "content": content }))
+        ClientReply::Result(json!({ "action": "accept", "content": content }))
     });
     let ordered = client.call_tool("order", json!({})).await.result();
     assert_eq!(ordered["structuredContent"]["result"], json!({ "status": "ordered", "size": "l" }));

@@ -1,7 +1,7 @@
 //! Pages of a project for clients that show them (MCP Apps), and what a script hears of its caller and of its helpers.
 
 use serde_json::{Value, json};
-use tidings_testkit::Reply;
+use tidings_testkit::ClientReply;
 
 use crate::Project;
 
@@ -108,7 +108,7 @@ async fn a_declined_question_reaches_the_script() {
     project.tool("ask", "answer=\"$(mcp_elicit_confirm 'Sure?')\"; echo \"$? $answer\"");
     for action in ["decline", "cancel"] {
         let client = project.stdio().capabilities(json!({"elicitation": {"form": {}}})).connect().await;
-        client.on_request(move |_| Reply::Result(json!({ "action": action })));
+        client.on_request(move |_| ClientReply::Result(json!({ "action": action })));
         let said = client.call_tool("ask", json!({})).await.text();
         assert_eq!(said.trim(), format!("0 {{\"action\":\"{action}\",\"content\":null}}"));
     }
@@ -129,7 +129,7 @@ async fn a_script_that_goes_on_after_its_answer_is_answered_with_that() {
         .about("stop", schema);
     for builder in [project.stdio().capabilities(json!({"elicitation": {"form": {}}})), project.stdio()] {
         let client = builder.connect().await;
-        client.on_request(|_| Reply::Result(json!({ "action": "decline" })));
+        client.on_request(|_| ClientReply::Result(json!({ "action": "decline" })));
         let result = client.call_tool("stop", json!({})).await.result();
         assert_eq!(result["structuredContent"]["result"]["message"], "stopped: declined", "{result}");
         assert_eq!(result["isError"], false, "{result}");

@@ -1,7 +1,7 @@
 //! Definitions in lists: as the server wrote them, but for their names and URIs.
 
 use serde_json::json;
-use tidings_testkit::{Entry, Gateway, Server, V2025_11_25};
+use tidings_testkit::{Gateway, ScriptedEntry, Server, V2025_11_25};
 
 const TOOL: &str = r#"{ "inputSchema":{"type":"object" , "default":1e400,"x":9007199254740993}, "name":@, "x-a":"\u00e9", "x-a":[ 1 ] }"#;
 const RESOURCE: &str = r#"{"size":9007199254740993 ,"uri":@, "name":"n\/", "x":{"uri":"file:///inner"}}"#;
@@ -12,7 +12,7 @@ fn named(text: &str, key: &str) -> String {
 }
 
 async fn odd(name: &str) -> Server {
-    let entry = |text: &str, key: &str| Entry::raw(&named(text, key), |call| async move { call.ok_text("") });
+    let entry = |text: &str, key: &str| ScriptedEntry::raw(&named(text, key), |call| async move { call.ok_text("") });
     Server::builder(name)
         .entry("tools", entry(TOOL, "t"))
         .entry("resources", entry(RESOURCE, "file:///r"))

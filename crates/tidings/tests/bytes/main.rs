@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use tidings_testkit::{Answer, Client, Gateway, MODERN, Server, ServerBuilder};
+use tidings_testkit::{Client, Gateway, MODERN, ScriptedAnswer, Server, ServerBuilder};
 
 use generate::{Case, case};
 use split::members;
@@ -38,7 +38,7 @@ fn mirror(name: &str, prompter: &Prompter) -> ServerBuilder {
             for line in &lines.before {
                 call.notify_raw(line.replace(TOKEN, &token));
             }
-            Answer::Raw(lines.answer.replace(ID, call.id().as_str()).into())
+            ScriptedAnswer::Raw(lines.answer.replace(ID, call.id().as_str()).into())
         }
     })
 }

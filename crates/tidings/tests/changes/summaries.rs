@@ -22,7 +22,7 @@ fn asking(builder: ClientBuilder, modern: bool) -> ClientBuilder {
 }
 
 /// Follows all lists, and waits for what is said at the beginning.
-async fn follow(client: &Client) -> Option<Pending> {
+async fn follow(client: &Client) -> Option<PendingExchange> {
     if is_modern(&client.revision()) {
         let flags: Value = ALL.into_iter().map(|flag| (flag.to_owned(), json!(true))).collect();
         let mut listen = client.start("subscriptions/listen", json!({ "notifications": flags }));

@@ -38,7 +38,7 @@ async fn a_client_on_stdio_joins_the_running_gateway_in_either_era() {
 // edges F18
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_joined_hears_what_changes_and_answers_what_is_asked() {
-    let ask = |call: Call| async move {
+    let ask = |call: ScriptedCall| async move {
         let answer =
             call.elicit(json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}})).await;
         call.ok_text(answer.unwrap()["action"].as_str().unwrap())
@@ -46,22 +46,22 @@ async fn a_client_that_joined_hears_what_changes_and_answers_what_is_asked() {
     let server = script(&Gate::new()).tool("ask", ask).stdio().await;
     let gateway = Gateway::builder().quick().server("alpha", &server).serve().await;
     let client = attached(&gateway).capabilities(json!({"elicitation": {}})).connect().await;
-    client.on_request(|_| Reply::Result(json!({"action": "decline"})));
+    client.on_request(|_| ClientReply::Result(json!({"action": "decline"})));
     for kind in ["tools", "prompts", "resources"] {
         client.wait_for_method(&format!("notifications/{kind}/list_changed"), 1).await;
     }
     assert_eq!(client.call_tool("ask", json!({})).await.text(), "decline");
     client.request("resources/subscribe", json!({"uri": "test://r"})).await.result();
-    server.put_resource(Entry::resource("test://r", "two"));
+    server.put_resource(ScriptedEntry::resource("test://r", "two"));
     server.resource_updated("test://r");
     client.wait_for_method("notifications/resources/updated", 1).await;
-    server.put_tool(Entry::text_tool("new", "new"));
+    server.put_tool(ScriptedEntry::text_tool("new", "new"));
     server.list_changed("tools");
     client.wait_for_method("notifications/tools/list_changed", 2).await;
     let listens = attached(&gateway).modern().connect().await;
     let mut listen = listens.start("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     listen.next_method("notifications/subscriptions/acknowledged").await;
-    server.put_tool(Entry::text_tool("newer", "newer"));
+    server.put_tool(ScriptedEntry::text_tool("newer", "newer"));
     server.list_changed("tools");
     listen.next_method("notifications/tools/list_changed").await;
     listens.close_stdin();
@@ -89,7 +89,7 @@ async fn a_client_that_joined_goes_on_when_the_gateway_is_restarted() {
     }
     server.wait_for_method("resources/subscribe", 2).await;
     let told = client.count("notifications/resources/updated");
-    server.put_resource(Entry::resource("test://r", "two"));
+    server.put_resource(ScriptedEntry::resource("test://r", "two"));
     server.resource_updated("test://r");
     client.wait_for_method("notifications/resources/updated", told + 1).await;
     client.close_stdin();

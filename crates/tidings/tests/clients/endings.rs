@@ -27,7 +27,7 @@ async fn gone(pid: u32) {
 }
 
 /// A client on stdio with one call that never ends.
-async fn busy(revision: &str) -> (Server, Client, Pending) {
+async fn busy(revision: &str) -> (Server, Client, PendingExchange) {
     let server = script(&Gate::new()).stdio().await;
     let client = Gateway::builder().server("alpha", &server).stdio().revision(revision).connect().await;
     let running = client.start("tools/call", json!({"name": "slow"}));

@@ -15,13 +15,13 @@ use tidings_testkit::*;
 /// A server whose tool `slow` speaks once, if it may, and then waits for the gate; it ends its waiting when it is cancelled.
 fn script(gate: &Gate) -> ServerBuilder {
     let held = gate.clone();
-    let slow = move |call: Call| {
+    let slow = move |call: ScriptedCall| {
         let gate = held.clone();
         async move {
             call.progress(1);
             tokio::select! {
                 () = gate.wait() => call.ok_text("done"),
-                () = call.cancelled() => Answer::Silent,
+                () = call.cancelled() => ScriptedAnswer::Silent,
             }
         }
     };

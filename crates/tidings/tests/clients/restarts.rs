@@ -50,7 +50,7 @@ async fn settled(gateway: &Gateway, headers: &[(&str, &str)]) -> String {
 }
 
 /// The notifications of a stream until one fits.
-async fn until(stream: &mut Pending, fits: impl Fn(&Received) -> bool) -> Vec<String> {
+async fn until(stream: &mut PendingExchange, fits: impl Fn(&ReceivedMessage) -> bool) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
         let notice = within("a notification", stream.next()).await.unwrap_or_else(|| panic!("the end: {seen:?}"));
@@ -79,11 +79,11 @@ async fn a_session_outlives_a_killed_gateway_and_is_told_nothing_that_did_not_ch
     server.wait_for_method(SUBSCRIBED, before.0 + 1).await;
     server.wait_for_method("resources/read", before.1 + 1).await;
     server.wait_for_method("logging/setLevel", 2).await;
-    server.put_resource(Entry::resource("test://r", "two"));
+    server.put_resource(ScriptedEntry::resource("test://r", "two"));
     server.resource_updated("test://r");
     let seen = until(&mut stream, |notice| notice.method == "notifications/resources/updated").await;
     assert_eq!(seen, ["notifications/resources/updated"], "nothing else had changed");
-    server.put_tool(Entry::text_tool("new", "new"));
+    server.put_tool(ScriptedEntry::text_tool("new", "new"));
     server.list_changed("tools");
     let seen = until(&mut stream, |notice| notice.method.ends_with("list_changed")).await;
     assert_eq!(seen, ["notifications/tools/list_changed"]);
@@ -107,8 +107,8 @@ async fn what_changed_while_the_gateway_was_away_is_told_once() {
             gateway.terminate().await
         };
         let text = format!("changed {is_killed}");
-        server.put_resource(Entry::resource("test://r", &text));
-        server.put_tool(Entry::text_tool(if is_killed { "one" } else { "other" }, ""));
+        server.put_resource(ScriptedEntry::resource("test://r", &text));
+        server.put_tool(ScriptedEntry::text_tool(if is_killed { "one" } else { "other" }, ""));
         let gateway = gateway.again().await;
         let client = named(&gateway, &session, &[]).await;
         let mut stream = client.open_get().await;

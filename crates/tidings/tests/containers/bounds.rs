@@ -24,7 +24,7 @@ async fn a_server_in_a_container_is_like_any_other() {
     let client = world.gateway.client().connect().await;
     let _stream = client.open_get().await;
     let before = client.count("notifications/tools/list_changed");
-    world.server.put_tool(Entry::text_tool("other", "hi"));
+    world.server.put_tool(ScriptedEntry::text_tool("other", "hi"));
     world.server.list_changed("tools");
     client.wait_for_method("notifications/tools/list_changed", before + 1).await;
     assert_eq!(client.names("tools").await, ["echo", "other"]);

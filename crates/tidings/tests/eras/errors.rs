@@ -1,11 +1,11 @@
 //! Errors of servers in the terms of the client's era.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Answer, Call, Exchange, Gateway, Server, ServerBuilder};
+use tidings_testkit::{Exchange, Gateway, ScriptedAnswer, ScriptedCall, Server, ServerBuilder};
 
 /// A server whose tool, prompt and resource fail with the code and the data they are told.
 fn failing(name: &str) -> ServerBuilder {
-    let fail = |call: Call| async move {
+    let fail = |call: ScriptedCall| async move {
         let code = call.argument("code").as_str().and_then(|code| code.parse().ok()).unwrap_or(0);
         let data = call.argument("data").as_str().and_then(|data| serde_json::from_str(data).ok());
         call.error(code, "it failed", data)
@@ -170,7 +170,7 @@ async fn an_unknown_result_type_is_an_internal_error_and_an_unknown_name_is_the_
 }
 
 /// The members called `id` of a message, however it spells them.
-fn ids(message: &tidings_testkit::Received) -> Vec<String> {
+fn ids(message: &tidings_testkit::ReceivedMessage) -> Vec<String> {
     let bytes = &message.raw;
     let whole = tidings_wire::validate(bytes, 64).unwrap_or_else(|e| panic!("{e}: {}", message.text()));
     let members = tidings_wire::members(bytes, whole).filter(|member| member.key.is(bytes, "id"));
@@ -180,7 +180,7 @@ fn ids(message: &tidings_testkit::Received) -> Vec<String> {
 /// A server whose tool fails as frameworks do that answer before they have read the id: as plain JSON with any status, or
 /// as the last message of a stream.
 fn nobodys(name: &str) -> ServerBuilder {
-    Server::builder(name).tool("fail", |call: Call| async move {
+    Server::builder(name).tool("fail", |call: ScriptedCall| async move {
         let status = call.argument("status").as_u64().unwrap_or_default();
         let body = match call.argument("absent").as_bool() {
             Some(true) => r#" {"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: nobody"}}"#,
@@ -189,11 +189,11 @@ fn nobodys(name: &str) -> ServerBuilder {
         match u16::try_from(status) {
             Ok(0) | Err(_) => {
                 call.progress(1);
-                Answer::Raw(body.into())
+                ScriptedAnswer::Raw(body.into())
             }
             Ok(status) => {
                 let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-                Answer::Http { status, headers, body: body.into() }
+                ScriptedAnswer::Http { status, headers, body: body.into() }
             }
         }
     })

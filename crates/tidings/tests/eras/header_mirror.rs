@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tidings_testkit::{Answer, Gateway, Server, ServerBuilder};
+use tidings_testkit::{Gateway, ScriptedAnswer, Server, ServerBuilder};
 
 fn tool(header: &str) -> Value {
     json!({"name": "deploy", "inputSchema": {"type": "object", "properties": {
@@ -48,7 +48,7 @@ async fn refused_headers_are_made_anew_from_a_fresh_list_once() {
         .tool_def(tool("Zone"), |call| async move {
             match call.received().header("mcp-param-zone") {
                 Some("eu") => call.ok_text("done"),
-                other => Answer::error(-32020, format!("Mcp-Param-Zone is {other:?}")),
+                other => ScriptedAnswer::error(-32020, format!("Mcp-Param-Zone is {other:?}")),
             }
         })
         .http()
@@ -64,7 +64,7 @@ async fn refused_headers_are_made_anew_from_a_fresh_list_once() {
 // bridging 46
 #[tokio::test]
 async fn a_server_that_always_refuses_the_headers_is_asked_twice_and_no_more() {
-    let refuse = |_| async { Answer::error(-32020, "never right") };
+    let refuse = |_| async { ScriptedAnswer::error(-32020, "never right") };
     let server = regional().tool_def(tool("Region"), refuse).http().await;
     let gateway = Gateway::builder().server("new", &server).serve().await;
     let before = server.count("tools/list");
@@ -84,7 +84,7 @@ async fn a_server_that_always_refuses_the_headers_is_asked_twice_and_no_more() {
 async fn a_tool_with_invalid_annotations_is_left_out_of_a_modern_list() {
     let bad = json!({"name": "bad", "inputSchema": {"type": "object", "properties": {
         "x": {"type": "array", "items": {"type": "string", "x-mcp-header": "X"}}}}});
-    let ok = |call: tidings_testkit::Call| async move { call.ok_text("done") };
+    let ok = |call: tidings_testkit::ScriptedCall| async move { call.ok_text("done") };
     let server = regional().tool_def(tool("Region"), ok).tool_def(bad, ok).http().await;
     let gateway = Gateway::builder().server("new", &server).serve().await;
     assert_eq!(gateway.client().connect().await.names("tools").await, ["deploy"]);

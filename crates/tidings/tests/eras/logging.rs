@@ -1,7 +1,7 @@
 //! Log messages of a call.
 
 use serde_json::json;
-use tidings_testkit::{Client, Gateway, Received, Server, ServerBuilder};
+use tidings_testkit::{Client, Gateway, ReceivedMessage, Server, ServerBuilder};
 
 const MESSAGE: &str = "notifications/message";
 
@@ -77,7 +77,7 @@ fn chatty(name: &str) -> ServerBuilder {
 async fn heard(client: &Client, tool: &str) -> Vec<String> {
     let reply = client.call_tool(tool, json!({})).await;
     assert_eq!(reply.text(), "done");
-    let level = |r: &&Received| r.param(&["level"]).as_str().unwrap_or_default().to_owned();
+    let level = |r: &&ReceivedMessage| r.param(&["level"]).as_str().unwrap_or_default().to_owned();
     reply.before_with(MESSAGE).iter().map(level).collect()
 }
 
@@ -135,7 +135,7 @@ async fn a_level_reaches_the_legacy_link_of_a_server_that_speaks_both_eras() {
         server.wait_for(|r| r.method == "logging/setLevel" && r.connection == call.connection).await;
         // And when it is there already.
         set_level(&client, "error").await;
-        let fits = |r: &Received| r.method == "logging/setLevel" && r.param(&["level"]) == "error";
+        let fits = |r: &ReceivedMessage| r.method == "logging/setLevel" && r.param(&["level"]) == "error";
         assert_eq!(server.wait_for(fits).await.connection, call.connection);
         server.assert_clean();
     }
@@ -157,7 +157,7 @@ async fn a_level_reaches_the_links_of_its_own_session_and_no_others() {
         let calls: Vec<usize> = received.iter().filter(|r| r.method == "tools/call").map(|r| r.connection).collect();
         server.wait_for(|r| r.method == "logging/setLevel" && r.connection == calls[0]).await;
         set_level(&loud, "error").await;
-        let fits = |r: &Received| r.connection == calls[0] && r.param(&["level"]) == "error";
+        let fits = |r: &ReceivedMessage| r.connection == calls[0] && r.param(&["level"]) == "error";
         server.wait_for(fits).await;
         assert_eq!(heard(&loud, "talk").await, ["error"]);
         assert!(told(&server).iter().all(|(connection, _)| *connection != calls[1]), "{:?}", told(&server));

@@ -1,7 +1,7 @@
 //! Finding out which era a server speaks.
 
 use serde_json::json;
-use tidings_testkit::{Answer, Gate, Gateway, Server, within};
+use tidings_testkit::{Gate, Gateway, ScriptedAnswer, Server, within};
 
 // bridging 45
 #[tokio::test]
@@ -52,8 +52,8 @@ async fn a_probe_that_is_answered_too_late_changes_nothing() {
 async fn any_error_on_the_probe_that_is_not_modern_means_legacy() {
     for (code, status) in [(-32601, 200), (-32600, 400), (-32000, 400), (-32002, 404), (-32603, 200)] {
         let body = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "no"}}).to_string();
-        let refuse = move |received: &tidings_testkit::Received| {
-            (received.method == "server/discover").then(|| Answer::Http {
+        let refuse = move |received: &tidings_testkit::ReceivedMessage| {
+            (received.method == "server/discover").then(|| ScriptedAnswer::Http {
                 status,
                 headers: vec![("content-type".to_owned(), "application/json".to_owned())],
                 body: body.clone().into(),

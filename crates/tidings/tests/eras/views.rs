@@ -1,7 +1,7 @@
 //! What older clients see of newer servers: strictly the fields of their revision, unless `view = "pass"`.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Call, Client, Entry, Gateway, Server};
+use tidings_testkit::{Client, Gateway, ScriptedCall, ScriptedEntry, Server};
 
 use crate::every_revision;
 
@@ -48,14 +48,14 @@ fn audio() -> Value {
 }
 
 async fn newest() -> Server {
-    let blocks = |call: Call| async move {
+    let blocks = |call: ScriptedCall| async move {
         call.progress(json!({"progress": 1, "message": "half way"}));
         call.ok(json!({"content": [audio(), link(), dated()], "structuredContent": {"a": 1}}))
     };
-    let bare = |call: Call| async move { call.ok(json!({"content": [], "structuredContent": {"a": 1}})) };
-    let list = |call: Call| async move { call.ok(json!({"content": [link()], "structuredContent": [1, 2]})) };
-    let read = |call: Call| async move { call.ok_contents("r") };
-    let get = |call: Call| async move {
+    let bare = |call: ScriptedCall| async move { call.ok(json!({"content": [], "structuredContent": {"a": 1}})) };
+    let list = |call: ScriptedCall| async move { call.ok(json!({"content": [link()], "structuredContent": [1, 2]})) };
+    let read = |call: ScriptedCall| async move { call.ok_contents("r") };
+    let get = |call: ScriptedCall| async move {
         let messages: Vec<_> = [audio(), link(), dated()].map(|c| json!({"role": "user", "content": c})).into();
         call.ok(json!({ "messages": messages }))
     };
@@ -64,9 +64,9 @@ async fn newest() -> Server {
         .tool_def(tool(), blocks)
         .tool_def(json!({"name": "bare", "inputSchema": {"type": "object"}}), bare)
         .tool_def(list_tool(), list)
-        .entry("resources", Entry::raw(&resource().to_string(), read))
-        .entry("resourceTemplates", Entry::raw(&template().to_string(), read))
-        .entry("prompts", Entry::raw(&prompt().to_string(), get))
+        .entry("resources", ScriptedEntry::raw(&resource().to_string(), read))
+        .entry("resourceTemplates", ScriptedEntry::raw(&template().to_string(), read))
+        .entry("prompts", ScriptedEntry::raw(&prompt().to_string(), get))
         .http()
         .await
 }

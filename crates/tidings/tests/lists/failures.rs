@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidings_testkit::{Answer, Gateway, Server};
+use tidings_testkit::{Gateway, ScriptedAnswer, Server};
 
 // bridging A1 (lists)
 #[tokio::test]
 async fn servers_that_fail_are_left_out_of_lists() {
     let good = Server::builder("good").echo("echo").resource("file:///a", "a").stdio().await;
     let refusing = Server::builder("refusing")
-        .on_raw("initialize", |_| async { Answer::error(-32603, "not today") })
+        .on_raw("initialize", |_| async { ScriptedAnswer::error(-32603, "not today") })
         .stdio()
         .await;
     let dead = Server::builder("dead").echo("echo").http().await;
     dead.kill().await;
     let broken = Server::builder("broken")
-        .on_raw("tools/list", |_| async { Answer::error(-32603, "no list") })
+        .on_raw("tools/list", |_| async { ScriptedAnswer::error(-32603, "no list") })
         .prompt("p", |call| async move { call.ok_message("hi") })
         .stdio()
         .await;

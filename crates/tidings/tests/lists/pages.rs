@@ -160,7 +160,8 @@ async fn an_empty_cursor_of_a_server_is_a_cursor() {
 // bridging A3 (cursor)
 #[tokio::test]
 async fn a_server_that_pages_in_circles_costs_only_that_list() {
-    let circle = |call: tidings_testkit::Call| async move { call.ok(json!({"tools": [tool("a")], "nextCursor": "x"})) };
+    let circle =
+        |call: tidings_testkit::ScriptedCall| async move { call.ok(json!({"tools": [tool("a")], "nextCursor": "x"})) };
     let server = Server::builder("one").on_raw("tools/list", circle).resource("file:///r", "r").stdio().await;
     let other = with_items("two", 1).stdio().await;
     let gateway = Gateway::builder().server("one", &server).server("two", &other).serve().await;

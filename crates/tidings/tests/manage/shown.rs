@@ -33,7 +33,7 @@ async fn sessions_and_listens_are_shown_with_who_they_are() {
 #[tokio::test]
 async fn resources_prompts_and_the_status_are_shown() {
     let build = || {
-        let prompt = |call: tidings_testkit::Call| async move { call.ok_message("hi") };
+        let prompt = |call: tidings_testkit::ScriptedCall| async move { call.ok_message("hi") };
         Server::builder("one").prompt("greet", prompt).resource("file:///r", "r").template("file:///{name}", |_| None)
     };
     let (one, two) = (build().stdio().await, build().stdio().await);

@@ -100,7 +100,7 @@ async fn a_server_that_answers_nothing_but_errors_is_not_called_ready() {
     let gateway = Gateway::builder().quick().toml(&toml).serve().await;
     let client = gateway.client().connect().await;
     assert!(worked(&client.call_tool("work", json!({"job": "good"})).await));
-    proxy.set_rates(FaultRates(vec![(1000, Fault::Status(502))]));
+    proxy.set_rates(FaultRates(vec![(1000, ProxyFault::Status(502))]));
     assert!(!worked(&client.call_tool("work", json!({"job": "bad"})).await));
     let status = gateway.server_status("one").await;
     assert_ne!(status["state"], "ready", "{status}");

@@ -11,7 +11,7 @@ fn hangs_up(builder: ServerBuilder, every: usize, closed: &Arc<AtomicUsize>) -> 
         let at_risk = received.verb == "POST" && !matches!(&*received.method, "initialize" | "server/discover");
         (at_risk && requests.fetch_add(1, Ordering::Relaxed) % every == 0).then(|| {
             closed.fetch_add(1, Ordering::Relaxed);
-            Answer::HangUp
+            ScriptedAnswer::HangUp
         })
     })
 }
@@ -67,11 +67,11 @@ async fn with_one_connection_in_a_hundred_broken_no_more_calls_fail_than_were_on
 async fn a_call_that_breaks_fails_alone_and_ends_no_session() {
     let (runs, gate, closed) = (Runs::default(), Gate::new(), Arc::default());
     let breaks = Arc::clone(&closed);
-    let server = worker(&runs, &gate).on_http(move |received: &Received| {
+    let server = worker(&runs, &gate).on_http(move |received: &ReceivedMessage| {
         let breaks_here = received.param(&["arguments", "job"]) == "breaks";
         breaks_here.then(|| {
             AtomicUsize::fetch_add(&breaks, 1, Ordering::Relaxed);
-            Answer::HangUp
+            ScriptedAnswer::HangUp
         })
     });
     let server = server.http().await;

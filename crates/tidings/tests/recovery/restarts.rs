@@ -159,7 +159,7 @@ async fn a_session_that_only_the_stream_finds_forgotten_is_replaced() {
 #[tokio::test]
 async fn an_error_that_only_sounds_like_a_lost_session_is_the_answer() {
     let server = Server::builder("one").on_http(|received| {
-        (received.method == "tools/call").then(|| Answer::Http {
+        (received.method == "tools/call").then(|| ScriptedAnswer::Http {
             status: 400,
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
             body: r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"session is a required argument"}}"#

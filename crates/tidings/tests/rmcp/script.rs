@@ -1,7 +1,7 @@
 //! The twin of the SDK's server, as a script on stdio.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Answer, Call, Resource, Server};
+use tidings_testkit::{Resource, ScriptedAnswer, ScriptedCall, Server};
 
 use crate::visit::{Doorman, Era};
 
@@ -70,7 +70,7 @@ fn capital_question() -> Value {
     json!({"messages": [message], "maxTokens": 16})
 }
 
-async fn think(call: &Call) -> Result<Answer, tidings_testkit::RpcError> {
+async fn think(call: &ScriptedCall) -> Result<ScriptedAnswer, tidings_testkit::RpcError> {
     let thought = call.sample(capital_question()).await?;
     let roots = call.roots().await?;
     let said = (thought["content"]["text"].as_str(), roots["roots"][0]["uri"].as_str());
@@ -78,7 +78,7 @@ async fn think(call: &Call) -> Result<Answer, tidings_testkit::RpcError> {
 }
 
 /// Two rounds: three questions at once, then one.
-fn form(call: &Call) -> Answer {
+fn form(call: &ScriptedCall) -> ScriptedAnswer {
     let state = call.request_state();
     let responses = call.input_responses();
     match state.as_str() {
@@ -97,13 +97,13 @@ fn form(call: &Call) -> Answer {
     }
 }
 
-fn name_round(call: &Call, state: &str) -> Answer {
+fn name_round(call: &ScriptedCall, state: &str) -> ScriptedAnswer {
     let form = json!({"method": "elicitation/create", "params": name_form()});
     call.input_required(json!({"requestState": state, "inputRequests": {"form": form}}))
 }
 
 /// Asks for a name, or answers with it once the state came back as it was.
-fn answered_name(call: &Call, expected: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
+fn answered_name(call: &ScriptedCall, expected: &str, answer: impl FnOnce(&str) -> ScriptedAnswer) -> ScriptedAnswer {
     let state = call.request_state();
     match (state.as_str(), call.input_responses()["form"]["content"]["name"].as_str()) {
         (None, _) => name_round(call, expected),

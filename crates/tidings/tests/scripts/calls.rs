@@ -1,7 +1,7 @@
 //! Calls, what is said during them, and what is asked.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Reply, is_modern};
+use tidings_testkit::{Client, ClientReply, is_modern};
 
 use super::Project;
 
@@ -126,8 +126,8 @@ else echo 'nobody to ask'; fi"#;
 
 fn answers(client: &Client, colour: &'static str, root: String) {
     client.on_request(move |request| match request.method.as_str() {
-        "elicitation/create" => Reply::Result(json!({"action": "accept", "content": {"colour": colour}})),
-        _ => Reply::Result(json!({"roots": [{"uri": format!("file://{root}")}]})),
+        "elicitation/create" => ClientReply::Result(json!({"action": "accept", "content": {"colour": colour}})),
+        _ => ClientReply::Result(json!({"roots": [{"uri": format!("file://{root}")}]})),
     });
 }
 

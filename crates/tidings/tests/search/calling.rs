@@ -1,7 +1,7 @@
 //! A call through `call_tool` is the client's own request to the tool: everything that belongs to a call belongs to it.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Gate, Reply, Server, ServerBuilder};
+use tidings_testkit::{ClientReply, Gate, Server, ServerBuilder};
 
 use crate::{call, clients, exposing, failure, office, start};
 
@@ -66,7 +66,7 @@ async fn a_cancellation_reaches_the_server_that_runs_the_tool() {
             let at_server = server.wait_for_method("tools/call", before + 1).await;
             client.cancel(&running).await;
             let id = at_server.id.as_ref().unwrap().as_str().to_owned();
-            let cancelled = |id: &str, r: &tidings_testkit::Received| {
+            let cancelled = |id: &str, r: &tidings_testkit::ReceivedMessage| {
                 r.method == "notifications/cancelled"
                     && r.connection == at_server.connection
                     && r.param_raw(&["requestId"]) == id
@@ -158,7 +158,7 @@ async fn a_question_of_the_tool_is_put_to_the_caller() {
         let bystander = gateway.client().capabilities(json!({"elicitation": {}})).connect().await;
         for builder in [gateway.client(), gateway.stdio()] {
             let client = builder.capabilities(json!({"elicitation": {}})).connect().await;
-            client.on_request(|_| Reply::Result(json!({"action": "accept", "content": {"colour": "blue"}})));
+            client.on_request(|_| ClientReply::Result(json!({"action": "accept", "content": {"colour": "blue"}})));
             assert_eq!(call(&client, "ask", json!({})).await.text(), "\"blue\"");
         }
         assert_eq!(bystander.count("elicitation/create"), 0);

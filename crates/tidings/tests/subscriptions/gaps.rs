@@ -48,7 +48,7 @@ async fn after_a_gap_the_content_decides_whether_there_is_something_to_tell() {
         *content.lock().unwrap() = "after".to_owned();
         server.revive().await;
         for (follower, before) in followers.iter().zip(before) {
-            let of_a = |r: &Received| r.is_notification(UPDATED) && uri_of(r) == "one+file:///a";
+            let of_a = |r: &ReceivedMessage| r.is_notification(UPDATED) && uri_of(r) == "one+file:///a";
             follower.client.record().wait_for_nth("news of the other content", 1, of_a).await;
             assert!(follower.told().len() > before);
         }

@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Client, ClientBuilder, Exchange, Gateway, GatewayBuilder, Pending, Received, Resource, Server, ServerBuilder,
-    is_modern,
+    Client, ClientBuilder, Exchange, Gateway, GatewayBuilder, PendingExchange, ReceivedMessage, Resource, Server,
+    ServerBuilder, is_modern,
 };
 
 const UPDATED: &str = "notifications/resources/updated";
@@ -68,8 +68,8 @@ fn all_clients(gateway: &Gateway) -> Vec<ClientBuilder> {
 /// A client that follows resources, in the way of its era and transport.
 struct Follower {
     client: Client,
-    listens: Vec<Pending>,
-    _stream: Option<Pending>,
+    listens: Vec<PendingExchange>,
+    _stream: Option<PendingExchange>,
 }
 
 impl Follower {
@@ -94,7 +94,7 @@ impl Follower {
     }
 
     /// Asks, and does not wait.
-    fn ask(&self, uris: &[&str]) -> Pending {
+    fn ask(&self, uris: &[&str]) -> PendingExchange {
         match self.is_modern() {
             true => self.client.start(LISTEN, json!({"notifications": {"resourceSubscriptions": uris}})),
             false => self.client.start(SUBSCRIBE, json!({ "uri": uris[0] })),
@@ -143,7 +143,7 @@ impl Follower {
     }
 }
 
-fn uri_of(received: &Received) -> String {
+fn uri_of(received: &ReceivedMessage) -> String {
     received.params()["uri"].as_str().unwrap_or_default().to_owned()
 }
 

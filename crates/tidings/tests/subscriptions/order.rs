@@ -122,7 +122,7 @@ async fn in_a_storm_of_changes_each_subscription_is_answered_first_and_ends_when
                     let from = follower.client.received().len();
                     follower.client.request(SUBSCRIBE, uri.clone()).await.result();
                     let answered = follower.client.received();
-                    let place = answered.iter().skip(from).position(Received::is_response).unwrap();
+                    let place = answered.iter().skip(from).position(ReceivedMessage::is_response).unwrap();
                     assert!(!answered[from..from + place].iter().any(|r| r.is_notification(UPDATED)));
                     follower.client.wait_for_method(UPDATED, told + 1).await;
                     follower.client.request(UNSUBSCRIBE, uri).await.result();

@@ -61,13 +61,13 @@ async fn who_does_not_read_costs_nothing_and_is_told_of_everything_later() {
             update(&server, "file:///0");
             storm(&server, &uris[1..], &reader).await;
             slow.client.resume_reading();
-            let first = |r: &Received| r.is_notification(UPDATED) && uri_of(r) == "one+file:///0";
+            let first = |r: &ReceivedMessage| r.is_notification(UPDATED) && uri_of(r) == "one+file:///0";
             slow.client.wait_for(first).await;
             for uri in &uris[1..] {
                 update(&server, uri);
             }
             for uri in &shown {
-                let fits = |r: &Received| r.is_notification(UPDATED) && uri_of(r) == *uri;
+                let fits = |r: &ReceivedMessage| r.is_notification(UPDATED) && uri_of(r) == *uri;
                 slow.client.wait_for(fits).await;
             }
             assert!(slow.told().len() < 10_000, "{} notices of 20 resources", slow.told().len());
@@ -136,7 +136,7 @@ async fn a_hundred_thousand_changes(nth: usize, server: &Server) {
     // Also the first one, once, when nothing more could be written, and buried under 95,000 others. What is owed at the same time
     // has no order.
     for uri in &shown {
-        let fits = |r: &Received| r.is_notification(UPDATED) && uri_of(r) == *uri;
+        let fits = |r: &ReceivedMessage| r.is_notification(UPDATED) && uri_of(r) == *uri;
         slow.client.wait_for(fits).await;
     }
     let most = most_memory(process);

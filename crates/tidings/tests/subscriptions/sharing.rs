@@ -102,7 +102,7 @@ async fn a_modern_servers_stream_is_replaced_without_a_gap() {
 #[tokio::test]
 async fn what_comes_late_on_the_old_stream_is_heard_when_the_new_one_is_acknowledged() {
     for on_http in [false, true] {
-        let streams: Arc<Mutex<Vec<Call>>> = Arc::default();
+        let streams: Arc<Mutex<Vec<ScriptedCall>>> = Arc::default();
         let kept = Arc::clone(&streams);
         let server = three().modern_only().on_raw(LISTEN, move |call| {
             let kept = Arc::clone(&kept);
@@ -113,7 +113,7 @@ async fn what_comes_late_on_the_old_stream_is_heard_when_the_new_one_is_acknowle
                 }
                 tell(&call, ACKNOWLEDGED, json!({ "notifications": filter }));
                 call.cancelled().await;
-                Answer::Silent
+                ScriptedAnswer::Silent
             }
         });
         let server = if on_http { server.http().await } else { server.stdio().await };
@@ -129,7 +129,7 @@ async fn what_comes_late_on_the_old_stream_is_heard_when_the_new_one_is_acknowle
     }
 }
 
-fn tell(stream: &Call, method: &str, mut params: Value) {
+fn tell(stream: &ScriptedCall, method: &str, mut params: Value) {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": stream.id().as_u64()});
     stream.notify(method, params);
 }

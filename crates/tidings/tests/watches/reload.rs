@@ -2,7 +2,7 @@
 
 use ring::hmac;
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gateway, Pending, Received, TempDir, within};
+use tidings_testkit::{Client, Gateway, PendingExchange, ReceivedMessage, TempDir, within};
 
 use crate::{resources, text};
 
@@ -19,7 +19,7 @@ async fn post(gateway: &Gateway, hook: &str, body: &str) {
     assert_eq!(poster.post_raw(body.to_owned(), &headers).await.status, 204, "{body}");
 }
 
-async fn listen(client: &Client, uris: &[&str]) -> Pending {
+async fn listen(client: &Client, uris: &[&str]) -> PendingExchange {
     let filter = json!({ "resourcesListChanged": true, "resourceSubscriptions": uris });
     let mut listen = client.start("subscriptions/listen", json!({ "notifications": filter }));
     let acknowledged = listen.next_method("notifications/subscriptions/acknowledged").await;
@@ -27,11 +27,11 @@ async fn listen(client: &Client, uris: &[&str]) -> Pending {
     listen
 }
 
-fn uri(received: &Received) -> String {
+fn uri(received: &ReceivedMessage) -> String {
     received.params()["uri"].as_str().unwrap_or_default().to_owned()
 }
 
-fn told(listen: &Pending, method: &str) -> Vec<String> {
+fn told(listen: &PendingExchange, method: &str) -> Vec<String> {
     listen.so_far().before_with(method).into_iter().map(uri).collect()
 }
 

@@ -166,7 +166,7 @@ async fn walk(page: &str) {
     ]);
     let server = about.iter().fold(server, |server, (name, about)| {
         let definition = serde_json::json!({"name": name, "description": about, "inputSchema": {"type": "object"}});
-        server.tool_def(definition, |call: tidings_testkit::Call| async move { call.ok_text("done") })
+        server.tool_def(definition, |call: tidings_testkit::ScriptedCall| async move { call.ok_text("done") })
     });
     let server = server.stdio().await;
     let mut walk = Walk::begin(&server).await;

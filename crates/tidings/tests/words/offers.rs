@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Call, Gateway, Server, tidings};
+use tidings_testkit::{Gateway, ScriptedCall, Server, tidings};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::{quick, stderr, stdout};
@@ -11,11 +11,11 @@ use crate::{quick, stderr, stdout};
 async fn office() -> (Server, Gateway) {
     let server = Server::builder("office")
         .echo("echo")
-        .tool("picture", |call: Call| async move {
+        .tool("picture", |call: ScriptedCall| async move {
             let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA".repeat(1_000)});
             call.ok(json!({"content": [image]}))
         })
-        .prompt("greet", |call: Call| async move { call.ok_message("good morning") })
+        .prompt("greet", |call: ScriptedCall| async move { call.ok_message("good morning") })
         .stdio()
         .await;
     let gateway = quick().server("office", &server).serve().await;
@@ -94,7 +94,7 @@ async fn binary_content_is_summarised_or_saved() {
 #[tokio::test]
 async fn a_refusal_shows_what_its_data_says() {
     let server = Server::builder("one")
-        .tool("fail", |call: Call| async move { call.error(-32050, "no luck", Some(json!({"luck": 0}))) })
+        .tool("fail", |call: ScriptedCall| async move { call.error(-32050, "no luck", Some(json!({"luck": 0}))) })
         .stdio()
         .await;
     let gateway = quick().server("one", &server).serve().await;

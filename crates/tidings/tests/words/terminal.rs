@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::json;
-use tidings_testkit::{Call, Gateway, Server, tidings, within};
+use tidings_testkit::{Gateway, ScriptedCall, Server, tidings, within};
 
 use crate::quick;
 
@@ -25,7 +25,7 @@ async fn seen(gateway: &Gateway, args: &[&str], env: &[(&str, &str)]) -> String 
 async fn lines_fit_the_terminal_and_no_color_is_honoured() {
     let tool = json!({"name": "t".repeat(60), "description": "word ".repeat(60), "inputSchema": {"type": "object"}});
     let one = Server::builder("one")
-        .tool_def(tool, |call: Call| async move { call.ok_text("x") })
+        .tool_def(tool, |call: ScriptedCall| async move { call.ok_text("x") })
         .echo("short")
         .stdio()
         .await;
@@ -46,7 +46,7 @@ async fn lines_fit_the_terminal_and_no_color_is_honoured() {
 // edges F17
 #[tokio::test]
 async fn progress_is_shown_while_a_call_runs_and_leaves_no_trace() {
-    let slow = |call: Call| async move {
+    let slow = |call: ScriptedCall| async move {
         for step in 1..=3 {
             call.progress(step);
         }

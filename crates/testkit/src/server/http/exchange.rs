@@ -8,21 +8,21 @@ use tidings_wire::{RawId, one_line, sse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::stream::{Chunks, EventStream, Guard};
+use super::stream::{ChannelBody, DropGuard, EventStream};
 use super::{Body, HungUp, error, events, json, plain, special};
-use crate::received::{DISCONNECTED, Received};
+use crate::received::{DISCONNECTED, ReceivedMessage};
 use crate::record::lock;
 use crate::revision::V2025_11_25;
-use crate::server::answer::{Answer, RpcError};
-use crate::server::call::Call;
-use crate::server::conn::{Conn, Out};
-use crate::server::core::Core;
+use crate::server::answer::{RpcError, ScriptedAnswer};
+use crate::server::call::ScriptedCall;
+use crate::server::conn::{ChannelOut, ClientConnection};
+use crate::server::core::ServerCore;
 use crate::server::script;
 
 pub(super) async fn legacy_post(
-    core: &Arc<Core>,
-    conn: &Arc<Conn>,
-    mut received: Received,
+    core: &Arc<ServerCore>,
+    conn: &Arc<ClientConnection>,
+    mut received: ReceivedMessage,
 ) -> Result<Response<Body>, HungUp> {
     received.connection = conn.number;
     let Some(id) = received.id.clone().filter(|_| received.is_request()) else {
@@ -33,7 +33,7 @@ pub(super) async fn legacy_post(
     let method = received.method.clone();
     let cancelled = CancellationToken::new();
     let mut guard = watch(core, &received, &id, None);
-    let call = Call {
+    let call = ScriptedCall {
         core: core.clone(),
         conn: Some(conn.clone()),
         id: id.clone(),
@@ -45,11 +45,11 @@ pub(super) async fn legacy_post(
     script::start(call);
     let session = conn.session.clone();
     let first = match outs.recv().await {
-        Some(Out::Last(message)) => {
+        Some(ChannelOut::Last(message)) => {
             guard.disarm();
             return Ok(json(200, message, session.as_deref()));
         }
-        Some(Out::Special(answer)) => {
+        Some(ChannelOut::Special(answer)) => {
             guard.disarm();
             return special(answer);
         }
@@ -64,23 +64,23 @@ pub(super) async fn legacy_post(
         let mut next = Some(first);
         while let Some(out) = next {
             match out {
-                Out::Message(message) => stream.push(&message),
-                Out::Last(message) => {
+                ChannelOut::Message(message) => stream.push(&message),
+                ChannelOut::Last(message) => {
                     stream.push(&message);
                     break;
                 }
-                Out::CloseStream(retry) => stream.detach(retry),
-                Out::Special(_) => break,
+                ChannelOut::CloseStream(retry) => stream.detach(retry),
+                ChannelOut::Special(_) => break,
                 _ => {}
             }
             next = outs.recv().await;
         }
         stream.end();
     });
-    Ok(events(Chunks { chunks, guard }, session.as_deref()))
+    Ok(events(ChannelBody { chunks, guard }, session.as_deref()))
 }
 
-pub(super) async fn modern_post(core: &Arc<Core>, received: Received) -> Result<Response<Body>, HungUp> {
+pub(super) async fn modern_post(core: &Arc<ServerCore>, received: ReceivedMessage) -> Result<Response<Body>, HungUp> {
     if !received.is_request() {
         if received.is_response() {
             core.fault(format!("a response was POSTed to a modern server: {}", received.text()));
@@ -92,19 +92,20 @@ pub(super) async fn modern_post(core: &Arc<Core>, received: Received) -> Result<
     let (outlet, mut outs) = mpsc::unbounded_channel();
     let cancelled = CancellationToken::new();
     let mut guard = watch(core, &received, &id, Some(cancelled.clone()));
-    let call = Call { core: core.clone(), conn: None, id: id.clone(), outlet, modern: true, cancelled, received };
+    let call =
+        ScriptedCall { core: core.clone(), conn: None, id: id.clone(), outlet, modern: true, cancelled, received };
     if let Err((status, failure)) = check(&call) {
         guard.disarm();
         return Ok(error(status, &failure, Some(&id)));
     }
     script::start(call);
     let first = match outs.recv().await {
-        Some(Out::Last(message)) => {
+        Some(ChannelOut::Last(message)) => {
             guard.disarm();
             let status = script::http_status(&serde_json::from_slice(&message).unwrap_or_default());
             return Ok(json(status, message, None));
         }
-        Some(Out::Special(answer)) => {
+        Some(ChannelOut::Special(answer)) => {
             guard.disarm();
             return special(answer);
         }
@@ -116,9 +117,9 @@ pub(super) async fn modern_post(core: &Arc<Core>, received: Received) -> Result<
         let mut next = Some(first);
         while let Some(out) = next {
             let (data, last) = match out {
-                Out::Message(message) => (message, false),
-                Out::Last(message) => (message, true),
-                Out::CloseStream(_) | Out::Special(Answer::HangUp) => return,
+                ChannelOut::Message(message) => (message, false),
+                ChannelOut::Last(message) => (message, true),
+                ChannelOut::CloseStream(_) | ChannelOut::Special(ScriptedAnswer::HangUp) => return,
                 _ => (Bytes::new(), false),
             };
             if !data.is_empty() && writer.send(sse::encode(None, None, &one_line(&data))).is_err() || last {
@@ -130,11 +131,11 @@ pub(super) async fn modern_post(core: &Arc<Core>, received: Received) -> Result<
             }
         }
     });
-    Ok(events(Chunks { chunks, guard }, None))
+    Ok(events(ChannelBody { chunks, guard }, None))
 }
 
 /// `_meta` (−32602), headers against the body (−32020), version (−32022): in this order.
-fn check(call: &Call) -> Result<(), (u16, RpcError)> {
+fn check(call: &ScriptedCall) -> Result<(), (u16, RpcError)> {
     let received = &call.received;
     if call.core.script.overrides.contains_key(&received.method) {
         return Ok(());
@@ -157,7 +158,7 @@ fn check(call: &Call) -> Result<(), (u16, RpcError)> {
     expect(call, "mcp-name", received.param(&[name]).as_str())
 }
 
-fn expect(call: &Call, header: &str, body: Option<&str>) -> Result<(), (u16, RpcError)> {
+fn expect(call: &ScriptedCall, header: &str, body: Option<&str>) -> Result<(), (u16, RpcError)> {
     let found = call.received.header(header).map(crate::client::decode_header);
     if found.as_deref() == body {
         return Ok(());
@@ -168,15 +169,20 @@ fn expect(call: &Call, header: &str, body: Option<&str>) -> Result<(), (u16, Rpc
 }
 
 /// Records a client that goes away before its response is complete.
-fn watch(core: &Arc<Core>, received: &Received, id: &RawId, cancel: Option<CancellationToken>) -> Guard {
-    let lost = Received {
+fn watch(
+    core: &Arc<ServerCore>,
+    received: &ReceivedMessage,
+    id: &RawId,
+    cancel: Option<CancellationToken>,
+) -> DropGuard {
+    let lost = ReceivedMessage {
         method: DISCONNECTED.to_owned(),
         id: Some(id.clone()),
         connection: received.connection,
-        ..Received::default()
+        ..ReceivedMessage::default()
     };
     let core = core.clone();
-    Guard(Some(Box::new(move || {
+    DropGuard(Some(Box::new(move || {
         core.received.push(lost);
         if let Some(token) = cancel {
             token.cancel();

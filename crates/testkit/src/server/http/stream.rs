@@ -14,11 +14,11 @@ use crate::record::lock;
 /// One stream of a session. Events are numbered from 1; 0 is the one that primes a resumption.
 pub(crate) struct EventStream {
     name: String,
-    inner: Mutex<Inner>,
+    inner: Mutex<EventStreamState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct EventStreamState {
     events: Vec<Bytes>,
     /// How many were handed to a connection.
     delivered: usize,
@@ -47,7 +47,7 @@ impl EventStream {
         self.flush(&mut inner);
     }
 
-    fn flush(&self, inner: &mut Inner) {
+    fn flush(&self, inner: &mut EventStreamState) {
         let Some(writer) = &inner.writer else { return };
         while inner.delivered < inner.events.len() {
             let number = inner.delivered + 1;
@@ -101,15 +101,15 @@ impl EventStream {
 }
 
 /// Calls its function when the response is dropped before its end.
-pub(crate) struct Guard(pub(crate) Option<Box<dyn FnOnce() + Send>>);
+pub(crate) struct DropGuard(pub(crate) Option<Box<dyn FnOnce() + Send>>);
 
-impl Guard {
+impl DropGuard {
     pub(crate) fn disarm(&mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Guard {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         if let Some(function) = self.0.take() {
             function();
@@ -118,12 +118,12 @@ impl Drop for Guard {
 }
 
 /// A response body of chunks as they come.
-pub(crate) struct Chunks {
+pub(crate) struct ChannelBody {
     pub(crate) chunks: mpsc::UnboundedReceiver<Bytes>,
-    pub(crate) guard: Guard,
+    pub(crate) guard: DropGuard,
 }
 
-impl http_body::Body for Chunks {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
