@@ -4,10 +4,10 @@ use tidings_config::{Config, glob_matches};
 use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Principal};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Who may use what.
-pub(crate) struct Access {
+pub(crate) struct AccessSettings {
     /// The MCP endpoint.
     pub(crate) clients: AccessTokens,
     /// The API, for those of them who are admins.
@@ -15,13 +15,13 @@ pub(crate) struct Access {
 }
 
 /// The configured tokens, and that of the data directory: whoever can read it is the owner of this gateway.
-pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> {
+pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, CommandFailure> {
     let own = AccessToken::of(admin_token, Principal::new("local", AccessScope::everything()));
     let Some(auth) = &config.auth else {
-        return Ok(Access { clients: AccessTokens::default(), admins: AccessTokens::new(vec![own]) });
+        return Ok(AccessSettings { clients: AccessTokens::default(), admins: AccessTokens::new(vec![own]) });
     };
     if let Some(fault) = fault(config) {
-        return Err(Failure::Failed(fault));
+        return Err(CommandFailure::Failed(fault));
     }
     for warning in warnings(config) {
         tracing::warn!("{warning}");
@@ -32,7 +32,7 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<Access, Failure> 
         known.push(AccessToken { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
     }
     let tokens = AccessTokens::new(known);
-    Ok(Access { clients: tokens.clone(), admins: tokens })
+    Ok(AccessSettings { clients: tokens.clone(), admins: tokens })
 }
 
 /// Why nobody could come in.

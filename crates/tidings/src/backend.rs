@@ -3,7 +3,7 @@
 mod events;
 mod listen;
 
-pub(crate) use events::{Events, SILENCE};
+pub(crate) use events::{ApiEvents, SILENCE};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use tidings_upstream::{HttpClient, LinkError};
 use tidings_wire::{Frame, RawId, request};
 
 use crate::cli::Cli;
-use crate::data::{DataDir, Running};
-use crate::failure::Failure;
+use crate::data::{DataDir, RunningGateway};
+use crate::failure::CommandFailure;
 use crate::{settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
@@ -33,12 +33,12 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 const GREETING: Duration = Duration::from_secs(3);
 
 pub(crate) enum Backend {
-    Running(Running),
-    Own(Own),
+    Running(RunningGateway),
+    Own(OwnGateway),
 }
 
 /// A gateway for the occasion.
-pub(crate) struct Own {
+pub(crate) struct OwnGateway {
     gateway: Gateway,
     index: Arc<ToolIndex>,
     registry: ServerRegistry,
@@ -46,7 +46,7 @@ pub(crate) struct Own {
 
 impl Backend {
     /// `--config` always means a gateway of one's own.
-    pub(crate) fn open(cli: &Cli) -> Result<Self, Failure> {
+    pub(crate) fn open(cli: &Cli) -> Result<Self, CommandFailure> {
         if cli.config.is_none()
             && let Some(running) = DataDir::find(cli.data.as_deref())?.running()
         {
@@ -56,24 +56,24 @@ impl Backend {
     }
 
     /// A gateway of one's own, whether or not one is running.
-    pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, Failure> {
+    pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, CommandFailure> {
         let loaded = settings::load_to_run(cli.config.as_deref())?;
         let data = DataDir::find(cli.data.as_deref()).ok();
         let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
         let (index, registry) = (prepared.index(), prepared.registry());
-        Ok(Self::Own(Own { gateway: prepared.start(None, None), index, registry }))
+        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), index, registry }))
     }
 
     pub(crate) async fn close(self) {
-        if let Self::Own(Own { gateway, .. }) = self {
+        if let Self::Own(OwnGateway { gateway, .. }) = self {
             gateway.shutdown().await;
         }
     }
 
     /// The servers, as the API describes them.
-    pub(crate) async fn servers(&self) -> Result<Value, Failure> {
+    pub(crate) async fn servers(&self) -> Result<Value, CommandFailure> {
         match self {
-            Self::Own(Own { gateway, registry, .. }) => {
+            Self::Own(OwnGateway { gateway, registry, .. }) => {
                 gateway.settled().await;
                 Ok(tidings_admin::describe(gateway, &registry.state()))
             }
@@ -82,12 +82,12 @@ impl Backend {
     }
 
     /// The tools, as the API describes them: all, or those that fit a query, best first.
-    pub(crate) async fn tools(&self, query: Option<String>) -> Result<Value, Failure> {
+    pub(crate) async fn tools(&self, query: Option<String>) -> Result<Value, CommandFailure> {
         match self {
-            Self::Own(Own { gateway, index, .. }) => {
+            Self::Own(OwnGateway { gateway, index, .. }) => {
                 gateway.settled().await;
                 let text = tidings_admin::tools(gateway, index, query, None).await;
-                serde_json::from_str(&text).map_err(Failure::failed)
+                serde_json::from_str(&text).map_err(CommandFailure::failed)
             }
             Self::Running(running) => {
                 let path = query.map_or_else(|| "tools".to_owned(), |query| format!("tools?q={}", encode(&query)));
@@ -97,18 +97,18 @@ impl Backend {
     }
 
     /// The resources or the prompts, as the API describes them.
-    pub(crate) async fn offers(&self, kind: ListKind) -> Result<Value, Failure> {
+    pub(crate) async fn offers(&self, kind: ListKind) -> Result<Value, CommandFailure> {
         match self {
-            Self::Own(Own { gateway, .. }) => {
+            Self::Own(OwnGateway { gateway, .. }) => {
                 gateway.settled().await;
-                serde_json::from_str(&tidings_admin::offers(gateway, kind)).map_err(Failure::failed)
+                serde_json::from_str(&tidings_admin::offers(gateway, kind)).map_err(CommandFailure::failed)
             }
             Self::Running(running) => api(running, kind.member()).await,
         }
     }
 
     /// One request, as a modern client makes it.
-    pub(crate) async fn request(&self, method: Method, params: Value) -> Result<Value, Failure> {
+    pub(crate) async fn request(&self, method: Method, params: Value) -> Result<Value, CommandFailure> {
         self.send(method, params, None).await
     }
 
@@ -118,11 +118,16 @@ impl Backend {
         method: Method,
         params: Value,
         hear: &mut (dyn FnMut(&Value) + Send),
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandFailure> {
         self.send(method, params, Some(hear)).await
     }
 
-    async fn send(&self, method: Method, mut params: Value, mut hear: Option<Hear<'_>>) -> Result<Value, Failure> {
+    async fn send(
+        &self,
+        method: Method,
+        mut params: Value,
+        mut hear: Option<Hear<'_>>,
+    ) -> Result<Value, CommandFailure> {
         params["_meta"] = own_meta();
         if hear.is_some() {
             params["_meta"][meta::PROGRESS_TOKEN] = 1.into();
@@ -134,24 +139,24 @@ impl Backend {
                 let name = method.name_param().and_then(|param| params[param].as_str()).unwrap_or_default();
                 post(running, method, name, body, &mut hear).await?
             }
-            Self::Own(Own { gateway, .. }) => {
-                let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
-                let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
+            Self::Own(OwnGateway { gateway, .. }) => {
+                let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
+                let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
                 let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
                         Reply::Answer(answer) => break answer.payload.to_bytes(),
-                        Reply::Cancelled => return Err(Failure::Failed("the request was cancelled".into())),
+                        Reply::Cancelled => return Err(CommandFailure::Failed("the request was cancelled".into())),
                         Reply::Message(message) => told(&mut hear, &message),
                         _ => {}
                     }
                 }
             }
         };
-        let answer: Value = serde_json::from_slice(&answer).map_err(Failure::failed)?;
+        let answer: Value = serde_json::from_slice(&answer).map_err(CommandFailure::failed)?;
         match answer.get("error") {
-            Some(error) => Err(Failure::Refused {
+            Some(error) => Err(CommandFailure::Refused {
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: error["message"].as_str().unwrap_or("error").to_owned(),
                 data: error.get("data").cloned(),
@@ -172,12 +177,12 @@ fn told(hear: &mut Option<Hear<'_>>, message: &[u8]) {
 
 /// Posts a request to a running gateway, and gives the answer.
 async fn post(
-    running: &Running,
+    running: &RunningGateway,
     method: Method,
     name: &str,
     body: Bytes,
     hear: &mut Option<Hear<'_>>,
-) -> Result<Bytes, Failure> {
+) -> Result<Bytes, CommandFailure> {
     let mut post = Request::post(format!("{}/mcp", running.url))
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
@@ -187,19 +192,20 @@ async fn post(
     if !name.is_empty() {
         post = post.header("mcp-name", &*headers::encode(name));
     }
-    let post = post.body(Full::new(body)).map_err(Failure::failed)?;
-    let client = HttpClient::new().map_err(Failure::failed)?;
-    let unreachable = |error: LinkError| Failure::Failed(format!("the gateway at {} {error}", running.url));
+    let post = post.body(Full::new(body)).map_err(CommandFailure::failed)?;
+    let client = HttpClient::new().map_err(CommandFailure::failed)?;
+    let unreachable = |error: LinkError| CommandFailure::Failed(format!("the gateway at {} {error}", running.url));
     let answer = tokio::time::timeout(PATIENCE, client.send(post)).await;
-    let answer = answer.map_err(|_| Failure::Failed(format!("the gateway at {} does not answer", running.url)))?;
+    let answer =
+        answer.map_err(|_| CommandFailure::Failed(format!("the gateway at {} does not answer", running.url)))?;
     let answer = answer.map_err(unreachable)?;
     let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
     if !streamed {
         let body = Limited::new(answer.into_body(), LIMITS.max_bytes).collect();
-        let body = tokio::time::timeout(PATIENCE, body).await.map_err(Failure::failed)?;
+        let body = tokio::time::timeout(PATIENCE, body).await.map_err(CommandFailure::failed)?;
         return Ok(body.map_err(|_| unreachable(LinkError::Lost))?.to_bytes());
     }
-    let mut events = Events::of(answer.into_body());
+    let mut events = ApiEvents::of(answer.into_body());
     while let Some(data) = events.next().await? {
         // An answer has no method; everything before it has one.
         let is_answer = serde_json::from_slice::<Value>(&data).is_ok_and(|message| message.get("method").is_none());
@@ -230,17 +236,17 @@ fn own_meta() -> Value {
 }
 
 /// What the API of a running gateway says.
-pub(crate) async fn api(running: &Running, path: &str) -> Result<Value, Failure> {
+pub(crate) async fn api(running: &RunningGateway, path: &str) -> Result<Value, CommandFailure> {
     match ask(running, http::Method::GET, path, None).await? {
-        Said::Done(value) => Ok(value),
-        Said::Refused { detail, .. } => {
-            Err(Failure::Failed(format!("the gateway at {} refused: {detail}", running.url)))
+        ApiReply::Done(value) => Ok(value),
+        ApiReply::Refused { detail, .. } => {
+            Err(CommandFailure::Failed(format!("the gateway at {} refused: {detail}", running.url)))
         }
     }
 }
 
 /// What the API of a running gateway answers.
-pub(crate) enum Said {
+pub(crate) enum ApiReply {
     /// It is done.
     Done(Value),
     /// It is not, and nothing has changed.
@@ -254,11 +260,11 @@ pub(crate) enum Said {
 
 /// Asks the API of a running gateway for something.
 pub(crate) async fn ask(
-    running: &Running,
+    running: &RunningGateway,
     method: http::Method,
     path: &str,
     body: Option<&Value>,
-) -> Result<Said, Failure> {
+) -> Result<ApiReply, CommandFailure> {
     let request = Request::builder()
         .method(method)
         .uri(format!("{}/api/v1/{path}", running.url))
@@ -267,12 +273,12 @@ pub(crate) async fn ask(
     let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
     let answer = fetch(running, request, body).await?;
     let status = answer.status();
-    let value: Value = serde_json::from_slice(&answer.into_body()).map_err(Failure::failed)?;
+    let value: Value = serde_json::from_slice(&answer.into_body()).map_err(CommandFailure::failed)?;
     if status.is_success() {
-        return Ok(Said::Done(value));
+        return Ok(ApiReply::Done(value));
     }
     let detail = value["detail"].as_str().unwrap_or("it gives no reason").to_owned();
-    Ok(Said::Refused { status, detail })
+    Ok(ApiReply::Refused { status, detail })
 }
 
 /// A value for a query string, or a part of a path.
@@ -282,25 +288,29 @@ pub(crate) fn encode(text: &str) -> String {
 }
 
 /// Fails when the gateway is there but answers nobody, as one that is stopped.
-async fn greet(running: &Running, client: &HttpClient) -> Result<(), Failure> {
+async fn greet(running: &RunningGateway, client: &HttpClient) -> Result<(), CommandFailure> {
     let (url, pid) = (&running.url, running.pid);
-    let request = Request::get(format!("{url}/healthz")).body(Full::default()).map_err(Failure::failed)?;
+    let request = Request::get(format!("{url}/healthz")).body(Full::default()).map_err(CommandFailure::failed)?;
     match client.fetch(request, GREETING, LIMITS.max_bytes).await {
         Ok(answer) if answer.status().is_success() => Ok(()),
-        Ok(answer) => Err(Failure::Failed(format!("what answers at {url} is no gateway: {}", answer.status()))),
-        Err(error) => Err(Failure::Failed(format!(
+        Ok(answer) => Err(CommandFailure::Failed(format!("what answers at {url} is no gateway: {}", answer.status()))),
+        Err(error) => Err(CommandFailure::Failed(format!(
             "the gateway at {url} does not answer ({error}); if its process {pid} is stopped, `kill -CONT {pid}` lets it go on"
         ))),
     }
 }
 
-async fn fetch(running: &Running, request: http::request::Builder, body: Vec<u8>) -> Result<Response<Bytes>, Failure> {
-    let request = request.body(Full::new(body.into())).map_err(Failure::failed)?;
-    let client = HttpClient::new().map_err(Failure::failed)?;
+async fn fetch(
+    running: &RunningGateway,
+    request: http::request::Builder,
+    body: Vec<u8>,
+) -> Result<Response<Bytes>, CommandFailure> {
+    let request = request.body(Full::new(body.into())).map_err(CommandFailure::failed)?;
+    let client = HttpClient::new().map_err(CommandFailure::failed)?;
     // A request may take as long as its tool; whether anybody is there is known at once.
     greet(running, &client).await?;
     client
         .fetch(request, PATIENCE, LIMITS.max_bytes)
         .await
-        .map_err(|error| Failure::Failed(format!("the gateway at {} {error}", running.url)))
+        .map_err(|error| CommandFailure::Failed(format!("the gateway at {} {error}", running.url)))
 }

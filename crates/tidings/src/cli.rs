@@ -17,7 +17,7 @@ use crate::commands::token;
 #[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
     /// Where Tidings keeps its state [default: $TIDINGS_DATA, else the XDG data directory].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics, webhooks at /hooks.
     #[command(after_help = "Example:\n  tidings serve --config tidings.toml --listen 127.0.0.1:7337")]
     Serve {

@@ -31,55 +31,55 @@ mod watch;
 
 use tidings_proto::ListKind;
 
-use crate::cli::{Cli, Command, ScriptCommand};
-use crate::failure::Failure;
+use crate::cli::{Cli, CliCommand, ScriptCommand};
+use crate::failure::CommandFailure;
 
-pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
     match &cli.command {
         None => overview::run(&cli).await,
-        Some(Command::Serve { listen }) => serve::run(&cli, listen.clone()).await,
-        Some(Command::Stdio { attach: true, .. }) => attach::run(&cli).await,
-        Some(Command::Stdio { project, .. }) => stdio::run(&cli, project.as_deref()).await,
-        Some(Command::Project { command: Some(command), .. } | Command::Scripts(command)) => {
+        Some(CliCommand::Serve { listen }) => serve::run(&cli, listen.clone()).await,
+        Some(CliCommand::Stdio { attach: true, .. }) => attach::run(&cli).await,
+        Some(CliCommand::Stdio { project, .. }) => stdio::run(&cli, project.as_deref()).await,
+        Some(CliCommand::Project { command: Some(command), .. } | CliCommand::Scripts(command)) => {
             scripts(&cli, command).await
         }
-        Some(Command::Project { command: None, dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
-        Some(Command::Init { output, yes }) => init::run(output, *yes),
-        Some(Command::Add(wish)) => manage::add(&cli, wish).await,
-        Some(Command::Remove { name }) => manage::remove(&cli, name).await,
-        Some(Command::Enable { name }) => manage::set_enabled(&cli, name, true).await,
-        Some(Command::Disable { name }) => manage::set_enabled(&cli, name, false).await,
-        Some(Command::Restart { name }) => manage::restart(&cli, name).await,
-        Some(Command::Status { json }) => status::run(&cli, *json).await,
-        Some(Command::Sessions { json }) => sessions::run(&cli, *json).await,
-        Some(Command::Resources { limit, json }) => offers::run(&cli, ListKind::Resources, *limit, *json).await,
-        Some(Command::Prompts { limit, json }) => offers::run(&cli, ListKind::Prompts, *limit, *json).await,
-        Some(Command::Prompt { name, arguments, json }) => prompt::run(&cli, name, arguments, *json).await,
-        Some(Command::Servers { name, json }) => servers::run(&cli, name.as_deref(), *json).await,
-        Some(Command::Tools { query, limit, json }) => tools::run(&cli, query, *limit, *json).await,
-        Some(Command::Call { tool, arguments, save, json }) => {
+        Some(CliCommand::Project { command: None, dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
+        Some(CliCommand::Init { output, yes }) => init::run(output, *yes),
+        Some(CliCommand::Add(wish)) => manage::add(&cli, wish).await,
+        Some(CliCommand::Remove { name }) => manage::remove(&cli, name).await,
+        Some(CliCommand::Enable { name }) => manage::set_enabled(&cli, name, true).await,
+        Some(CliCommand::Disable { name }) => manage::set_enabled(&cli, name, false).await,
+        Some(CliCommand::Restart { name }) => manage::restart(&cli, name).await,
+        Some(CliCommand::Status { json }) => status::run(&cli, *json).await,
+        Some(CliCommand::Sessions { json }) => sessions::run(&cli, *json).await,
+        Some(CliCommand::Resources { limit, json }) => offers::run(&cli, ListKind::Resources, *limit, *json).await,
+        Some(CliCommand::Prompts { limit, json }) => offers::run(&cli, ListKind::Prompts, *limit, *json).await,
+        Some(CliCommand::Prompt { name, arguments, json }) => prompt::run(&cli, name, arguments, *json).await,
+        Some(CliCommand::Servers { name, json }) => servers::run(&cli, name.as_deref(), *json).await,
+        Some(CliCommand::Tools { query, limit, json }) => tools::run(&cli, query, *limit, *json).await,
+        Some(CliCommand::Call { tool, arguments, save, json }) => {
             call::run(&cli, call::CallArgs { tool, arguments, save: save.as_deref(), json: *json }).await
         }
-        Some(Command::Read { uri, save, json }) => read::run(&cli, uri, save.as_deref(), *json).await,
-        Some(Command::Watch { uri, json }) => watch::run(&cli, uri, *json).await,
-        Some(Command::Subscriptions { json }) => subscriptions::run(&cli, *json).await,
-        Some(Command::Changes { follow, since, limit, json }) => {
+        Some(CliCommand::Read { uri, save, json }) => read::run(&cli, uri, save.as_deref(), *json).await,
+        Some(CliCommand::Watch { uri, json }) => watch::run(&cli, uri, *json).await,
+        Some(CliCommand::Subscriptions { json }) => subscriptions::run(&cli, *json).await,
+        Some(CliCommand::Changes { follow, since, limit, json }) => {
             changes::run(
                 &cli,
                 changes::ChangesArgs { follow: *follow, since: since.as_deref(), limit: *limit, json: *json },
             )
             .await
         }
-        Some(Command::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        Some(CliCommand::Check { stdio, json }) => check::run(&cli, *stdio, *json),
         // Reached only when other options come first; see main.
-        Some(Command::Json { arguments }) => json(arguments),
-        Some(Command::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
-        Some(Command::Doctor { json }) => doctor::run(&cli, *json).await,
-        Some(Command::Completions { shell }) => {
+        Some(CliCommand::Json { arguments }) => json(arguments),
+        Some(CliCommand::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
+        Some(CliCommand::Doctor { json }) => doctor::run(&cli, *json).await,
+        Some(CliCommand::Completions { shell }) => {
             print!("{}", crate::cli::completions(*shell));
             Ok(())
         }
-        Some(Command::Schema) => {
+        Some(CliCommand::Schema) => {
             println!("{:#}", tidings_config::schema());
             Ok(())
         }
@@ -87,7 +87,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
 }
 
 /// Commands of those who write scripts, in either spelling.
-async fn scripts(cli: &Cli, command: &ScriptCommand) -> Result<(), Failure> {
+async fn scripts(cli: &Cli, command: &ScriptCommand) -> Result<(), CommandFailure> {
     match command {
         ScriptCommand::Scaffold { kind, name, project } => scaffold::run(*kind, name, project.as_deref()),
         ScriptCommand::Validate { dir, json } => validate::run(dir.as_deref(), *json),
@@ -110,7 +110,7 @@ async fn scripts(cli: &Cli, command: &ScriptCommand) -> Result<(), Failure> {
     }
 }
 
-fn json(arguments: &[std::ffi::OsString]) -> Result<(), Failure> {
+fn json(arguments: &[std::ffi::OsString]) -> Result<(), CommandFailure> {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     let streams = tidings_json::JsonStreams {
         input: &mut std::io::stdin().lock(),

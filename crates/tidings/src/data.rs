@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::secret;
 
 /// The directory of one user's state.
@@ -18,14 +18,14 @@ pub(crate) struct DataDir(PathBuf);
 
 /// A gateway that is running.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningGateway {
     pub(crate) url: String,
     pub(crate) token: String,
     pub(crate) pid: u32,
 }
 
 impl DataDir {
-    pub(crate) fn find(explicit: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn find(explicit: Option<&Path>) -> Result<Self, CommandFailure> {
         if let Some(dir) = explicit {
             return Ok(Self(dir.to_owned()));
         }
@@ -34,7 +34,9 @@ impl DataDir {
             .or_else(|| Some(from("XDG_DATA_HOME")?.join("tidings")))
             .or_else(|| Some(from("HOME")?.join(".local/share/tidings")))
             .map(Self)
-            .ok_or_else(|| Failure::Usage("no data directory: set TIDINGS_DATA, or name one with --data DIR".into()))
+            .ok_or_else(|| {
+                CommandFailure::Usage("no data directory: set TIDINGS_DATA, or name one with --data DIR".into())
+            })
     }
 
     /// Where it is.
@@ -42,9 +44,9 @@ impl DataDir {
         &self.0
     }
 
-    pub(crate) fn create(&self) -> Result<(), Failure> {
+    pub(crate) fn create(&self) -> Result<(), CommandFailure> {
         std::fs::create_dir_all(&self.0).map_err(|e| {
-            Failure::Failed(format!("{}: {e}; name another data directory with --data DIR", self.0.display()))
+            CommandFailure::Failed(format!("{}: {e}; name another data directory with --data DIR", self.0.display()))
         })
     }
 
@@ -57,7 +59,7 @@ impl DataDir {
     }
 
     /// The key to the API, made on first use, readable only by its owner.
-    pub(crate) fn admin_token(&self) -> Result<String, Failure> {
+    pub(crate) fn admin_token(&self) -> Result<String, CommandFailure> {
         self.create()?;
         let path = self.0.join("admin.token");
         if let Ok(token) = std::fs::read_to_string(&path)
@@ -66,20 +68,21 @@ impl DataDir {
             return Ok(token.trim().to_owned());
         }
         let token = secret::fresh()?;
-        write_private(&path, token.as_bytes()).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+        write_private(&path, token.as_bytes())
+            .map_err(|e| CommandFailure::Failed(format!("{}: {e}", path.display())))?;
         Ok(token)
     }
 
     /// Says where this process serves, until the guard is dropped. The first gateway on a directory owns that word.
-    pub(crate) fn announce(&self, url: &str) -> Announced {
+    pub(crate) fn announce(&self, url: &str) -> AnnouncedGateway {
         match self.try_announce(url) {
-            Ok(Some(announcement)) => Announced::Here { _until_dropped: announcement },
-            Ok(None) => Announced::Elsewhere(self.running()),
-            Err(error) => Announced::Nowhere(format!("{}: {error}", self.0.display())),
+            Ok(Some(announcement)) => AnnouncedGateway::Here { _until_dropped: announcement },
+            Ok(None) => AnnouncedGateway::Elsewhere(self.running()),
+            Err(error) => AnnouncedGateway::Nowhere(format!("{}: {error}", self.0.display())),
         }
     }
 
-    fn try_announce(&self, url: &str) -> io::Result<Option<Announcement>> {
+    fn try_announce(&self, url: &str) -> io::Result<Option<GatewayAnnouncement>> {
         std::fs::create_dir_all(&self.0)?;
         let lock = private().read(true).write(true).create(true).truncate(false).open(self.lock_file())?;
         if !take(&lock) {
@@ -97,12 +100,12 @@ impl DataDir {
             let _ = std::fs::remove_file(&partial);
         }
         written?;
-        Ok(Some(Announcement { path, _lock: lock }))
+        Ok(Some(GatewayAnnouncement { path, _lock: lock }))
     }
 
     /// The gateway that serves from this directory. A file that was left behind names none, whoever has its process id
     /// by now.
-    pub(crate) fn running(&self) -> Option<Running> {
+    pub(crate) fn running(&self) -> Option<RunningGateway> {
         let state: Value = serde_json::from_slice(&std::fs::read(self.gateway_file()).ok()?).ok()?;
         let pid = u32::try_from(state["pid"].as_u64()?).ok()?;
         let lives = match std::fs::File::open(self.lock_file()) {
@@ -115,14 +118,14 @@ impl DataDir {
             return None;
         }
         let token = std::fs::read_to_string(self.0.join("admin.token")).unwrap_or_default();
-        Some(Running { url: state["url"].as_str()?.to_owned(), token: token.trim().to_owned(), pid })
+        Some(RunningGateway { url: state["url"].as_str()?.to_owned(), token: token.trim().to_owned(), pid })
     }
 }
 
 impl DataDir {
     /// The running gateway, or what to do about its absence.
-    pub(crate) fn running_now(&self) -> Result<Running, Failure> {
-        self.running().ok_or_else(|| Failure::Failed("no gateway is running; start one: tidings serve".into()))
+    pub(crate) fn running_now(&self) -> Result<RunningGateway, CommandFailure> {
+        self.running().ok_or_else(|| CommandFailure::Failed("no gateway is running; start one: tidings serve".into()))
     }
 }
 
@@ -155,25 +158,25 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Where a gateway can be found by the commands of its user.
-pub(crate) enum Announced {
+pub(crate) enum AnnouncedGateway {
     /// In its data directory.
     Here {
         /// Keeps the word there.
-        _until_dropped: Announcement,
+        _until_dropped: GatewayAnnouncement,
     },
     /// It can not: another gateway on the same directory is found there.
-    Elsewhere(Option<Running>),
+    Elsewhere(Option<RunningGateway>),
     /// It can not: the directory can not be written to.
     Nowhere(String),
 }
 
 /// Removes `gateway.json` at the end, while the lock is still held: nobody else has written it.
-pub(crate) struct Announcement {
+pub(crate) struct GatewayAnnouncement {
     path: PathBuf,
     _lock: std::fs::File,
 }
 
-impl Drop for Announcement {
+impl Drop for GatewayAnnouncement {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -8,7 +8,7 @@ use tidings_config::{WatchConfig, WatchSource};
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Every file, by its path inside the demo's folder.
 const FILES: &[(&str, &str)] = &[
@@ -35,11 +35,11 @@ pub(crate) struct Demo {
 
 impl Demo {
     /// The one in the data directory, made if need be. Without a data directory there is none.
-    pub(crate) fn in_data_directory(cli: &Cli) -> Result<Option<Self>, Failure> {
+    pub(crate) fn in_data_directory(cli: &Cli) -> Result<Option<Self>, CommandFailure> {
         let Ok(data) = DataDir::find(cli.data.as_deref()) else { return Ok(None) };
         let folder = data.path().join("demo");
         if !folder.exists() {
-            make(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+            make(&folder).map_err(|e| CommandFailure::Failed(format!("{}: {e}", folder.display())))?;
         }
         Ok(Some(Self { project: folder.join("project"), notes: folder.join("notes") }))
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// A failed command.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// Wrong use: exit code 2.
     Usage(String),
     /// The configuration is not valid; says so by itself.
@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     Failed(String),
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn failed(error: impl fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(errors) => write!(f, "{errors}"),

@@ -39,12 +39,12 @@ pub(crate) fn log(store: Store) -> ChangeLog {
 
 /// The engine's way to the log.
 pub(crate) fn journal(log: &ChangeLog) -> Arc<dyn Journal> {
-    Arc::new(Recorder(log.clone()))
+    Arc::new(FeedRecorder(log.clone()))
 }
 
-struct Recorder(ChangeLog);
+struct FeedRecorder(ChangeLog);
 
-impl Journal for Recorder {
+impl Journal for FeedRecorder {
     fn record(&self, change: Change) {
         self.0.append(record(&change));
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 
 /// How much may wait to be written. Lines that do not fit are left out, and counted.
 const MAX_WAITING: usize = 1 << 20;
@@ -24,7 +24,8 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 
 pub(crate) fn start(cli: &Cli) {
-    let serving = matches!(cli.command, Some(Command::Serve { .. } | Command::Stdio { .. } | Command::Project { .. }));
+    let serving =
+        matches!(cli.command, Some(CliCommand::Serve { .. } | CliCommand::Stdio { .. } | CliCommand::Project { .. }));
     if serving {
         start_queue();
     }
@@ -91,13 +92,13 @@ impl io::Write for StandardError {
 /// Lines on their way to standard error.
 #[derive(Default)]
 struct LineQueue {
-    state: Mutex<Waiting>,
+    state: Mutex<WaitingLines>,
     /// Rings when something waits, and when everything is written.
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingLines {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
     left_out: u64,
@@ -115,7 +116,7 @@ fn start_queue() {
 }
 
 impl LineQueue {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingLines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

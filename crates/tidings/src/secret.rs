@@ -1,11 +1,11 @@
 //! Secrets that are made here, and bytes as people see them.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// A fresh token: 32 random bytes.
-pub(crate) fn fresh() -> Result<String, Failure> {
+pub(crate) fn fresh() -> Result<String, CommandFailure> {
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(Failure::failed)?;
+    getrandom::fill(&mut random).map_err(CommandFailure::failed)?;
     Ok(hex(&random))
 }
 

@@ -8,7 +8,7 @@ use tidings_config::{Config, ConfigErrors, ConfigNotice, FoundConfig};
 use tidings_inventory::ConfigLoader;
 use tidings_store::{HookTable, ServerTable};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::logging;
 use crate::wiring::GatewayInputs;
 
@@ -17,14 +17,14 @@ fn env(name: &str) -> Option<String> {
 }
 
 /// A configuration and where it came from.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
     pub(crate) found: Option<FoundConfig>,
     /// What stood in the file just before it was read.
     pub(crate) text: Option<Vec<u8>>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// What a gateway is made from; `also` refuses what it can not run in this way.
     pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<ConfigNotice>) -> GatewayInputs {
         let agreed = commands(&self.config);
@@ -64,33 +64,37 @@ fn read_again(
 }
 
 /// Finds and reads the configuration; an empty one when there is none.
-pub(crate) fn load(explicit: Option<&Path>) -> Result<Loaded, Failure> {
+pub(crate) fn load(explicit: Option<&Path>) -> Result<LoadedConfig, CommandFailure> {
     load_by(explicit, |path| tidings_config::load(path, &env))
 }
 
-fn load_by(explicit: Option<&Path>, read: impl Fn(&Path) -> Result<Config, ConfigErrors>) -> Result<Loaded, Failure> {
-    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+fn load_by(
+    explicit: Option<&Path>,
+    read: impl Fn(&Path) -> Result<Config, ConfigErrors>,
+) -> Result<LoadedConfig, CommandFailure> {
+    let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
     let Some(found) = tidings_config::discover(explicit, &env, &cwd) else {
-        return Ok(Loaded { config: Config::default(), found: None, text: None });
+        return Ok(LoadedConfig { config: Config::default(), found: None, text: None });
     };
     let text = std::fs::read(&found.path).ok();
-    let config = read(&found.path).map_err(Failure::Config)?;
-    Ok(Loaded { config, found: Some(found), text })
+    let config = read(&found.path).map_err(CommandFailure::Config)?;
+    Ok(LoadedConfig { config, found: Some(found), text })
 }
 
 /// The file in which a server is added or removed: the one that would be read, else a new one of the user's.
-pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
-    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, CommandFailure> {
+    let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
     if let Some(found) = tidings_config::discover(explicit, &env, &cwd) {
         return Ok(found.path);
     }
-    tidings_config::user_file(&env)
-        .ok_or_else(|| Failure::Usage("no configuration directory: set HOME, or name a file with --config FILE".into()))
+    tidings_config::user_file(&env).ok_or_else(|| {
+        CommandFailure::Usage("no configuration directory: set HOME, or name a file with --config FILE".into())
+    })
 }
 
 /// The same, for commands that start servers: warnings are shown, parts that can not be run are refused, and a file
 /// that merely lies in the current folder needs a yes.
-pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<Loaded, Failure> {
+pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<LoadedConfig, CommandFailure> {
     let loaded = load_by(explicit, |path| tidings_config::load_to_run(path, &env))?;
     for warning in &loaded.config.warnings {
         tracing::warn!("{warning}");
@@ -103,12 +107,12 @@ pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<Loaded, Failure> {
 }
 
 /// Fails when there is anything to refuse.
-pub(crate) fn refuse(notices: &[ConfigNotice]) -> Result<(), Failure> {
+pub(crate) fn refuse(notices: &[ConfigNotice]) -> Result<(), CommandFailure> {
     if notices.is_empty() {
         return Ok(());
     }
     let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
-    Err(Failure::Failed(lines.join("\n")))
+    Err(CommandFailure::Failed(lines.join("\n")))
 }
 
 /// The commands that a configuration starts, one per line.
@@ -128,14 +132,14 @@ fn commands(config: &Config) -> Vec<String> {
     config.enabled_servers().filter_map(line).collect()
 }
 
-fn consent(path: &Path, config: &Config) -> Result<(), Failure> {
+fn consent(path: &Path, config: &Config) -> Result<(), CommandFailure> {
     let commands = commands(config);
     if commands.is_empty() {
         return Ok(());
     }
     let path = path.display();
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{path} lies in the current folder and starts commands; if you trust it, name it: --config {path}"
         )));
     }
@@ -147,5 +151,5 @@ fn consent(path: &Path, config: &Config) -> Result<(), Failure> {
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    Err(Failure::Usage(format!("nothing was started; name the file to skip this question: --config {path}")))
+    Err(CommandFailure::Usage(format!("nothing was started; name the file to skip this question: --config {path}")))
 }

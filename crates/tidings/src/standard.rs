@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::SetOnce;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// To standard output. Ends the command, quietly, when nobody reads it.
 macro_rules! print {
@@ -50,19 +50,19 @@ pub(crate) fn write_out(text: fmt::Arguments<'_>) {
 }
 
 /// Waits until standard output takes nothing more. A reader that has seen enough is no failure.
-pub(crate) async fn refused() -> Result<(), Failure> {
+pub(crate) async fn refused() -> Result<(), CommandFailure> {
     verdict(REFUSED.wait().await)
 }
 
 /// The same, for a command that is done.
-pub(crate) fn refused_so_far() -> Result<(), Failure> {
+pub(crate) fn refused_so_far() -> Result<(), CommandFailure> {
     REFUSED.get().map_or(Ok(()), verdict)
 }
 
-fn verdict(error: &io::Error) -> Result<(), Failure> {
+fn verdict(error: &io::Error) -> Result<(), CommandFailure> {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(Failure::Failed(format!("standard output: {error}"))),
+        _ => Err(CommandFailure::Failed(format!("standard output: {error}"))),
     }
 }
 

@@ -34,9 +34,9 @@ use tidings_watch::WebhookSet;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::secret;
-use projects::Projects;
+use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
 
 /// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
@@ -75,13 +75,13 @@ impl GatewayInputs {
 }
 
 /// Everything that can fail is done: only the servers are left to start.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedGateway {
     config: Config,
     connector: LinkConnector,
     index: Arc<ToolIndex>,
-    watches: Arc<watches::Watches>,
+    watches: Arc<watches::WatchWiring>,
     /// Makes the plans, also of what is configured later.
-    planner: Arc<Plans>,
+    planner: Arc<EnginePlans>,
     registry: ServerRegistry,
     entries: Arc<LocalCatalogue>,
     bound_pages: Option<usize>,
@@ -91,7 +91,7 @@ pub(crate) struct Prepared {
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
-fn own_path(file: Option<&Path>) -> Result<GatewayPath, Failure> {
+fn own_path(file: Option<&Path>) -> Result<GatewayPath, CommandFailure> {
     let mut instance = secret::fresh()?;
     instance.truncate(16);
     let file = file.and_then(|file| file.canonicalize().ok()).map(|file| {
@@ -103,23 +103,27 @@ fn own_path(file: Option<&Path>) -> Result<GatewayPath, Failure> {
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
-pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(
+    cli: &Cli,
+    ground: GatewayInputs,
+    data: Option<&DataDir>,
+) -> Result<PreparedGateway, CommandFailure> {
     let GatewayInputs { config, file, text, table, listeners, hooks } = ground;
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = ProcessLauncher::new(helper);
-    let connector = containers::connector(Arc::clone(&launcher), data).map_err(Failure::failed)?;
-    let projects = Arc::new(Projects::new(cli, launcher));
-    let watches = Arc::new(watches::Watches::new(hooks));
+    let connector = containers::connector(Arc::clone(&launcher), data).map_err(CommandFailure::failed)?;
+    let projects = Arc::new(ProjectServers::new(cli, launcher));
+    let watches = Arc::new(watches::WatchWiring::new(hooks));
     watches.apply(watches.prepare(&config)?);
     let entries = registry_tools::prepare(&config)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
-        None => std::env::current_dir().map_err(Failure::failed)?,
+        None => std::env::current_dir().map_err(CommandFailure::failed)?,
     };
     let expose = config.gateway.expose;
     let watching = AtomicBool::new(false);
-    let planner = Arc::new(Plans { expose, watches: Arc::clone(&watches), watching, projects, listeners });
+    let planner = Arc::new(EnginePlans { expose, watches: Arc::clone(&watches), watching, projects, listeners });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
     let registry =
@@ -131,17 +135,17 @@ pub(crate) fn prepare(cli: &Cli, ground: GatewayInputs, data: Option<&DataDir>) 
         None
     });
     if let Some(made) = made.flatten() {
-        let server = planner.projects.server(&made.project, &made.environment()).map_err(Failure::Failed)?;
+        let server = planner.projects.server(&made.project, &made.environment()).map_err(CommandFailure::Failed)?;
         let mut shown = config.clone();
         shown.watches.push(made.watch());
         watches.apply(watches.prepare(&shown)?);
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
     let index = Arc::default();
-    Ok(Prepared { config, connector, index, watches, planner, registry, entries, bound_pages: None, demo, path })
+    Ok(PreparedGateway { config, connector, index, watches, planner, registry, entries, bound_pages: None, demo, path })
 }
 
-impl Prepared {
+impl PreparedGateway {
     /// The searchable catalogue of the gateway that is started.
     pub(crate) fn index(&self) -> Arc<ToolIndex> {
         Arc::clone(&self.index)
@@ -163,9 +167,9 @@ impl Prepared {
     }
 
     /// Fails if the one client there will be is a gateway that leads here again; servers are told of the gateways ahead.
-    pub(crate) fn come_through(&mut self, gateways: Vec<String>) -> Result<(), Failure> {
+    pub(crate) fn come_through(&mut self, gateways: Vec<String>) -> Result<(), CommandFailure> {
         if let Some(reason) = self.path.loop_with(&gateways) {
-            return Err(Failure::Failed(format!("the client is a gateway, and for it {reason}")));
+            return Err(CommandFailure::Failed(format!("the client is a gateway, and for it {reason}")));
         }
         self.path = self.path.clone().behind(gateways);
         Ok(())
@@ -201,16 +205,16 @@ impl Prepared {
 }
 
 /// Makes the engine's plans.
-struct Plans {
+struct EnginePlans {
     expose: ExposeSetting,
-    watches: Arc<watches::Watches>,
+    watches: Arc<watches::WatchWiring>,
     /// Whether the server of the watches was given to the engine.
     watching: AtomicBool,
-    projects: Arc<Projects>,
+    projects: Arc<ProjectServers>,
     listeners: Vec<SocketAddr>,
 }
 
-impl Plans {
+impl EnginePlans {
     /// The server of the watches, to be run from now on.
     fn watch_plan(&self) -> ServerPlan {
         self.watching.store(true, Ordering::Relaxed);
@@ -218,7 +222,7 @@ impl Plans {
     }
 }
 
-impl ServerPlanner for Plans {
+impl ServerPlanner for EnginePlans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         self.plan(server, origin)
     }
@@ -236,17 +240,17 @@ impl ServerPlanner for Plans {
 }
 
 /// Whether all watches can be made, without making anything else.
-pub(crate) fn try_watches(config: &Config) -> Result<(), Failure> {
-    watches::Watches::new(HookTable::default()).prepare(config).map(drop)
+pub(crate) fn try_watches(config: &Config) -> Result<(), CommandFailure> {
+    watches::WatchWiring::new(HookTable::default()).prepare(config).map(drop)
 }
 
 /// Whether the catalogue of servers that could be added can be read.
-pub(crate) fn try_catalogue(config: &Config) -> Result<(), Failure> {
+pub(crate) fn try_catalogue(config: &Config) -> Result<(), CommandFailure> {
     registry_tools::prepare(config).map(drop)
 }
 
 /// Whether all projects can be opened.
-pub(crate) fn try_projects(config: &Config) -> Result<(), Failure> {
+pub(crate) fn try_projects(config: &Config) -> Result<(), CommandFailure> {
     projects::homes(config).map(drop)
 }
 
@@ -285,7 +289,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-impl Plans {
+impl EnginePlans {
     /// What to run for a server, or why this build can not run it.
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         if let Some(part) = server.unsupported().first() {

@@ -8,27 +8,27 @@ use tidings_downstream::LIMITS;
 use tidings_upstream::HttpBody;
 use tidings_wire::sse;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// A stream that says nothing for this long is broken: the gateway breaks the silence more often.
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 
 /// A stream of events.
-pub(crate) struct Events {
+pub(crate) struct ApiEvents {
     body: HttpBody,
     decoder: sse::SseDecoder,
 }
 
-impl Events {
+impl ApiEvents {
     /// The events of an answer.
     pub(crate) fn of(body: HttpBody) -> Self {
         Self { body, decoder: sse::SseDecoder::new(LIMITS.max_bytes) }
     }
 
     /// What the next event says; `None` when the stream is over or broken.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CommandFailure> {
         loop {
-            if let Some(event) = self.decoder.next_event().map_err(Failure::failed)? {
+            if let Some(event) = self.decoder.next_event().map_err(CommandFailure::failed)? {
                 if event.data.is_empty() {
                     continue;
                 }

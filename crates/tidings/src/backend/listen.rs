@@ -11,28 +11,33 @@ use tidings_proto::{Method, Revision};
 use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
-use super::{Backend, Events, SILENCE, own_meta};
-use crate::failure::Failure;
+use super::{ApiEvents, Backend, SILENCE, own_meta};
+use crate::failure::CommandFailure;
 
 /// A stream of notifications.
-pub(crate) enum Listen {
+pub(crate) enum NotificationStream {
     Own(Box<Exchange>),
-    Running(Box<Events>),
+    Running(Box<ApiEvents>),
 }
 
 impl Backend {
     /// Listens to changes of a resource.
-    pub(crate) async fn listen(&self, uri: &str) -> Result<Listen, Failure> {
+    pub(crate) async fn listen(&self, uri: &str) -> Result<NotificationStream, CommandFailure> {
         let params = json!({ "_meta": own_meta(), "notifications": { "resourceSubscriptions": [uri] } });
         let id = RawId::from(1);
         let body = request(&id, Method::Listen.as_str(), Some(params.to_string().as_bytes()));
         match self {
             Self::Own(own) => {
                 let gateway = &own.gateway;
-                let frame = Frame::parse(body, &LIMITS).map_err(Failure::failed)?;
-                let meta = ModernMeta::read(&frame).map_err(Failure::failed)?;
+                let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
+                let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
                 let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
-                Ok(Listen::Own(Box::new(gateway.request(Caller::Modern(caller), frame, Method::Listen, id))))
+                Ok(NotificationStream::Own(Box::new(gateway.request(
+                    Caller::Modern(caller),
+                    frame,
+                    Method::Listen,
+                    id,
+                ))))
             }
             Self::Running(running) => {
                 let post = Request::post(format!("{}/mcp", running.url))
@@ -42,20 +47,20 @@ impl Backend {
                     .header("mcp-method", Method::Listen.as_str())
                     .header("authorization", format!("Bearer {}", running.token))
                     .body(Full::new(body))
-                    .map_err(Failure::failed)?;
-                let client = HttpClient::new().map_err(Failure::failed)?;
+                    .map_err(CommandFailure::failed)?;
+                let client = HttpClient::new().map_err(CommandFailure::failed)?;
                 let answer = tokio::time::timeout(SILENCE, client.send(post)).await;
-                let answer = answer.map_err(|_| Failure::Failed("the gateway does not answer".into()))?;
-                let answer = answer.map_err(|error| Failure::Failed(format!("the gateway {error}")))?;
-                Ok(Listen::Running(Box::new(Events::of(answer.into_body()))))
+                let answer = answer.map_err(|_| CommandFailure::Failed("the gateway does not answer".into()))?;
+                let answer = answer.map_err(|error| CommandFailure::Failed(format!("the gateway {error}")))?;
+                Ok(NotificationStream::Running(Box::new(ApiEvents::of(answer.into_body()))))
             }
         }
     }
 }
 
-impl Listen {
+impl NotificationStream {
     /// The next message; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Value>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Value>, CommandFailure> {
         match self {
             Self::Own(exchange) => loop {
                 match exchange.next().await {
@@ -73,6 +78,6 @@ impl Listen {
     }
 }
 
-fn parse(message: &Bytes) -> Result<Value, Failure> {
-    serde_json::from_slice(message).map_err(Failure::failed)
+fn parse(message: &Bytes) -> Result<Value, CommandFailure> {
+    serde_json::from_slice(message).map_err(CommandFailure::failed)
 }

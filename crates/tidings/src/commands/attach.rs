@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::{ending, standard};
-use relay::Relay;
+use relay::StdioRelay;
 
 /// How many messages may wait for the client to read them. Whoever has more waits with it: nothing is read from the gateway
 /// meanwhile, which has bounds of its own.
@@ -30,10 +30,10 @@ const WAITING: usize = 64;
 /// How long the last lines may take, when everything else is over.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
     let data = DataDir::find(cli.data.as_deref())?;
     if data.running().is_none() {
-        return Err(Failure::Failed(format!(
+        return Err(CommandFailure::Failed(format!(
             "no gateway is running for {}; start one with `tidings serve`, or leave --attach out to start the servers here",
             data.path().display()
         )));
@@ -42,7 +42,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
     ending::stop_on_signal(stop.clone());
     let (out, lines) = mpsc::channel(WAITING);
     let writer = tokio::spawn(write(lines, standard::output(), stop.clone()));
-    let relay = Arc::new(Relay::new(data, out)?);
+    let relay = Arc::new(StdioRelay::new(data, out)?);
     let mut input = standard::input();
     let mut read = InputLines::default();
     while let Some(line) = read.next(&mut input, &stop).await {

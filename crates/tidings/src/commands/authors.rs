@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use tidings_project::{ProblemSeverity, ProjectProblem};
 
 use super::project::named;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::secret::hex;
 use crate::wiring;
 
 /// What a folder registers, by kind, with the hash of what clients are shown. Nothing is cached, so there is nothing to
 /// make anew but the look itself.
-pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
+pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), CommandFailure> {
     let dir = folder(dir);
-    let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
+    let home = wiring::open_project(&dir, &[]).map_err(CommandFailure::failed)?;
     let (contents, problems) = tidings_project::validate(&home);
     let digests = contents.digests();
     let rows = [
@@ -41,13 +41,13 @@ pub(super) fn registry(dir: Option<&Path>, as_json: bool) -> Result<(), Failure>
             println!("\nproblems: {}; tidings project validate {}", problems.len(), dir.display());
         }
     }
-    if errors == 0 { Ok(()) } else { Err(Failure::Failed(format!("{errors} of them are errors"))) }
+    if errors == 0 { Ok(()) } else { Err(CommandFailure::Failed(format!("{errors} of them are errors"))) }
 }
 
 /// How a client starts the folder as a server.
-pub(super) fn config(dir: Option<&Path>, client: Option<&str>, as_json: bool) -> Result<(), Failure> {
+pub(super) fn config(dir: Option<&Path>, client: Option<&str>, as_json: bool) -> Result<(), CommandFailure> {
     let dir = folder(dir);
-    let root = dir.canonicalize().map_err(|error| Failure::Failed(format!("{}: {error}", dir.display())))?;
+    let root = dir.canonicalize().map_err(|error| CommandFailure::Failed(format!("{}: {error}", dir.display())))?;
     let name = root.file_name().map_or_else(|| "scripts".to_owned(), |name| name.to_string_lossy().into_owned());
     let entry = entry(&root);
     if as_json {
@@ -66,7 +66,7 @@ pub(super) fn config(dir: Option<&Path>, client: Option<&str>, as_json: bool) ->
         }
         "vscode" => println!("{:#}", wrapped("servers", &name, &entry)),
         other => {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "no such client: {other}; there are claude-code, claude-desktop, cursor, vscode and windsurf"
             )));
         }

@@ -8,13 +8,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidings_proto::Method;
 
-use super::content::Printer;
+use super::content::ContentPrinter;
 use super::tools;
 use crate::backend::Backend;
 use crate::cli::Cli;
-use crate::failure::Failure;
-use arguments::Typed;
-use progress::Progress;
+use crate::failure::CommandFailure;
+use arguments::TypedArgument;
+use progress::ProgressLine;
 
 /// How alike a name must be to be meant, from 0 to 1.
 const ALIKE: f64 = 0.75;
@@ -31,7 +31,7 @@ pub(super) struct CallArgs<'a> {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(cli: &Cli, wish: CallArgs<'_>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, wish: CallArgs<'_>) -> Result<(), CommandFailure> {
     let typed = arguments::read(wish.arguments)?;
     let backend = Backend::open(cli)?;
     let result = called(&backend, wish.tool, typed).await;
@@ -40,14 +40,14 @@ pub(super) async fn run(cli: &Cli, wish: CallArgs<'_>) -> Result<(), Failure> {
     if wish.json {
         println!("{result:#}");
     } else {
-        let mut printer = Printer::new(wish.save);
+        let mut printer = ContentPrinter::new(wish.save);
         for block in result["content"].as_array().into_iter().flatten() {
             let text = printer.block(block)?;
             println!("{}", text.strip_suffix('\n').unwrap_or(&text));
         }
     }
     if result["isError"] == true {
-        return Err(Failure::Failed(format!("the tool {} reports an error{}", wish.tool, exit_code(&result))));
+        return Err(CommandFailure::Failed(format!("the tool {} reports an error{}", wish.tool, exit_code(&result))));
     }
     Ok(())
 }
@@ -60,34 +60,34 @@ pub(super) fn exit_code(result: &Value) -> String {
     }
 }
 
-async fn called(backend: &Backend, tool: &str, typed: Typed) -> Result<Value, Failure> {
+async fn called(backend: &Backend, tool: &str, typed: TypedArgument) -> Result<Value, CommandFailure> {
     let arguments = match typed {
-        Typed::Whole(object) => object,
+        TypedArgument::Whole(object) => object,
         // What a value means depends on what the tool expects.
-        Typed::Pairs(pairs) => {
+        TypedArgument::Pairs(pairs) => {
             let known = tools::all(backend).await?;
             let found = known.iter().find(|known| known["name"] == tool);
             arguments::from_pairs(&pairs, &found.map(|found| found["inputSchema"].clone()).unwrap_or_default())?
         }
     };
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let params = json!({ "name": tool, "arguments": arguments });
     let answer = backend.request_heard(Method::ToolsCall, params, &mut |message| progress.show(message)).await;
     progress.clear();
     match answer {
-        Err(failure @ Failure::Refused { .. }) => Err(explain(backend, tool, failure).await),
+        Err(failure @ CommandFailure::Refused { .. }) => Err(explain(backend, tool, failure).await),
         other => other,
     }
 }
 
 /// The failure in words that name the tool that was meant, or the command that shows its arguments.
-async fn explain(backend: &Backend, tool: &str, failure: Failure) -> Failure {
+async fn explain(backend: &Backend, tool: &str, failure: CommandFailure) -> CommandFailure {
     let Ok(known) = tools::all(backend).await else { return failure };
     let names: Vec<&str> = known.iter().filter_map(|tool| tool["name"].as_str()).collect();
     if names.contains(&tool) {
         return match &failure {
-            Failure::Refused { code: INVALID_PARAMS, .. } => {
-                Failure::Failed(format!("{}\nIts arguments: tidings tools {tool}", failure.words()))
+            CommandFailure::Refused { code: INVALID_PARAMS, .. } => {
+                CommandFailure::Failed(format!("{}\nIts arguments: tidings tools {tool}", failure.words()))
             }
             _ => failure,
         };
@@ -107,7 +107,7 @@ async fn explain(backend: &Backend, tool: &str, failure: Failure) -> Failure {
             text.push_str(&format!("\nThere are {}{more}; tidings tools lists all of them", shown.join(", ")));
         }
     }
-    Failure::Failed(text)
+    CommandFailure::Failed(text)
 }
 
 /// A name without its server's prefix is as good as the whole.

@@ -11,12 +11,12 @@ use std::time::Duration;
 use jiff::Zoned;
 use tidings_store::{ChangeRecord, ChangeRow, LogPosition, QueryStart};
 
-use super::terminal::Paint;
+use super::terminal::TerminalPaint;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
-use render::Page;
-use source::{Ended, Source};
+use crate::failure::CommandFailure;
+use render::ChangePage;
+use source::{ChangeSource, FeedEnd};
 
 /// How many are shown when nobody says how many.
 const RECENT: usize = 20;
@@ -31,43 +31,48 @@ pub(super) struct ChangesArgs<'a> {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandFailure> {
     let from = match args.since.map(|text| LogPosition::parse(text, &Zoned::now())).transpose() {
-        Err(error) => return Err(Failure::Usage(format!("--since: {error}"))),
+        Err(error) => return Err(CommandFailure::Usage(format!("--since: {error}"))),
         Ok(None) => QueryStart::Newest,
         Ok(Some(LogPosition::After(seq))) => QueryStart::After(seq),
         Ok(Some(LogPosition::At(time))) => QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
     };
     let limit = args.limit.unwrap_or(if args.since.is_some() { usize::MAX } else { RECENT });
     let data = DataDir::find(cli.data.as_deref())?;
-    let mut printer = Printer { json: args.json, page: Page::new(Paint::for_stdout()) };
+    let mut printer = ChangePrinter { json: args.json, page: ChangePage::new(TerminalPaint::for_stdout()) };
     let done = if args.follow {
         follow(&data, from, limit, &mut printer).await
     } else {
-        show(&Source::find(&data), from, limit, &mut printer).await
+        show(&ChangeSource::find(&data), from, limit, &mut printer).await
     };
     match done {
         // Whoever reads has seen enough.
-        Err(Stop::Full) => Ok(()),
-        Err(Stop::Failed(failure)) => Err(failure),
+        Err(PrintStop::Full) => Ok(()),
+        Err(PrintStop::Failed(failure)) => Err(failure),
         Ok(()) => Ok(()),
     }
 }
 
 /// Why printing stops.
-enum Stop {
+enum PrintStop {
     /// Standard output is closed.
     Full,
-    Failed(Failure),
+    Failed(CommandFailure),
 }
 
-impl std::convert::From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
+impl std::convert::From<CommandFailure> for PrintStop {
+    fn from(failure: CommandFailure) -> Self {
         Self::Failed(failure)
     }
 }
 
-async fn show(source: &Source<'_>, from: QueryStart, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+async fn show(
+    source: &ChangeSource<'_>,
+    from: QueryStart,
+    limit: usize,
+    printer: &mut ChangePrinter,
+) -> Result<(), PrintStop> {
     let rows = source.read(from, limit).await?.rows;
     if printer.json {
         return printer.document(&rows);
@@ -81,7 +86,7 @@ async fn show(source: &Source<'_>, from: QueryStart, limit: usize, printer: &mut
                 "Nothing changed since then."
             }
         );
-        if matches!(source, Source::Store(_)) {
+        if matches!(source, ChangeSource::Store(_)) {
             eprintln!("No gateway is running; changes are recorded while one is: tidings serve");
         }
     }
@@ -89,11 +94,11 @@ async fn show(source: &Source<'_>, from: QueryStart, limit: usize, printer: &mut
 }
 
 /// Never ends by itself: a gateway that ends may come back.
-async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Printer) -> Result<(), Stop> {
+async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut ChangePrinter) -> Result<(), PrintStop> {
     let mut place: Option<u64> = None;
     let mut waiting = false;
     loop {
-        let source = Source::find(data);
+        let source = ChangeSource::find(data);
         let after = match place {
             Some(after) => after,
             None => {
@@ -102,7 +107,7 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Pr
                 *place.insert(found.last)
             }
         };
-        if let Source::Running(running) = &source {
+        if let ChangeSource::Running(running) = &source {
             let mut stopped = None;
             let ended = source::stream(running, after, |row| {
                 waiting = false;
@@ -113,7 +118,7 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Pr
             if let Some(stop) = stopped {
                 return Err(stop);
             }
-            if matches!(ended, Ended::Reader) {
+            if matches!(ended, FeedEnd::Reader) {
                 return Ok(());
             }
         }
@@ -125,22 +130,22 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Pr
 }
 
 /// Prints rows in one of the two ways.
-struct Printer {
+struct ChangePrinter {
     json: bool,
-    page: Page,
+    page: ChangePage,
 }
 
-impl Printer {
-    fn row(&mut self, row: &ChangeRow) -> Result<(), Stop> {
+impl ChangePrinter {
+    fn row(&mut self, row: &ChangeRow) -> Result<(), PrintStop> {
         if self.json {
             return print(&[&row.json[..], b"\n"].concat());
         }
-        let record: ChangeRecord = serde_json::from_slice(&row.json).map_err(Failure::failed)?;
+        let record: ChangeRecord = serde_json::from_slice(&row.json).map_err(CommandFailure::failed)?;
         print(self.page.change(&record, &Zoned::now()).as_bytes())
     }
 
     /// All of them as one document, one line each. The text is the log's own, so no number loses a digit.
-    fn document(&self, rows: &[ChangeRow]) -> Result<(), Stop> {
+    fn document(&self, rows: &[ChangeRow]) -> Result<(), PrintStop> {
         let lines: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
         let (head, end): (&[u8], &[u8]) =
             if lines.is_empty() { (b"{\"changes\":[", b"]}\n") } else { (b"{\"changes\":[\n", b"\n]}\n") };
@@ -148,10 +153,10 @@ impl Printer {
     }
 }
 
-fn print(text: &[u8]) -> Result<(), Stop> {
+fn print(text: &[u8]) -> Result<(), PrintStop> {
     let mut out = std::io::stdout().lock();
     out.write_all(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Stop::Full,
-        _ => Stop::Failed(Failure::failed(error)),
+        ErrorKind::BrokenPipe => PrintStop::Full,
+        _ => PrintStop::Failed(CommandFailure::failed(error)),
     })
 }

@@ -4,16 +4,16 @@ use serde_json::json;
 
 use super::terminal::plural;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::{access, settings, wiring};
 
-pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failure> {
+pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), CommandFailure> {
     let loaded = match settings::load(cli.config.as_deref()) {
         Ok(loaded) => loaded,
-        Err(Failure::Config(errors)) if as_json => {
+        Err(CommandFailure::Config(errors)) if as_json => {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             println!("{:#}", json!({ "ok": false, "errors": errors }));
-            return Err(Failure::Failed("the configuration is not valid".into()));
+            return Err(CommandFailure::Failed("the configuration is not valid".into()));
         }
         Err(other) => return Err(other),
     };
@@ -28,11 +28,11 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
         warnings.extend(access::warnings(&loaded.config));
     }
     for tried in [wiring::try_watches(&loaded.config), wiring::try_catalogue(&loaded.config)] {
-        if let Err(Failure::Failed(fault)) = tried {
+        if let Err(CommandFailure::Failed(fault)) = tried {
             unsupported.push(fault);
         }
     }
-    if let Err(Failure::Failed(fault)) = wiring::try_projects(&loaded.config) {
+    if let Err(CommandFailure::Failed(fault)) = wiring::try_projects(&loaded.config) {
         unsupported.push(fault);
     }
     let file = loaded.found.map(|found| found.path.display().to_string());
@@ -58,5 +58,5 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Failu
             None => println!("no configuration found; `tidings serve` would show the built-in demo"),
         }
     }
-    if unsupported.is_empty() { Ok(()) } else { Err(Failure::Failed("the configuration can not be run".into())) }
+    if unsupported.is_empty() { Ok(()) } else { Err(CommandFailure::Failed("the configuration can not be run".into())) }
 }

@@ -7,22 +7,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Where content goes.
-pub(super) struct Printer<'a> {
+pub(super) struct ContentPrinter<'a> {
     /// The folder that gets what is not text.
     pub(super) save: Option<&'a Path>,
     saved: usize,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> ContentPrinter<'a> {
     pub(super) fn new(save: Option<&'a Path>) -> Self {
         Self { save, saved: 0 }
     }
 
     /// One block of a tool's result or of a prompt's message.
-    pub(super) fn block(&mut self, block: &Value) -> Result<String, Failure> {
+    pub(super) fn block(&mut self, block: &Value) -> Result<String, CommandFailure> {
         let kind = block["type"].as_str().unwrap_or_default();
         match kind {
             "image" | "audio" => self.binary(kind, &block["mimeType"], &block["data"]),
@@ -36,7 +36,7 @@ impl<'a> Printer<'a> {
     }
 
     /// What was read of a resource.
-    pub(super) fn resource(&mut self, resource: &Value) -> Result<String, Failure> {
+    pub(super) fn resource(&mut self, resource: &Value) -> Result<String, CommandFailure> {
         match resource["text"].as_str() {
             Some(text) => Ok(text.to_owned()),
             None if resource["blob"].is_string() => {
@@ -47,7 +47,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn binary(&mut self, name: &str, kind: &Value, data: &Value) -> Result<String, Failure> {
+    fn binary(&mut self, name: &str, kind: &Value, data: &Value) -> Result<String, CommandFailure> {
         let kind = kind.as_str().unwrap_or("application/octet-stream");
         let Some(bytes) = decoded(data) else { return Ok(format!("[{kind}, not valid base64]")) };
         let size = size(bytes.len());
@@ -56,7 +56,7 @@ impl<'a> Printer<'a> {
         };
         self.saved += 1;
         let path = place(folder, name, kind, self.saved);
-        let fault = |error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
+        let fault = |error: std::io::Error| CommandFailure::Failed(format!("{}: {error}", path.display()));
         std::fs::create_dir_all(folder).map_err(fault)?;
         // Nothing that is there already is overwritten.
         let mut file = std::fs::File::create_new(&path).map_err(fault)?;
@@ -120,12 +120,15 @@ mod tests {
     fn image_data_is_never_dumped_on_the_terminal() {
         let data = "A".repeat(4_000);
         let block = json!({"type": "image", "mimeType": "image/png", "data": data});
-        assert_eq!(Printer::new(None).block(&block).ok(), Some("[image/png, 3 KiB; --save DIR keeps it]".to_owned()));
+        assert_eq!(
+            ContentPrinter::new(None).block(&block).ok(),
+            Some("[image/png, 3 KiB; --save DIR keeps it]".to_owned())
+        );
         let resource = json!({"type": "resource", "resource": {"uri": "x:///a/b.pdf", "mimeType": "application/pdf", "blob": "AAAA"}});
-        let said = Printer::new(None).block(&resource).expect("words");
+        let said = ContentPrinter::new(None).block(&resource).expect("words");
         assert_eq!(said, "[application/pdf, 3 bytes; --save DIR keeps it]");
         let broken = json!({"type": "audio", "mimeType": "audio/wav", "data": "?"});
-        assert_eq!(Printer::new(None).block(&broken).ok(), Some("[audio/wav, not valid base64]".to_owned()));
+        assert_eq!(ContentPrinter::new(None).block(&broken).ok(), Some("[audio/wav, not valid base64]".to_owned()));
     }
 
     // edges F14
@@ -133,12 +136,12 @@ mod tests {
     fn what_is_not_text_can_be_saved_and_overwrites_nothing() {
         let folder = TempDir::new();
         let block = json!({"type": "image", "mimeType": "image/jpeg", "data": "AAAA"});
-        let mut printer = Printer::new(Some(folder.path()));
+        let mut printer = ContentPrinter::new(Some(folder.path()));
         for name in ["image-1.jpg", "image-2.jpg"] {
             assert!(printer.block(&block).expect("saved").ends_with(&format!("{name}]")), "{name}");
             assert_eq!(std::fs::read(folder.join(name)).expect("a file"), [0, 0, 0]);
         }
-        assert!(Printer::new(Some(folder.path())).block(&block).is_err(), "it is there already");
+        assert!(ContentPrinter::new(Some(folder.path())).block(&block).is_err(), "it is there already");
         let named = place(Path::new("d"), "x:///a/../.b c.pdf", "application/pdf", 1);
         assert_eq!(named, Path::new("d/b_c.pdf"));
     }

@@ -8,25 +8,25 @@ mod watches;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::commands::terminal::{BOLD, CAME, DIM, Paint, WENT, cut, plural, wrapped};
+use crate::commands::terminal::{BOLD, CAME, DIM, TerminalPaint, WENT, cut, plural, wrapped};
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::{settings, wiring};
-use finding::{Finding, Level};
+use finding::{Finding, FindingLevel};
 
-pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> {
     let findings = examine(cli).await;
-    let ok = findings.iter().all(|finding| finding.level != Level::Problem);
+    let ok = findings.iter().all(|finding| finding.level != FindingLevel::Problem);
     if as_json {
         let all: Vec<_> = findings.iter().map(Finding::json).collect();
         println!("{:#}", json!({ "ok": ok, "findings": all }));
     } else {
         print(&findings);
     }
-    match findings.iter().filter(|finding| finding.level == Level::Problem).count() {
+    match findings.iter().filter(|finding| finding.level == FindingLevel::Problem).count() {
         0 => Ok(()),
-        1 => Err(Failure::Failed("1 problem was found".into())),
-        several => Err(Failure::Failed(format!("{several} problems were found"))),
+        1 => Err(CommandFailure::Failed("1 problem was found".into())),
+        several => Err(CommandFailure::Failed(format!("{several} problems were found"))),
     }
 }
 
@@ -34,7 +34,7 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
     let mut findings = Vec::new();
     let loaded = match settings::load(cli.config.as_deref()) {
         Ok(loaded) => Some(loaded),
-        Err(Failure::Config(errors)) => {
+        Err(CommandFailure::Config(errors)) => {
             findings.extend(errors.iter().map(|error| {
                 let remedy = "correct the file; `tidings check` repeats this, `tidings schema` describes all of it";
                 Finding::problem("configuration", error.to_string(), remedy)
@@ -73,7 +73,7 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
 }
 
 /// What the file says, and what of it can not be run.
-fn configuration(loaded: &settings::Loaded) -> Vec<Finding> {
+fn configuration(loaded: &settings::LoadedConfig) -> Vec<Finding> {
     const ABOUT: &str = "configuration";
     let config = &loaded.config;
     let mut findings = match &loaded.found {
@@ -96,23 +96,23 @@ fn configuration(loaded: &settings::Loaded) -> Vec<Finding> {
     findings.extend(unsupported.iter().map(|notice| {
         Finding::problem(ABOUT, notice.to_string(), "remove what is named, or disable the server with enabled = false")
     }));
-    if let Err(Failure::Failed(fault)) = wiring::try_watches(config) {
+    if let Err(CommandFailure::Failed(fault)) = wiring::try_watches(config) {
         findings.push(Finding::problem(ABOUT, fault, "correct the key named"));
     }
     findings
 }
 
 fn print(findings: &[Finding]) {
-    let paint = Paint::for_stdout();
+    let paint = TerminalPaint::for_stdout();
     let width = findings.iter().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
     let width = paint.width.map_or(width, |columns| width.min(columns / 3));
     let edge = 9 + width + 2;
     let beside = " ".repeat(edge);
     for finding in findings {
         let style = match finding.level {
-            Level::Fine => CAME,
-            Level::Note => DIM,
-            Level::Problem => WENT,
+            FindingLevel::Fine => CAME,
+            FindingLevel::Note => DIM,
+            FindingLevel::Problem => WENT,
         };
         let level = paint.styled(style, &format!("{:7}", finding.level.word()));
         let about = paint.styled(BOLD, &format!("{:width$}", cut(&finding.about, width)));
@@ -123,7 +123,7 @@ fn print(findings: &[Finding]) {
             println!("{beside}→ {remedy}");
         }
         // What is installed already need not be read again.
-        if let Some(sql) = finding.sql.as_ref().filter(|_| finding.level != Level::Fine) {
+        if let Some(sql) = finding.sql.as_ref().filter(|_| finding.level != FindingLevel::Fine) {
             println!();
             sql.lines().for_each(|line| println!("    {line}"));
             println!();

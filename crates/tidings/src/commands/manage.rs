@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use tidings_config::{ConfigSurroundings, ServerEdit};
 
 use super::terminal::plural;
-use crate::backend::{Said, api, ask, encode};
+use crate::backend::{ApiReply, api, ask, encode};
 use crate::cli::{AddServer, Cli};
-use crate::data::{DataDir, Running};
-use crate::failure::Failure;
+use crate::data::{DataDir, RunningGateway};
+use crate::failure::CommandFailure;
 use crate::settings;
 
-pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
-    let cwd = std::env::current_dir().map_err(Failure::failed)?;
+pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailure> {
+    let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
     refuse_loose(wish)?;
     let server = described(wish, &cwd)?;
     let name = &wish.name;
@@ -31,7 +31,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
     let known = api(&running, "servers").await?;
     let taken = known["servers"].as_array().into_iter().flatten().any(|server| server["name"] == *name);
     if taken {
-        return Err(Failure::Failed(format!(
+        return Err(CommandFailure::Failed(format!(
             "there is a server \"{name}\" already; remove it first: tidings remove {name}"
         )));
     }
@@ -42,35 +42,35 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), Failure> {
         false => asked.await,
     };
     match said? {
-        Said::Done(server) => {
+        ApiReply::Done(server) => {
             println!("Added {name}: {}.", counts(&server));
             Ok(())
         }
-        Said::Refused { detail, .. } => Err(Failure::Failed(detail)),
+        ApiReply::Refused { detail, .. } => Err(CommandFailure::Failed(detail)),
     }
 }
 
-pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), Failure> {
+pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), CommandFailure> {
     let Some(running) = running(cli)? else {
         let file = change_file(cli, None, name, &ServerEdit::Remove)?;
         println!("Removed {name} from {}.", file.display());
         return Ok(());
     };
     match ask(&running, Method::DELETE, &path(name, ""), None).await? {
-        Said::Done(_) => println!("Removed {name}."),
+        ApiReply::Done(_) => println!("Removed {name}."),
         // It stands in the file, so that is where it goes from.
-        Said::Refused { status: StatusCode::CONFLICT, .. } => {
+        ApiReply::Refused { status: StatusCode::CONFLICT, .. } => {
             let file = config_of(&running).await?;
             let file = change_file(cli, file, name, &ServerEdit::Remove)?;
             reload(&running).await?;
             println!("Removed {name} from {}.", file.display());
         }
-        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+        ApiReply::Refused { detail, .. } => return Err(CommandFailure::Failed(detail)),
     }
     Ok(())
 }
 
-pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<(), Failure> {
+pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<(), CommandFailure> {
     let (verb, done) = if enabled { ("enable", "on") } else { ("disable", "off") };
     let Some(running) = running(cli)? else {
         let file = change_file(cli, None, name, &ServerEdit::Enable(enabled))?;
@@ -78,17 +78,19 @@ pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<
         return Ok(());
     };
     match ask(&running, Method::POST, &path(name, verb), None).await? {
-        Said::Done(_) => println!("{name} is {done}."),
-        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+        ApiReply::Done(_) => println!("{name} is {done}."),
+        ApiReply::Refused { detail, .. } => return Err(CommandFailure::Failed(detail)),
     }
     Ok(())
 }
 
-pub(super) async fn restart(cli: &Cli, name: &str) -> Result<(), Failure> {
+pub(super) async fn restart(cli: &Cli, name: &str) -> Result<(), CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;
     match ask(&running, Method::POST, &path(name, "restart"), None).await? {
-        Said::Done(server) => println!("{name} runs again: {}.", plural(server["tools"].as_u64().unwrap_or(0), "tool")),
-        Said::Refused { detail, .. } => return Err(Failure::Failed(detail)),
+        ApiReply::Done(server) => {
+            println!("{name} runs again: {}.", plural(server["tools"].as_u64().unwrap_or(0), "tool"))
+        }
+        ApiReply::Refused { detail, .. } => return Err(CommandFailure::Failed(detail)),
     }
     Ok(())
 }
@@ -100,11 +102,11 @@ fn counts(server: &Value) -> String {
 }
 
 /// A command or a URL that was typed without the word before it: the line that was meant.
-fn refuse_loose(wish: &AddServer) -> Result<(), Failure> {
+fn refuse_loose(wish: &AddServer) -> Result<(), CommandFailure> {
     let Some(first) = wish.loose.first() else { return Ok(()) };
     let name = &wish.name;
     if first.starts_with('-') {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "there is no option {first}; `tidings add --help` lists those that there are"
         )));
     }
@@ -113,11 +115,11 @@ fn refuse_loose(wish: &AddServer) -> Result<(), Failure> {
     } else {
         ("a command needs -- before it", format!("tidings add {name} -- {}", wish.loose.join(" ")))
     };
-    Err(Failure::Usage(format!("{what}, so that its own options are not taken for ours:\n  {line}")))
+    Err(CommandFailure::Usage(format!("{what}, so that its own options are not taken for ours:\n  {line}")))
 }
 
 /// `--config` always means that file.
-fn running(cli: &Cli) -> Result<Option<Running>, Failure> {
+fn running(cli: &Cli) -> Result<Option<RunningGateway>, CommandFailure> {
     if cli.config.is_some() {
         return Ok(None);
     }
@@ -130,20 +132,20 @@ fn path(name: &str, verb: &str) -> String {
 }
 
 /// The configuration file of a running gateway.
-async fn config_of(running: &Running) -> Result<Option<PathBuf>, Failure> {
+async fn config_of(running: &RunningGateway) -> Result<Option<PathBuf>, CommandFailure> {
     Ok(api(running, "status").await?["config"].as_str().map(PathBuf::from))
 }
 
 /// The gateway sees a changed file by itself; this waits until it has.
-async fn reload(running: &Running) -> Result<(), Failure> {
+async fn reload(running: &RunningGateway) -> Result<(), CommandFailure> {
     match ask(running, Method::POST, "reload", None).await? {
-        Said::Done(_) => Ok(()),
-        Said::Refused { detail, .. } => Err(Failure::Failed(detail)),
+        ApiReply::Done(_) => Ok(()),
+        ApiReply::Refused { detail, .. } => Err(CommandFailure::Failed(detail)),
     }
 }
 
 /// The keys of `[servers.X]`. What is relative on the command line is relative to where it was typed.
-fn described(wish: &AddServer, cwd: &Path) -> Result<Value, Failure> {
+fn described(wish: &AddServer, cwd: &Path) -> Result<Value, CommandFailure> {
     let mut keys = Map::new();
     let pairs = |pairs: &[(String, String)]| -> Map<String, Value> {
         pairs.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
@@ -180,7 +182,7 @@ fn described(wish: &AddServer, cwd: &Path) -> Result<Value, Failure> {
     // References are resolved where the server runs; here they may have no value.
     let surroundings =
         ConfigSurroundings { env: &|name| env(name).or(Some(String::new())), read: &|_| Ok(String::new()) };
-    tidings_config::server_from_json(&wish.name, &server, cwd, &surroundings).map_err(Failure::Config)?;
+    tidings_config::server_from_json(&wish.name, &server, cwd, &surroundings).map_err(CommandFailure::Config)?;
     Ok(server)
 }
 
@@ -191,12 +193,12 @@ fn is_relative_path(arg: &str, cwd: &Path) -> bool {
 
 /// Changes one server in a configuration file: the named one, else the one that a gateway would read, else a new one of
 /// the user's. Tells which it was.
-fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'_>) -> Result<PathBuf, Failure> {
+fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'_>) -> Result<PathBuf, CommandFailure> {
     let file = match file {
         Some(file) => file,
         None => settings::file_to_change(cli.config.as_deref())?,
     };
-    let place = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", file.display()));
+    let place = |error: &dyn std::fmt::Display| CommandFailure::Failed(format!("{}: {error}", file.display()));
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -232,7 +234,7 @@ mod tests {
 
     fn keys(words: &[&str]) -> Value {
         let cli = Cli::try_parse_from([&["tidings", "add"], words].concat()).expect("understood");
-        let Some(crate::cli::Command::Add(wish)) = &cli.command else { panic!("another command") };
+        let Some(crate::cli::CliCommand::Add(wish)) = &cli.command else { panic!("another command") };
         described(wish, Path::new("/here")).expect("a server")
     }
 

@@ -3,12 +3,12 @@
 use serde_json::Value;
 use tidings_proto::ListKind;
 
-use super::terminal::{BOLD, DIM, Paint, cut, harmless};
+use super::terminal::{BOLD, DIM, TerminalPaint, cut, harmless};
 use crate::backend::Backend;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
-pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json: bool) -> Result<(), CommandFailure> {
     let backend = Backend::open(cli)?;
     let found = backend.offers(kind).await;
     backend.close().await;
@@ -27,7 +27,7 @@ pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json
     if items.is_empty() && templates.is_empty() {
         eprintln!("There are no {}. `tidings servers` shows whether the servers are up.", kind.member());
     }
-    let paint = Paint::for_stdout();
+    let paint = TerminalPaint::for_stdout();
     for item in &items {
         println!("{}", line(item, kind.key(), paint));
     }
@@ -41,7 +41,7 @@ pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json
 }
 
 /// One item on one line; on a terminal what does not fit is cut off its description.
-fn line(item: &Value, key: &str, paint: Paint) -> String {
+fn line(item: &Value, key: &str, paint: TerminalPaint) -> String {
     let text = |member: &str| item[member].as_str().unwrap_or_default();
     let about = [text("description"), text("title"), text("name")];
     let about = about.into_iter().find(|about| !about.is_empty()).unwrap_or_default();

@@ -3,10 +3,10 @@
 use super::terminal::plural;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::settings;
 
-pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
     println!("Tidings {}: one MCP endpoint in front of all your MCP servers.\n", env!("CARGO_PKG_VERSION"));
     match DataDir::find(cli.data.as_deref())?.running() {
         Some(running) => {
@@ -17,7 +17,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         None => {
             match settings::load(cli.config.as_deref()) {
-                Ok(settings::Loaded { config, found: Some(found), .. }) => {
+                Ok(settings::LoadedConfig { config, found: Some(found), .. }) => {
                     let servers = plural(config.servers.len() as u64, "server");
                     println!("No gateway is running. {} has {servers}.\n", found.path.display());
                 }

@@ -8,7 +8,7 @@ use tidings_store::{HookTable, KeptServers, ServerTable};
 use super::stdio;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::wiring::GatewayInputs;
 use crate::{settings, wiring};
 
@@ -17,9 +17,9 @@ const ROOT: &str = "MCPBASH_PROJECT_ROOT";
 /// Pages as clients of such projects know them.
 const PAGE: usize = 50;
 
-pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Result<(), CommandFailure> {
     let dir = named(dir).ok_or_else(|| {
-        Failure::Usage(format!("no folder: name one, as in `tidings project ./my-scripts`, or set {ROOT}"))
+        CommandFailure::Usage(format!("no folder: name one, as in `tidings project ./my-scripts`, or set {ROOT}"))
     })?;
     let allowed = (!allow.is_empty()).then(|| ("MCPBASH_TOOL_ALLOWLIST".to_owned(), allow.join(" ")));
     // Only a configuration that is named has a say, and only in how things are done.

@@ -9,10 +9,10 @@ use tidings_project::{ProjectHome, ProjectSurvey, ProjectTool};
 use tidings_upstream::{CallEvent, CallStream, ProcessLauncher};
 
 use super::call::exit_code;
-use super::content::Printer;
+use super::content::ContentPrinter;
 use super::project::named;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::wiring;
 
 /// What is wanted.
@@ -26,15 +26,15 @@ pub(super) struct RunToolArgs<'a> {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), CommandFailure> {
     let dir = named(args.project).unwrap_or_else(|| PathBuf::from("."));
     let arguments = arguments(args.arguments)?;
     let timeout = args.timeout.map(|seconds| match seconds {
         seconds if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
-        other => Err(Failure::Usage(format!("--timeout {other}: not a number of seconds up to 86400"))),
+        other => Err(CommandFailure::Usage(format!("--timeout {other}: not a number of seconds up to 86400"))),
     });
     let timeout = timeout.transpose()?;
-    let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
+    let home = wiring::open_project(&dir, &[]).map_err(CommandFailure::failed)?;
     let tool = find(&home, args.name)?;
     let launcher = ProcessLauncher::new(std::env::current_exe().ok());
     let runner = ScriptRunner::new(Arc::new(home), launcher, &wiring::kit(cli));
@@ -67,41 +67,41 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), Failure>
     runner.close().await;
     match answer {
         Some(answer) => show(&answer, args.json),
-        None => Err(Failure::Failed("interrupted; the tool was ended".into())),
+        None => Err(CommandFailure::Failed("interrupted; the tool was ended".into())),
     }
 }
 
-fn arguments(text: Option<&str>) -> Result<Value, Failure> {
+fn arguments(text: Option<&str>) -> Result<Value, CommandFailure> {
     let Some(text) = text else { return Ok(json!({})) };
     let text = match text.strip_prefix('@') {
         Some(file) => {
-            std::fs::read_to_string(file).map_err(|error| Failure::Usage(format!("--args @{file}: {error}")))?
+            std::fs::read_to_string(file).map_err(|error| CommandFailure::Usage(format!("--args @{file}: {error}")))?
         }
         None => text.to_owned(),
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok(object.into()),
-        Ok(_) => Err(Failure::Usage("--args must be a JSON object, such as '{\"name\": \"Ann\"}'".into())),
-        Err(error) => Err(Failure::Usage(format!("--args is not JSON: {error}"))),
+        Ok(_) => Err(CommandFailure::Usage("--args must be a JSON object, such as '{\"name\": \"Ann\"}'".into())),
+        Err(error) => Err(CommandFailure::Usage(format!("--args is not JSON: {error}"))),
     }
 }
 
-fn find(home: &ProjectHome, name: &str) -> Result<Arc<ProjectTool>, Failure> {
+fn find(home: &ProjectHome, name: &str) -> Result<Arc<ProjectTool>, CommandFailure> {
     let survey = ProjectSurvey::of(home);
     for problem in survey.all_problems() {
         eprintln!("{problem}");
     }
-    let contents = survey.contents.map_err(Failure::failed)?;
+    let contents = survey.contents.map_err(CommandFailure::failed)?;
     if let Some(tool) = contents.tool(name) {
         return Ok(Arc::clone(tool));
     }
     let known: Vec<&str> = contents.tools.iter().map(|tool| tool.name.as_str()).collect();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-    Err(Failure::Failed(format!("{}: no tool called {name}; {known}", home.root.display())))
+    Err(CommandFailure::Failed(format!("{}: no tool called {name}; {known}", home.root.display())))
 }
 
 /// Shows what the tool says while it runs, and gives its answer.
-async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, Failure> {
+async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, CommandFailure> {
     loop {
         match stream.next().await {
             CallEvent::Message(frame) if !quiet => {
@@ -118,19 +118,19 @@ async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, Failure>
                     _ => {}
                 }
             }
-            CallEvent::Response(frame) => return serde_json::from_slice(frame.bytes()).map_err(Failure::failed),
-            CallEvent::Failed(error) => return Err(Failure::failed(error)),
+            CallEvent::Response(frame) => return serde_json::from_slice(frame.bytes()).map_err(CommandFailure::failed),
+            CallEvent::Failed(error) => return Err(CommandFailure::failed(error)),
             _ => {}
         }
     }
 }
 
-fn show(answer: &Value, as_json: bool) -> Result<(), Failure> {
+fn show(answer: &Value, as_json: bool) -> Result<(), CommandFailure> {
     if let Some(error) = answer.get("error") {
         if as_json {
             println!("{:#}", json!({ "error": error }));
         }
-        return Err(Failure::Refused {
+        return Err(CommandFailure::Refused {
             code: error["code"].as_i64().unwrap_or_default(),
             message: format!("the tool failed: {}", error["message"].as_str().unwrap_or_default()),
             data: error.get("data").cloned(),
@@ -141,7 +141,7 @@ fn show(answer: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json {
         println!("{result:#}");
     } else {
-        let mut printer = Printer::new(None);
+        let mut printer = ContentPrinter::new(None);
         for block in result["content"].as_array().into_iter().flatten() {
             let text = printer.block(block)?;
             println!("{}", text.strip_suffix('\n').unwrap_or(&text));
@@ -151,5 +151,5 @@ fn show(answer: &Value, as_json: bool) -> Result<(), Failure> {
             eprint!("{errors}");
         }
     }
-    if failed { Err(Failure::Failed(format!("the tool reports an error{}", exit_code(result)))) } else { Ok(()) }
+    if failed { Err(CommandFailure::Failed(format!("the tool reports an error{}", exit_code(result)))) } else { Ok(()) }
 }

@@ -6,13 +6,13 @@ use tidings_project::{ScaffoldFault, ScaffoldSubject};
 
 use super::project::named;
 use crate::cli::ScaffoldKind;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
-pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Result<(), CommandFailure> {
     let project = named(project).unwrap_or_else(|| PathBuf::from("."));
     let made = tidings_project::scaffold(kind.into(), name, &project).map_err(|fault| match fault {
-        ScaffoldFault::Name(_) | ScaffoldFault::Exists(_) => Failure::Usage(fault.to_string()),
-        ScaffoldFault::Register { .. } | ScaffoldFault::Io { .. } => Failure::failed(fault),
+        ScaffoldFault::Name(_) | ScaffoldFault::Exists(_) => CommandFailure::Usage(fault.to_string()),
+        ScaffoldFault::Register { .. } | ScaffoldFault::Io { .. } => CommandFailure::failed(fault),
     })?;
     println!("Made in {}:", project.display());
     for path in made {

@@ -13,14 +13,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
-use crate::data::{Announced, DataDir};
-use crate::failure::Failure;
+use crate::data::{AnnouncedGateway, DataDir};
+use crate::failure::CommandFailure;
 use crate::{access, ending, feed, limits, reload, secret, session_archive, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     let config = &loaded.config;
     limits::raise_open_files();
@@ -28,7 +28,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
     if !listen.is_loopback() && config.auth.is_none() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{listen} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes \
              one), or listen on 127.0.0.1"
         )));
@@ -44,7 +44,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
         .map_err(|error| unheard(&listen, &error, &data))?;
-    let address = listener.local_addr().map_err(Failure::failed)?;
+    let address = listener.local_addr().map_err(CommandFailure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
     if !store.is_kept() {
         not_kept.push("changes, and servers that are added at run time".to_owned());
@@ -81,11 +81,11 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
 }
 
 /// Who else is found in the data directory, and what is not kept there.
-fn say_what_is_missing(data: &DataDir, announced: &Announced, mut not_kept: Vec<String>) {
+fn say_what_is_missing(data: &DataDir, announced: &AnnouncedGateway, mut not_kept: Vec<String>) {
     let directory = data.path().display();
     match announced {
-        Announced::Here { .. } => {}
-        Announced::Elsewhere(other) => {
+        AnnouncedGateway::Here { .. } => {}
+        AnnouncedGateway::Elsewhere(other) => {
             let other = other.as_ref().map(|other| format!(" at {} (process {})", other.url, other.pid));
             eprintln!(
                 "Another gateway{} has the data directory {directory}: commands such as `tidings servers` find that one.\n\
@@ -93,7 +93,7 @@ fn say_what_is_missing(data: &DataDir, announced: &Announced, mut not_kept: Vec<
                 other.unwrap_or_default(),
             );
         }
-        Announced::Nowhere(reason) => {
+        AnnouncedGateway::Nowhere(reason) => {
             not_kept.push(format!("where this gateway is, so that no command finds it ({reason})"));
         }
     }
@@ -105,9 +105,9 @@ fn say_what_is_missing(data: &DataDir, announced: &Announced, mut not_kept: Vec<
 }
 
 /// Why nobody can listen there, and what to do.
-fn unheard(listen: &ListenAddress, error: &std::io::Error, data: &DataDir) -> Failure {
+fn unheard(listen: &ListenAddress, error: &std::io::Error, data: &DataDir) -> CommandFailure {
     let next = ListenAddress { host: listen.host.clone(), port: listen.port.checked_add(1).unwrap_or(7338) };
-    Failure::Failed(match error.kind() {
+    CommandFailure::Failed(match error.kind() {
         ErrorKind::AddrInUse
             if data.running().is_some_and(|running| running.url.ends_with(&format!(":{}", listen.port))) =>
         {

@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 use super::status::ago;
-use super::terminal::{BOLD, CAME, DIM, OTHER, Paint, WENT, WIDEST_NAME, cut, harmless, plural, wrapped};
+use super::terminal::{BOLD, CAME, DIM, OTHER, TerminalPaint, WENT, WIDEST_NAME, cut, harmless, plural, wrapped};
 use super::tools::tools_of;
 use crate::backend::Backend;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// How alike a name must be to be meant, from 0 to 1.
 const ALIKE: f64 = 0.8;
 
-pub(super) async fn run(cli: &Cli, name: Option<&str>, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, name: Option<&str>, as_json: bool) -> Result<(), CommandFailure> {
     let backend = Backend::open(cli)?;
     let found = match name {
         None => backend.servers().await.map(|all| (all, Vec::new())),
@@ -24,7 +24,7 @@ pub(super) async fn run(cli: &Cli, name: Option<&str>, as_json: bool) -> Result<
         println!("{found:#}");
         return Ok(());
     }
-    let paint = Paint::for_stdout();
+    let paint = TerminalPaint::for_stdout();
     if name.is_some() {
         print!("{}", everything(&found, &tools, paint));
         return Ok(());
@@ -40,7 +40,7 @@ pub(super) async fn run(cli: &Cli, name: Option<&str>, as_json: bool) -> Result<
 }
 
 /// One server as the API describes it, and the names of its tools.
-async fn one(backend: &Backend, name: &str) -> Result<(Value, Vec<String>), Failure> {
+async fn one(backend: &Backend, name: &str) -> Result<(Value, Vec<String>), CommandFailure> {
     let all = backend.servers().await?;
     let rows = all["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if let Some(row) = rows.iter().find(|row| row["name"] == name) {
@@ -49,7 +49,7 @@ async fn one(backend: &Backend, name: &str) -> Result<(Value, Vec<String>), Fail
     let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     let near = names.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
     let near = near.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-    Err(Failure::Failed(match near {
+    Err(CommandFailure::Failed(match near {
         Some((_, known)) => format!("there is no server \"{name}\". Did you mean {known}? tidings servers {known}"),
         None if names.is_empty() => {
             format!("there is no server \"{name}\", and no other: tidings add {name} -- COMMAND")
@@ -62,7 +62,7 @@ async fn one(backend: &Backend, name: &str) -> Result<(Value, Vec<String>), Fail
 
 /// One line per server: name, state, revision, and what it offers or what is wrong with it. On a terminal no line is
 /// longer than the terminal is wide.
-fn lines(rows: &[Value], paint: Paint) -> Vec<String> {
+fn lines(rows: &[Value], paint: TerminalPaint) -> Vec<String> {
     let text = |row: &Value, key: &str| harmless(row[key].as_str().unwrap_or_default());
     let longest = |key: &str| rows.iter().map(|row| text(row, key).chars().count()).max().unwrap_or(0);
     // On a narrow terminal the name leaves half of the line to the rest.
@@ -141,7 +141,7 @@ fn failed_list(failed: &Value) -> String {
 const BESIDE: usize = 14;
 
 /// Everything that is known about one server.
-fn everything(row: &Value, tools: &[String], paint: Paint) -> String {
+fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
     let text = |key: &str| row[key].as_str().map(harmless);
     let state = text("state").unwrap_or_default();
     let from = match row["source"].as_str().unwrap_or_default() {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn each_server_has_one_line_that_fits_the_terminal() {
         for width in [72, 80, 120] {
-            let lines = lines(&rows(), Paint { colours: false, width: Some(width) });
+            let lines = lines(&rows(), TerminalPaint { colours: false, width: Some(width) });
             assert_eq!(lines.len(), 3);
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
             assert!(lines[0].ends_with("1 tool, 2 prompts") && lines[1].contains('…'), "{lines:#?}");
@@ -219,7 +219,7 @@ mod tests {
     // edges F14
     #[test]
     fn without_a_terminal_nothing_is_cut() {
-        let lines = lines(&rows(), Paint { colours: false, width: None });
+        let lines = lines(&rows(), TerminalPaint { colours: false, width: None });
         assert!(lines[1].starts_with("a-server-whose-name-is-longer-than-anybody-would-type  failing"), "{lines:#?}");
         assert!(lines[1].len() > 300 && !lines[1].contains("second"), "{lines:#?}");
     }
@@ -227,7 +227,7 @@ mod tests {
     // edges F14
     #[test]
     fn a_server_that_is_connecting_is_not_shown_as_broken() {
-        let lines = lines(&rows(), Paint { colours: true, width: None });
+        let lines = lines(&rows(), TerminalPaint { colours: true, width: None });
         let red = format!("{WENT}");
         assert!(lines[1].contains(&red) && !lines[2].contains(&red), "{lines:#?}");
     }

@@ -7,9 +7,9 @@ use super::terminal::{BOLD, DIM, styled};
 use crate::backend::api;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
-pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;
     let found = api(&running, "sessions").await?;
     if as_json {

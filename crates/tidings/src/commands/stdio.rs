@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::project;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
-use crate::wiring::{GatewayInputs, Prepared};
+use crate::failure::CommandFailure;
+use crate::wiring::{GatewayInputs, PreparedGateway};
 use crate::{ending, feed, logging, reload, settings, standard, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli.config.as_deref())?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
     let store = store(cli).await;
@@ -39,11 +39,11 @@ pub(super) async fn store(cli: &Cli) -> Store {
 }
 
 /// Adds a server to those of the file, also when that is read again.
-fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), Failure> {
+fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandFailure> {
     let name = &server.name;
     if ground.config.servers.iter().any(|other| other.name == *name) {
         let text = format!("--project: the configuration has a server {name:?} already; rename one of them");
-        return Err(Failure::Usage(text));
+        return Err(CommandFailure::Usage(text));
     }
     let server = server.clone();
     ground.amend(move |config| config.servers.push(server.clone()));
@@ -51,7 +51,7 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), Failure>
 }
 
 /// Serves one client until it or we are asked to end.
-pub(super) async fn serve(mut prepared: Prepared, store: Store) -> Result<(), Failure> {
+pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result<(), CommandFailure> {
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let log = feed::log(store);
@@ -67,7 +67,7 @@ pub(super) async fn serve(mut prepared: Prepared, store: Store) -> Result<(), Fa
         prepared.start(Some((first.capabilities, first.era)), Some(journal))
     });
     // On a thread of the runtime: each message from this one would have to wake another.
-    tokio::spawn(serving).await.map_err(Failure::failed)?;
+    tokio::spawn(serving).await.map_err(CommandFailure::failed)?;
     stop.cancel();
     let _ = reloading.await;
     log.close().await;

@@ -6,11 +6,11 @@ use super::terminal::{BOLD, DIM, styled};
 use crate::backend::api;
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
-pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> {
     let Some(running) = DataDir::find(cli.data.as_deref())?.running() else {
-        return Err(Failure::Failed("no gateway is running, so nothing is followed: tidings serve".into()));
+        return Err(CommandFailure::Failed("no gateway is running, so nothing is followed: tidings serve".into()));
     };
     let found = api(&running, "subscriptions").await?;
     if as_json {

@@ -17,14 +17,14 @@ pub(crate) const WIDEST_NAME: usize = 36;
 
 /// How to write to one terminal, or to none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Paint {
+pub(crate) struct TerminalPaint {
     /// Whether there are colours.
     pub(crate) colours: bool,
     /// Where lines end; without a terminal nowhere.
     pub(crate) width: Option<usize>,
 }
 
-impl Paint {
+impl TerminalPaint {
     pub(crate) fn for_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -44,7 +44,7 @@ impl Paint {
 
 /// Text in a style, where standard output is a terminal that has styles and nobody set `NO_COLOR`.
 pub(crate) fn styled(style: Style, text: &str) -> String {
-    Paint::for_stdout().styled(style, text)
+    TerminalPaint::for_stdout().styled(style, text)
 }
 
 /// A number of things: `1 tool`, `2 tools`, `3 processes`.

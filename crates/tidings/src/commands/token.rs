@@ -3,10 +3,10 @@
 use serde_json::json;
 use tidings_downstream::auth::sha256;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::secret::{self, hex};
 
-pub(super) fn run(name: &str, servers: &[String], admin: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn run(name: &str, servers: &[String], admin: bool, json: bool) -> Result<(), CommandFailure> {
     let token = secret::fresh()?;
     let hash = hex(&sha256(&token));
     let servers = if servers.is_empty() { vec!["*".to_owned()] } else { servers.to_vec() };

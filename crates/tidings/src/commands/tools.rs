@@ -4,15 +4,20 @@ mod details;
 
 use serde_json::Value;
 
-use super::terminal::{BOLD, DIM, Paint, WIDEST_NAME, cut, harmless};
+use super::terminal::{BOLD, DIM, TerminalPaint, WIDEST_NAME, cut, harmless};
 use crate::backend::Backend;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// How much of a description is shown on its line where there is no terminal to say.
 const SHOWN: usize = 100;
 
-pub(super) async fn run(cli: &Cli, query: &[String], limit: Option<usize>, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn run(
+    cli: &Cli,
+    query: &[String],
+    limit: Option<usize>,
+    as_json: bool,
+) -> Result<(), CommandFailure> {
     let query = query.join(" ").trim().to_owned();
     let query = (!query.is_empty()).then_some(query);
     let backend = Backend::open(cli)?;
@@ -27,7 +32,7 @@ pub(super) async fn run(cli: &Cli, query: &[String], limit: Option<usize>, as_js
         println!("{found:#}");
         return Ok(());
     }
-    let paint = Paint::for_stdout();
+    let paint = TerminalPaint::for_stdout();
     if let Some(tool) = named {
         print!("{}", details::of(&tool, paint));
         let others: Vec<&str> =
@@ -39,7 +44,7 @@ pub(super) async fn run(cli: &Cli, query: &[String], limit: Option<usize>, as_js
     }
     match (&query, tools.is_empty()) {
         (Some(query), true) => {
-            return Err(Failure::Failed(format!("no tool fits \"{query}\"; `tidings tools` lists all")));
+            return Err(CommandFailure::Failed(format!("no tool fits \"{query}\"; `tidings tools` lists all")));
         }
         (None, true) => eprintln!("There are no tools. `tidings servers` shows whether the servers are up."),
         _ => {}
@@ -54,7 +59,7 @@ pub(super) async fn run(cli: &Cli, query: &[String], limit: Option<usize>, as_js
 }
 
 /// The tool of exactly that name, if there is one, and what fits the query.
-async fn look(backend: &Backend, query: Option<&str>) -> Result<(Option<Value>, Value), Failure> {
+async fn look(backend: &Backend, query: Option<&str>) -> Result<(Option<Value>, Value), CommandFailure> {
     let found = backend.tools(query.map(str::to_owned)).await?;
     let Some(query) = query else { return Ok((None, found)) };
     let named =
@@ -67,18 +72,18 @@ async fn look(backend: &Backend, query: Option<&str>) -> Result<(Option<Value>, 
 }
 
 /// Every tool, as the API describes it.
-pub(super) async fn all(backend: &Backend) -> Result<Vec<Value>, Failure> {
+pub(super) async fn all(backend: &Backend) -> Result<Vec<Value>, CommandFailure> {
     let mut found = backend.tools(None).await?;
     Ok(found["tools"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
 /// The names of the tools of one server.
-pub(super) async fn tools_of(backend: &Backend, server: &str) -> Result<Vec<String>, Failure> {
+pub(super) async fn tools_of(backend: &Backend, server: &str) -> Result<Vec<String>, CommandFailure> {
     let tools = all(backend).await?;
     Ok(tools.iter().filter(|tool| tool["server"] == server).map(|tool| text(tool, "name").to_owned()).collect())
 }
 
-fn lines(tools: &[Value], with_arguments: bool, paint: Paint) -> Vec<String> {
+fn lines(tools: &[Value], with_arguments: bool, paint: TerminalPaint) -> Vec<String> {
     let most = paint.width.map_or(WIDEST_NAME, |width| WIDEST_NAME.min(width / 2));
     let width = tools.iter().map(|tool| text(tool, "name").chars().count()).max().unwrap_or(0).min(most);
     let room = |name: &str| match paint.width {
@@ -131,7 +136,7 @@ mod tests {
             json!({"name": "short", "description": format!("{}\nmore", "wordy ".repeat(50))}),
             json!({"name": "n".repeat(70), "description": "d"}),
         ];
-        let lines = lines(&tools, false, Paint { colours: false, width: Some(80) });
+        let lines = lines(&tools, false, TerminalPaint { colours: false, width: Some(80) });
         assert_eq!(lines[0].chars().count(), 80, "{lines:#?}");
         assert!(
             lines[0].starts_with(&format!("short{}wordy", " ".repeat(33))) && lines[0].ends_with('…'),

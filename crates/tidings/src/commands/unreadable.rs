@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidings_proto::{ListKind, Method};
 
 use crate::backend::Backend;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// How alike a URI must be to be meant, from 0 to 1.
 const ALIKE: f64 = 0.85;
@@ -14,12 +14,12 @@ const SHOWN: usize = 5;
 const PAGES: usize = 10;
 
 /// The failure in words that name the URI and a remedy.
-pub(super) async fn explain(backend: &Backend, uri: &str, failure: Failure) -> Failure {
-    let Failure::Refused { message, code, .. } = failure else { return failure };
+pub(super) async fn explain(backend: &Backend, uri: &str, failure: CommandFailure) -> CommandFailure {
+    let CommandFailure::Refused { message, code, .. } = failure else { return failure };
     let mut text = format!("{uri}: {message} ({code})");
     // Servers have several codes for it, and one word.
     if !message.to_lowercase().contains("not found") {
-        return Failure::Failed(text);
+        return CommandFailure::Failed(text);
     }
     let known = uris(backend).await;
     let mut alike: Vec<(f64, &String)> = known.iter().map(|known| (strsim::jaro_winkler(uri, known), known)).collect();
@@ -43,7 +43,7 @@ pub(super) async fn explain(backend: &Backend, uri: &str, failure: Failure) -> F
     if uri.starts_with("watch:") {
         text.push_str("\n`tidings doctor` looks at each [watch.NAME] and says what is wrong with it.");
     }
-    Failure::Failed(text)
+    CommandFailure::Failed(text)
 }
 
 /// What is offered, as far as it can be had.

@@ -7,12 +7,12 @@ use tidings_project::{ProblemSeverity, ProjectProblem};
 
 use super::project::named;
 use super::terminal::plural;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::wiring;
 
-pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
+pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), CommandFailure> {
     let dir = named(dir).unwrap_or_else(|| PathBuf::from("."));
-    let home = wiring::open_project(&dir, &[]).map_err(Failure::failed)?;
+    let home = wiring::open_project(&dir, &[]).map_err(CommandFailure::failed)?;
     let (contents, problems) = tidings_project::validate(&home);
     let errors = problems.iter().filter(|problem| problem.fault.severity() == ProblemSeverity::Error).count();
     let counts = [
@@ -40,5 +40,5 @@ pub(super) fn run(dir: Option<&Path>, as_json: bool) -> Result<(), Failure> {
         let offers = if offers.is_empty() { "nothing to offer yet".to_owned() } else { offers.join(", ") };
         println!("{}: {offers}", home.root.display());
     }
-    if errors == 0 { Ok(()) } else { Err(Failure::Failed(plural(errors as u64, "error"))) }
+    if errors == 0 { Ok(()) } else { Err(CommandFailure::Failed(plural(errors as u64, "error"))) }
 }

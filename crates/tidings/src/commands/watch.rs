@@ -7,12 +7,12 @@ use jiff::Zoned;
 use serde_json::{Value, json};
 use tidings_proto::Method;
 
-use super::changes::diff::{self, Line};
-use super::terminal::{BOLD, CAME, DIM, Paint, WENT, harmless};
+use super::changes::diff::{self, DiffLine};
+use super::terminal::{BOLD, CAME, DIM, TerminalPaint, WENT, harmless};
 use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// How often a gateway that ended is looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -21,16 +21,16 @@ const AROUND: usize = 2;
 /// Lines of one update.
 const MOST: usize = 200;
 
-pub(super) async fn run(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failure> {
-    let mut watch = Watch { uri, as_json, paint: Paint::for_stdout(), known: None };
+pub(super) async fn run(cli: &Cli, uri: &str, as_json: bool) -> Result<(), CommandFailure> {
+    let mut watch = WatchRun { uri, as_json, paint: TerminalPaint::for_stdout(), known: None };
     let mut backend = Backend::open(cli)?;
     loop {
         let ended = tokio::select! {
             ended = watch.follow(&backend) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(End::Reader),
+            _ = tokio::signal::ctrl_c() => Ok(WatchEnd::Reader),
         };
         let is_own = matches!(backend, Backend::Own(..));
-        if is_own || !matches!(ended, Ok(End::Gateway)) {
+        if is_own || !matches!(ended, Ok(WatchEnd::Gateway)) {
             backend.close().await;
             return ended.map(drop);
         }
@@ -45,32 +45,32 @@ pub(super) async fn run(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Failu
 }
 
 /// Why it is over.
-enum End {
+enum WatchEnd {
     /// The gateway is gone.
     Gateway,
     /// Whoever reads has seen enough.
     Reader,
 }
 
-struct Watch<'a> {
+struct WatchRun<'a> {
     uri: &'a str,
     as_json: bool,
-    paint: Paint,
+    paint: TerminalPaint,
     /// What was last read.
     known: Option<Value>,
 }
 
-impl Watch<'_> {
-    async fn follow(&mut self, backend: &Backend) -> Result<End, Failure> {
+impl WatchRun<'_> {
+    async fn follow(&mut self, backend: &Backend) -> Result<WatchEnd, CommandFailure> {
         let mut listen = backend.listen(self.uri).await?;
-        let Some(first) = listen.next().await? else { return Ok(End::Gateway) };
+        let Some(first) = listen.next().await? else { return Ok(WatchEnd::Gateway) };
         let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
         if honoured.as_array().is_none_or(Vec::is_empty) {
             // Reading says what is wrong, if it is not only that.
             if let Err(failure) = self.read(backend).await {
                 return Err(unreadable::explain(backend, self.uri, failure).await);
             }
-            return Err(Failure::Failed(format!(
+            return Err(CommandFailure::Failed(format!(
                 "{} can not be followed: its server does not tell of changes. With `poll_interval` in the server's \
                  configuration it is read from time to time instead.",
                 self.uri
@@ -105,15 +105,15 @@ impl Watch<'_> {
                 return Ok(end);
             }
         }
-        Ok(End::Gateway)
+        Ok(WatchEnd::Gateway)
     }
 
-    async fn read(&self, backend: &Backend) -> Result<Value, Failure> {
+    async fn read(&self, backend: &Backend) -> Result<Value, CommandFailure> {
         let mut result = backend.request(Method::ResourcesRead, json!({ "uri": self.uri })).await?;
         Ok(result["contents"].take())
     }
 
-    fn print(&self, uri: &str, before: &Value, now: &Value) -> Result<Option<End>, Failure> {
+    fn print(&self, uri: &str, before: &Value, now: &Value) -> Result<Option<WatchEnd>, CommandFailure> {
         let time = Zoned::now();
         let text = match self.as_json {
             true => format!("{}\n", json!({ "time": time.timestamp().to_string(), "uri": uri, "contents": now })),
@@ -125,8 +125,8 @@ impl Watch<'_> {
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(None),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Some(End::Reader)),
-            Err(error) => Err(Failure::failed(error)),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Some(WatchEnd::Reader)),
+            Err(error) => Err(CommandFailure::failed(error)),
         }
     }
 
@@ -143,10 +143,10 @@ impl Watch<'_> {
         let mut out = String::new();
         for line in lines.iter().take(MOST) {
             let shown = match line {
-                Line::Same(text) => format!("    {}", harmless(text)),
-                Line::Gone(text) => self.paint.styled(WENT, &format!("  - {}", harmless(text))),
-                Line::Come(text) => self.paint.styled(CAME, &format!("  + {}", harmless(text))),
-                Line::Skipped => self.paint.styled(DIM, "    …"),
+                DiffLine::Same(text) => format!("    {}", harmless(text)),
+                DiffLine::Gone(text) => self.paint.styled(WENT, &format!("  - {}", harmless(text))),
+                DiffLine::Come(text) => self.paint.styled(CAME, &format!("  + {}", harmless(text))),
+                DiffLine::Skipped => self.paint.styled(DIM, "    …"),
             };
             out.push_str(&shown);
             out.push('\n');
@@ -159,10 +159,10 @@ impl Watch<'_> {
 }
 
 /// The content, or why there is none.
-fn content(read: &Result<Value, Failure>) -> Value {
+fn content(read: &Result<Value, CommandFailure>) -> Value {
     match read {
         Ok(contents) => contents.clone(),
-        Err(Failure::Refused { message, .. }) => json!({ "error": message }),
+        Err(CommandFailure::Refused { message, .. }) => json!({ "error": message }),
         Err(other) => json!({ "error": other.to_string() }),
     }
 }

@@ -12,16 +12,16 @@ use tidings_upstream::ProcessLauncher;
 
 use crate::cli::Cli;
 use crate::data::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Makes servers of projects. What scripts find besides their project is unpacked for the first of them.
-pub(super) struct Projects {
+pub(super) struct ProjectServers {
     data: Option<PathBuf>,
     launcher: Arc<ProcessLauncher>,
     kit: OnceLock<ScriptKit>,
 }
 
-impl Projects {
+impl ProjectServers {
     pub(super) fn new(cli: &Cli, launcher: Arc<ProcessLauncher>) -> Self {
         Self { data: cli.data.clone(), launcher, kit: OnceLock::new() }
     }
@@ -47,7 +47,7 @@ impl Projects {
 
 /// A project whose folder is not there, or can not be used.
 struct MissingProject {
-    projects: Arc<Projects>,
+    projects: Arc<ProjectServers>,
     dir: PathBuf,
     env: Vec<(String, String)>,
 }
@@ -63,15 +63,15 @@ impl Unready for MissingProject {
 }
 
 /// Where they are, by the names of their servers.
-pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, ProjectHome>, Failure> {
+pub(super) fn homes(config: &Config) -> Result<BTreeMap<String, ProjectHome>, CommandFailure> {
     let mut homes = BTreeMap::new();
     for server in config.enabled_servers() {
         let TransportConfig::Project { dir, env } = &server.transport else { continue };
         let home = open(dir, env).map_err(|fault| {
             let key = format!("servers.{}.project", server.name);
             match config.place_of(&key) {
-                Some(place) => Failure::Failed(format!("{place}: {key}: {fault}")),
-                None => Failure::failed(fault),
+                Some(place) => CommandFailure::Failed(format!("{place}: {key}: {fault}")),
+                None => CommandFailure::failed(fault),
             }
         })?;
         homes.insert(server.name.clone(), home);

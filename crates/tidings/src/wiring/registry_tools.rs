@@ -9,13 +9,13 @@ use tidings_server_catalog::LocalCatalogue;
 use tidings_upstream::LinkConnector;
 
 use super::built_in;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Reads the catalogue.
-pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, Failure> {
+pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, CommandFailure> {
     let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref()).map_err(|fault| {
         let place = config.place_of("gateway.catalogue").map(|place| format!("{place}: ")).unwrap_or_default();
-        Failure::Failed(format!("{place}gateway.catalogue: {fault}"))
+        CommandFailure::Failed(format!("{place}gateway.catalogue: {fault}"))
     })?;
     Ok(Arc::new(entries))
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tidings_engine::{LocalServer, Source, Unready};
 
 /// A server that will not be there before its configuration is another.
-struct Refused {
+struct UnreadyServer {
     transport: &'static str,
     reason: String,
 }
 
-impl Unready for Refused {
+impl Unready for UnreadyServer {
     fn try_again(&self) -> Result<Arc<dyn LocalServer>, String> {
         Err(self.reason.clone())
     }
@@ -23,7 +23,7 @@ impl Unready for Refused {
 
 /// A source that only gives a reason.
 pub(super) fn refused(transport: &'static str, reason: impl Into<String>) -> Source {
-    Source::Unready(Arc::new(Refused { transport, reason: reason.into() }))
+    Source::Unready(Arc::new(UnreadyServer { transport, reason: reason.into() }))
 }
 
 /// Whether a URL is that of one of these listeners of ours, as far as its spelling tells. What it does not tell, such as a

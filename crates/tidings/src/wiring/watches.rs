@@ -12,19 +12,19 @@ use tidings_watch::{
     ReceivedDelivery, WatchServer, WatchedSource, WebhookSet, WebhookSource,
 };
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The server of all watches, the way in for webhooks, and what they are made of.
-pub(super) struct Watches {
+pub(super) struct WatchWiring {
     pub(super) server: WatchServer,
     pub(super) hooks: WebhookSet,
-    made: Mutex<Vec<Made>>,
+    made: Mutex<Vec<MadeWatch>>,
     kept: HookTable,
 }
 
 /// One watch.
 #[derive(Clone)]
-struct Made {
+struct MadeWatch {
     config: WatchConfig,
     source: Arc<dyn WatchedSource>,
     /// The name of its path, where it is a webhook.
@@ -32,9 +32,9 @@ struct Made {
 }
 
 /// A set of watches that can be made, to be applied when everything else can.
-pub(super) struct NextWatches(Vec<Made>);
+pub(super) struct NextWatches(Vec<MadeWatch>);
 
-impl Watches {
+impl WatchWiring {
     /// Watches nothing. What webhooks receive is kept in this table.
     pub(super) fn new(kept: HookTable) -> Self {
         Self { server: WatchServer::new(Vec::new()), hooks: WebhookSet::default(), made: Mutex::default(), kept }
@@ -46,12 +46,12 @@ impl Watches {
     }
 
     /// Makes the sources of a configuration that are not there yet. Nothing is watched yet.
-    pub(super) fn prepare(&self, config: &Config) -> Result<NextWatches, Failure> {
+    pub(super) fn prepare(&self, config: &Config) -> Result<NextWatches, CommandFailure> {
         let before = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let one = |watch: &WatchConfig| {
             let known = before.iter().find(|made| made.config.id == watch.id);
             match known.filter(|made| is_same(&made.config, watch)) {
-                Some(made) => Ok(Made { config: watch.clone(), ..made.clone() }),
+                Some(made) => Ok(MadeWatch { config: watch.clone(), ..made.clone() }),
                 None => self.make(config, watch, known),
             }
         };
@@ -76,7 +76,12 @@ impl Watches {
         }
     }
 
-    fn make(&self, config: &Config, watch: &WatchConfig, before: Option<&Made>) -> Result<Made, Failure> {
+    fn make(
+        &self,
+        config: &Config,
+        watch: &WatchConfig,
+        before: Option<&MadeWatch>,
+    ) -> Result<MadeWatch, CommandFailure> {
         let mut hook = None;
         let source: Arc<dyn WatchedSource> = match &watch.source {
             WatchSource::File { path } => Arc::new(FileSource::new(about(watch), path)),
@@ -93,7 +98,7 @@ impl Watches {
             }
             WatchSource::Webhook { name, secret, pointer } => {
                 let wanted = HookWatch { secret: secret.clone(), pointer: pointer.clone() };
-                let keeper = Arc::new(Keeper(self.kept.clone()));
+                let keeper = Arc::new(StoredDeliveries(self.kept.clone()));
                 let made = Arc::new(match self.kept.is_kept() {
                     true => WebhookSource::kept(about(watch), wanted, keeper),
                     false => WebhookSource::new(about(watch), wanted),
@@ -105,7 +110,7 @@ impl Watches {
                 made
             }
         };
-        Ok(Made { config: watch.clone(), source, hook })
+        Ok(MadeWatch { config: watch.clone(), source, hook })
     }
 }
 
@@ -116,9 +121,9 @@ fn is_same(one: &WatchConfig, other: &WatchConfig) -> bool {
 }
 
 /// What webhooks receive, in the store of the data directory.
-struct Keeper(HookTable);
+struct StoredDeliveries(HookTable);
 
-impl DeliveryKeeper for Keeper {
+impl DeliveryKeeper for StoredDeliveries {
     fn read(&self, watch: &str) -> Vec<ReceivedDelivery> {
         let kept = self.0.read(watch).unwrap_or_else(|error| {
             tracing::error!(watch, %error, "what a webhook received before can not be read");
@@ -163,10 +168,10 @@ fn about(watch: &WatchConfig) -> AboutResource {
 }
 
 /// A fault that only the source itself can find, with its place.
-fn refused(config: &Config, watch: &WatchConfig, key: &str, fault: &dyn Display) -> Failure {
+fn refused(config: &Config, watch: &WatchConfig, key: &str, fault: &dyn Display) -> CommandFailure {
     let key = format!("watch.{}.{key}", watch.id);
     match config.place_of(&key) {
-        Some(place) => Failure::Failed(format!("{place}: {key}: {fault}")),
-        None => Failure::Failed(format!("{key}: {fault}")),
+        Some(place) => CommandFailure::Failed(format!("{place}: {key}: {fault}")),
+        None => CommandFailure::Failed(format!("{key}: {fault}")),
     }
 }

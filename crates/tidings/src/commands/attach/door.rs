@@ -10,8 +10,8 @@ use tidings_downstream::{LIMITS, RELAYED};
 use tidings_upstream::{HttpBody, HttpClient};
 use tokio::time::Instant;
 
-use crate::data::{DataDir, Running};
-use crate::failure::Failure;
+use crate::data::{DataDir, RunningGateway};
+use crate::failure::CommandFailure;
 
 /// How long a request waits for a gateway that is being restarted.
 const RETURN: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) const PROMPTLY: Duration = Duration::from_secs(30);
 
 /// What goes over it.
-pub(super) struct Letter {
+pub(super) struct RelayedMessage {
     pub(super) verb: http::Method,
     /// Headers beside the usual ones.
     pub(super) headers: Vec<(&'static str, String)>,
@@ -29,7 +29,7 @@ pub(super) struct Letter {
 }
 
 /// The answer to a request, and whose it is.
-pub(super) type Sent = Result<(Response<HttpBody>, Running), NotAnswered>;
+pub(super) type Sent = Result<(Response<HttpBody>, RunningGateway), NotAnswered>;
 
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +40,20 @@ pub(super) enum NotAnswered {
     Nobody,
 }
 
-pub(super) struct Door {
+pub(super) struct GatewayDoor {
     data: DataDir,
     client: HttpClient,
     /// Where the last request was answered. Elsewhere it is first seen whether anybody listens.
     answered: Mutex<Option<u32>>,
 }
 
-impl Door {
-    pub(super) fn new(data: DataDir) -> Result<Self, Failure> {
-        Ok(Self { data, client: HttpClient::new().map_err(Failure::failed)?, answered: Mutex::default() })
+impl GatewayDoor {
+    pub(super) fn new(data: DataDir) -> Result<Self, CommandFailure> {
+        Ok(Self { data, client: HttpClient::new().map_err(CommandFailure::failed)?, answered: Mutex::default() })
     }
 
     /// The gateway, as soon as there is one.
-    pub(super) async fn gateway(&self, until: Instant) -> Option<Running> {
+    pub(super) async fn gateway(&self, until: Instant) -> Option<RunningGateway> {
         loop {
             if let Some(running) = self.data.running() {
                 return Some(running);
@@ -70,12 +70,12 @@ impl Door {
     }
 
     /// Whether this gateway is still the one that runs.
-    pub(super) fn is_running(&self, gateway: &Running) -> bool {
+    pub(super) fn is_running(&self, gateway: &RunningGateway) -> bool {
         self.data.running().is_some_and(|now| now.pid == gateway.pid)
     }
 
     /// Sends a request. One that provably was not read is sent again when the gateway is back.
-    pub(super) async fn send(&self, letter: &Letter) -> Sent {
+    pub(super) async fn send(&self, letter: &RelayedMessage) -> Sent {
         let until = Instant::now() + RETURN;
         loop {
             let Some(gateway) = self.gateway(until).await else { return Err(NotAnswered::Nobody) };
@@ -107,7 +107,7 @@ impl Door {
     }
 }
 
-fn request(gateway: &Running, letter: &Letter) -> Request<Full<Bytes>> {
+fn request(gateway: &RunningGateway, letter: &RelayedMessage) -> Request<Full<Bytes>> {
     let mut request = Request::builder()
         .method(letter.verb.clone())
         .uri(format!("{}/mcp", gateway.url))

@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::door::{Door, Letter, NotAnswered, PROMPTLY, is_stream, whole};
-use super::stream::Messages;
-use crate::data::{DataDir, Running};
-use crate::failure::Failure;
+use super::door::{GatewayDoor, NotAnswered, PROMPTLY, RelayedMessage, is_stream, whole};
+use super::stream::StreamMessages;
+use crate::data::{DataDir, RunningGateway};
+use crate::failure::CommandFailure;
 
 /// Events first: then the gateway says at once that it has taken a request, so that whatever follows can not overtake it.
 const ACCEPT: &str = "text/event-stream, application/json";
@@ -27,8 +27,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// How long the gateway may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-pub(super) struct Relay {
-    door: Door,
+pub(super) struct StdioRelay {
+    door: GatewayDoor,
     out: mpsc::Sender<Bytes>,
     session: Mutex<Option<LegacySession>>,
     /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
@@ -56,10 +56,10 @@ struct LegacySession {
     follows: BTreeSet<String>,
 }
 
-impl Relay {
-    pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>) -> Result<Self, Failure> {
+impl StdioRelay {
+    pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>) -> Result<Self, CommandFailure> {
         Ok(Self {
-            door: Door::new(data)?,
+            door: GatewayDoor::new(data)?,
             out,
             session: Mutex::default(),
             running: Mutex::default(),
@@ -161,9 +161,9 @@ impl Relay {
 
     async fn run_modern(&self, line: Bytes, id: &RawId) {
         let headers = vec![("accept", ACCEPT.to_owned())];
-        match self.door.send(&Letter { verb: http::Method::POST, headers, body: line }).await {
+        match self.door.send(&RelayedMessage { verb: http::Method::POST, headers, body: line }).await {
             Ok((response, _)) if is_stream(&response) => {
-                let mut messages = Messages::of(response.into_body());
+                let mut messages = StreamMessages::of(response.into_body());
                 let mut is_answered = false;
                 while let Some(message) = messages.next().await {
                     is_answered = is_answer(&message, Some(id));
@@ -200,7 +200,7 @@ impl Relay {
     async fn open_session(&self, line: Bytes) -> Result<(Option<LegacySession>, Bytes), &'static str> {
         // The answer comes at once, and as JSON.
         let headers = vec![("accept", "application/json, text/event-stream".to_owned())];
-        let letter = Letter { verb: http::Method::POST, headers, body: line.clone() };
+        let letter = RelayedMessage { verb: http::Method::POST, headers, body: line.clone() };
         let response = match tokio::time::timeout(PROMPTLY, self.door.send(&letter)).await {
             Ok(Ok((response, _))) => response,
             Ok(Err(NotAnswered::Lost)) => return Err(LOST),
@@ -254,7 +254,7 @@ impl Relay {
         self.tasks.spawn(async move {
             let answer = async {
                 if is_stream(&response) {
-                    relay.follow_answer(Messages::of(response.into_body()), id.as_ref(), &gateway).await
+                    relay.follow_answer(StreamMessages::of(response.into_body()), id.as_ref(), &gateway).await
                 } else {
                     match whole(response.into_body()).await.filter(|answer| !answer.is_empty()) {
                         Some(answer) => {
@@ -281,9 +281,12 @@ impl Relay {
     }
 
     /// Posts a message of the session; where the gateway does not know the session any more, it is begun anew, once.
-    async fn post(&self, line: Bytes) -> Result<(http::Response<tidings_upstream::HttpBody>, Running), &'static str> {
+    async fn post(
+        &self,
+        line: Bytes,
+    ) -> Result<(http::Response<tidings_upstream::HttpBody>, RunningGateway), &'static str> {
         for is_last in [false, true] {
-            let letter = Letter { verb: http::Method::POST, headers: self.headers(ACCEPT), body: line.clone() };
+            let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: line.clone() };
             match self.door.send(&letter).await {
                 Ok((response, _)) if response.status() == StatusCode::NOT_FOUND && !is_last => {
                     if !self.begin_anew().await {
@@ -300,7 +303,7 @@ impl Relay {
 
     /// Writes what comes on the stream of a request; tells whether the answer was among it. The gateway may close the stream for
     /// a while: then it has kept the rest.
-    async fn follow_answer(&self, mut messages: Messages, id: Option<&RawId>, gateway: &Running) -> bool {
+    async fn follow_answer(&self, mut messages: StreamMessages, id: Option<&RawId>, gateway: &RunningGateway) -> bool {
         loop {
             let mut is_answered = false;
             while let Some(message) = messages.next().await {
@@ -318,10 +321,10 @@ impl Relay {
             }
             let mut headers = self.headers("text/event-stream");
             headers.push(("last-event-id", last_id.clone()));
-            match self.door.send(&Letter { verb: http::Method::GET, headers, body: Bytes::new() }).await {
+            match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 // Another gateway does not know the stream, and would give another one.
                 Ok((response, now)) if is_stream(&response) && now.pid == gateway.pid => {
-                    messages = Messages::of(response.into_body());
+                    messages = StreamMessages::of(response.into_body());
                     messages.last_id = Some(last_id);
                 }
                 _ => return false,
@@ -347,7 +350,7 @@ impl Relay {
             messages.extend(ours(number).map(|id| request(&id, "resources/subscribe", Some(params.as_bytes()))));
         }
         for message in messages {
-            let letter = Letter { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
+            let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
             let Ok((response, _)) = self.door.send(&letter).await else { return false };
             let _ = tokio::time::timeout(PROMPTLY, whole(response.into_body())).await;
         }
@@ -363,16 +366,16 @@ impl Relay {
     }
 
     async fn listen(&self) {
-        let mut last: Option<(String, Running)> = None;
+        let mut last: Option<(String, RunningGateway)> = None;
         loop {
             let mut headers = self.headers("text/event-stream");
             // The numbers of one gateway mean nothing to the next.
             if let Some((id, _)) = last.take().filter(|(_, gateway)| self.door.is_running(gateway)) {
                 headers.push(("last-event-id", id));
             }
-            match self.door.send(&Letter { verb: http::Method::GET, headers, body: Bytes::new() }).await {
+            match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 Ok((response, gateway)) if is_stream(&response) => {
-                    let mut messages = Messages::of(response.into_body());
+                    let mut messages = StreamMessages::of(response.into_body());
                     while let Some(message) = messages.next().await {
                         self.write(&message).await;
                     }
@@ -403,7 +406,8 @@ impl Relay {
         }
         self.ending.cancel();
         if self.session().is_some() {
-            let letter = Letter { verb: http::Method::DELETE, headers: self.headers("*/*"), body: Bytes::new() };
+            let letter =
+                RelayedMessage { verb: http::Method::DELETE, headers: self.headers("*/*"), body: Bytes::new() };
             let _ = tokio::time::timeout(GOODBYE, self.door.send(&letter)).await;
         }
     }

@@ -12,7 +12,7 @@ use tidings_wire::sse;
 const SILENCE: Duration = Duration::from_secs(45);
 
 /// Messages of one stream, and where to go on when it breaks.
-pub(super) struct Messages {
+pub(super) struct StreamMessages {
     body: HttpBody,
     decoder: sse::SseDecoder,
     /// The id of the last event.
@@ -21,7 +21,7 @@ pub(super) struct Messages {
     pub(super) interrupted: Option<Duration>,
 }
 
-impl Messages {
+impl StreamMessages {
     pub(super) fn of(body: HttpBody) -> Self {
         Self { body, decoder: sse::SseDecoder::new(LIMITS.max_bytes), last_id: None, interrupted: None }
     }

@@ -4,20 +4,20 @@ use std::io::Read as _;
 
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// What was typed.
 #[derive(Debug, PartialEq)]
-pub(in crate::commands) enum Typed {
+pub(in crate::commands) enum TypedArgument {
     /// An object.
     Whole(Value),
     /// Names and values that wait for the tool's schema.
-    Pairs(Vec<Pair>),
+    Pairs(Vec<ArgumentPair>),
 }
 
 /// One `name=value`, or `name:=JSON`.
 #[derive(Debug, PartialEq)]
-pub(in crate::commands) struct Pair {
+pub(in crate::commands) struct ArgumentPair {
     name: String,
     value: String,
     /// `:=` says that the value is JSON, whatever the tool expects.
@@ -28,32 +28,32 @@ const FORMS: &str =
     "write a JSON object ('{\"text\": \"hi\"}'), @FILE, - for standard input, or pairs (text=hi count=3)";
 
 /// Reads what was typed.
-pub(in crate::commands) fn read(words: &[String]) -> Result<Typed, Failure> {
+pub(in crate::commands) fn read(words: &[String]) -> Result<TypedArgument, CommandFailure> {
     match words {
-        [] => Ok(Typed::Whole(Value::Object(Map::new()))),
+        [] => Ok(TypedArgument::Whole(Value::Object(Map::new()))),
         [only] if only == "-" => {
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
-                .map_err(|error| Failure::Usage(format!("standard input: {error}")))?;
+                .map_err(|error| CommandFailure::Usage(format!("standard input: {error}")))?;
             object(&text, "standard input")
         }
         [only] if only.starts_with('@') => {
             let file = &only[1..];
-            let text =
-                std::fs::read_to_string(file).map_err(|error| Failure::Usage(format!("@{file}: {error}; {FORMS}")))?;
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| CommandFailure::Usage(format!("@{file}: {error}; {FORMS}")))?;
             object(&text, file)
         }
         [only] if !is_pair(only) => object(only, "the arguments"),
-        pairs => pairs.iter().map(|word| pair(word)).collect::<Result<_, _>>().map(Typed::Pairs),
+        pairs => pairs.iter().map(|word| pair(word)).collect::<Result<_, _>>().map(TypedArgument::Pairs),
     }
 }
 
-fn object(text: &str, from: &str) -> Result<Typed, Failure> {
+fn object(text: &str, from: &str) -> Result<TypedArgument, CommandFailure> {
     match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(Typed::Whole(Value::Object(object))),
-        Ok(_) => Err(Failure::Usage(format!("{from} must be a JSON object; {FORMS}"))),
-        Err(error) => Err(Failure::Usage(format!("{from}: not JSON: {error}; {FORMS}"))),
+        Ok(Value::Object(object)) => Ok(TypedArgument::Whole(Value::Object(object))),
+        Ok(_) => Err(CommandFailure::Usage(format!("{from} must be a JSON object; {FORMS}"))),
+        Err(error) => Err(CommandFailure::Usage(format!("{from}: not JSON: {error}; {FORMS}"))),
     }
 }
 
@@ -62,19 +62,19 @@ fn is_pair(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.starts_with(['{', '[', '"']))
 }
 
-fn pair(word: &str) -> Result<Pair, Failure> {
-    let wrong = || Failure::Usage(format!("\"{word}\" is not a pair name=value; {FORMS}"));
+fn pair(word: &str) -> Result<ArgumentPair, CommandFailure> {
+    let wrong = || CommandFailure::Usage(format!("\"{word}\" is not a pair name=value; {FORMS}"));
     let (name, value) = word.split_once('=').filter(|_| is_pair(word)).ok_or_else(wrong)?;
     let (name, is_json) = name.strip_suffix(':').map_or((name, false), |name| (name, true));
     if name.is_empty() {
         return Err(wrong());
     }
-    Ok(Pair { name: name.to_owned(), value: value.to_owned(), is_json })
+    Ok(ArgumentPair { name: name.to_owned(), value: value.to_owned(), is_json })
 }
 
 /// The arguments that pairs mean to a tool with this schema. A value is text where the tool takes text; elsewhere it is
 /// JSON. A name that is given twice makes a list.
-pub(in crate::commands) fn from_pairs(pairs: &[Pair], schema: &Value) -> Result<Value, Failure> {
+pub(in crate::commands) fn from_pairs(pairs: &[ArgumentPair], schema: &Value) -> Result<Value, CommandFailure> {
     let mut object = Map::new();
     for pair in pairs {
         let expected = &schema["properties"][&pair.name];
@@ -95,16 +95,17 @@ pub(in crate::commands) fn from_pairs(pairs: &[Pair], schema: &Value) -> Result<
     Ok(Value::Object(object))
 }
 
-fn value(pair: &Pair, expected: &Value) -> Result<Value, Failure> {
+fn value(pair: &ArgumentPair, expected: &Value) -> Result<Value, CommandFailure> {
     let takes = |kind: &str| match &expected["type"] {
         Value::String(only) => only == kind,
         Value::Array(several) => several.iter().any(|one| one == kind),
         _ => false,
     };
     let parsed = serde_json::from_str::<Value>(&pair.value).ok();
-    let wrong = |what: &str| Failure::Usage(format!("{}={}: the tool takes {what} there", pair.name, pair.value));
+    let wrong =
+        |what: &str| CommandFailure::Usage(format!("{}={}: the tool takes {what} there", pair.name, pair.value));
     match parsed {
-        None if pair.is_json => Err(Failure::Usage(format!("{}:={}: not JSON", pair.name, pair.value))),
+        None if pair.is_json => Err(CommandFailure::Usage(format!("{}:={}: not JSON", pair.name, pair.value))),
         Some(parsed) if pair.is_json => Ok(parsed),
         _ if takes("string") => Ok(pair.value.as_str().into()),
         Some(parsed) if parsed.is_string() => Ok(pair.value.as_str().into()),
@@ -129,8 +130,8 @@ mod tests {
 
     fn typed(text: &[&str], schema: &Value) -> Result<Value, String> {
         match read(&words(text)).map_err(|failure| failure.to_string())? {
-            Typed::Whole(object) => Ok(object),
-            Typed::Pairs(pairs) => from_pairs(&pairs, schema).map_err(|failure| failure.to_string()),
+            TypedArgument::Whole(object) => Ok(object),
+            TypedArgument::Pairs(pairs) => from_pairs(&pairs, schema).map_err(|failure| failure.to_string()),
         }
     }
 

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::commands::terminal::{cut, harmless};
 
 /// Shown on standard error, and only on a terminal: whoever reads the output of a command gets the result alone.
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     width: Option<usize>,
     shown: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     pub(super) fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
         let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok().map(|size| usize::from(size.ws_col));

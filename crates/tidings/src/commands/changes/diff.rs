@@ -2,7 +2,7 @@
 
 /// One line of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::commands) enum Line<'a> {
+pub(in crate::commands) enum DiffLine<'a> {
     /// In both.
     Same(&'a str),
     /// Only before.
@@ -17,23 +17,23 @@ pub(in crate::commands) enum Line<'a> {
 const MOST: usize = 4_000_000;
 
 /// The difference, with so many lines around each change.
-pub(in crate::commands) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<Line<'a>> {
+pub(in crate::commands) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<DiffLine<'a>> {
     let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (old, new) = (&before[head..], &after[head..]);
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
-    let mut all: Vec<Line<'a>> = before[..head].iter().map(|line| Line::Same(line)).collect();
+    let mut all: Vec<DiffLine<'a>> = before[..head].iter().map(|line| DiffLine::Same(line)).collect();
     all.extend(middle(old, new));
-    all.extend(before[before.len() - tail..].iter().map(|line| Line::Same(line)));
+    all.extend(before[before.len() - tail..].iter().map(|line| DiffLine::Same(line)));
     with_context(&all, around)
 }
 
 /// By the longest common subsequence.
-fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
+fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     let mut out = Vec::new();
     if old.len().saturating_mul(new.len()) > MOST {
-        out.extend(old.iter().map(|line| Line::Gone(line)));
-        out.extend(new.iter().map(|line| Line::Come(line)));
+        out.extend(old.iter().map(|line| DiffLine::Gone(line)));
+        out.extend(new.iter().map(|line| DiffLine::Come(line)));
         return out;
     }
     let width = new.len() + 1;
@@ -50,13 +50,13 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let (mut i, mut j) = (0, 0);
     while i < old.len() || j < new.len() {
         if i < old.len() && j < new.len() && old[i] == new[j] {
-            out.push(Line::Same(old[i]));
+            out.push(DiffLine::Same(old[i]));
             (i, j) = (i + 1, j + 1);
         } else if j == new.len() || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
-            out.push(Line::Gone(old[i]));
+            out.push(DiffLine::Gone(old[i]));
             i += 1;
         } else {
-            out.push(Line::Come(new[j]));
+            out.push(DiffLine::Come(new[j]));
             j += 1;
         }
     }
@@ -64,22 +64,22 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
 }
 
 /// Leaves out what is far from every change.
-fn with_context<'a>(all: &[Line<'a>], around: usize) -> Vec<Line<'a>> {
+fn with_context<'a>(all: &[DiffLine<'a>], around: usize) -> Vec<DiffLine<'a>> {
     let mut near = vec![false; all.len()];
-    for (at, _) in all.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Same(_))) {
+    for (at, _) in all.iter().enumerate().filter(|(_, line)| !matches!(line, DiffLine::Same(_))) {
         let end = (at + around + 1).min(all.len());
         near[at.saturating_sub(around)..end].fill(true);
     }
-    let mut out: Vec<Line<'a>> = Vec::new();
+    let mut out: Vec<DiffLine<'a>> = Vec::new();
     for (line, near) in all.iter().zip(near) {
         match (near, out.last()) {
             (true, _) => out.push(*line),
             // Neither at the beginning nor twice.
-            (false, None | Some(Line::Skipped)) => {}
-            (false, Some(_)) => out.push(Line::Skipped),
+            (false, None | Some(DiffLine::Skipped)) => {}
+            (false, Some(_)) => out.push(DiffLine::Skipped),
         }
     }
-    if out.last() == Some(&Line::Skipped) {
+    if out.last() == Some(&DiffLine::Skipped) {
         out.pop();
     }
     out
@@ -117,13 +117,13 @@ mod tests {
         let before = ["a", "b", "c", "d", "e", "f", "g"];
         let after = ["a", "b", "x", "d", "e", "f", "g", "h"];
         let expected = [
-            Line::Same("b"),
-            Line::Gone("c"),
-            Line::Come("x"),
-            Line::Same("d"),
-            Line::Skipped,
-            Line::Same("g"),
-            Line::Come("h"),
+            DiffLine::Same("b"),
+            DiffLine::Gone("c"),
+            DiffLine::Come("x"),
+            DiffLine::Same("d"),
+            DiffLine::Skipped,
+            DiffLine::Same("g"),
+            DiffLine::Come("h"),
         ];
         assert_eq!(lines(&before, &after, 1), expected);
     }
@@ -140,10 +140,10 @@ mod tests {
                     continue;
                 }
                 let side = |gone: bool| -> Vec<&str> {
-                    let pick = |line: &Line<'static>| match *line {
-                        Line::Same(text) => Some(text),
-                        Line::Gone(text) if gone => Some(text),
-                        Line::Come(text) if !gone => Some(text),
+                    let pick = |line: &DiffLine<'static>| match *line {
+                        DiffLine::Same(text) => Some(text),
+                        DiffLine::Gone(text) if gone => Some(text),
+                        DiffLine::Come(text) if !gone => Some(text),
                         _ => None,
                     };
                     all.iter().filter_map(pick).collect()

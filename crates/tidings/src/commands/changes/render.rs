@@ -8,9 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tidings_store::{ChangeRecord, ChangedItem, FieldChange};
 
-use super::diff::{self, Line};
-use super::structure::{self, Part};
-use crate::commands::terminal::{BOLD, CAME, DIM, KIND, OTHER, Paint, WENT, harmless};
+use super::diff::{self, DiffLine};
+use super::structure::{self, ValueLine};
+use crate::commands::terminal::{BOLD, CAME, DIM, KIND, OTHER, TerminalPaint, WENT, harmless};
 
 /// How many names are shown of one list.
 const NAMES: usize = 30;
@@ -22,13 +22,13 @@ const AROUND: usize = 1;
 const INDENT: &str = "      ";
 
 /// The page changes are written on, one after the other.
-pub(super) struct Page {
-    paint: Paint,
+pub(super) struct ChangePage {
+    paint: TerminalPaint,
     begun: bool,
 }
 
-impl Page {
-    pub(super) fn new(paint: Paint) -> Self {
+impl ChangePage {
+    pub(super) fn new(paint: TerminalPaint) -> Self {
         Self { paint, begun: false }
     }
 
@@ -106,24 +106,24 @@ impl Page {
             (Some(old), Some(new)) => {
                 diff::lines(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>(), AROUND)
             }
-            _ => parts.iter().map(Part::line).collect(),
+            _ => parts.iter().map(ValueLine::line).collect(),
         };
         let shown = lines.len().min(LINES);
         let mut at = 0;
         while at < shown {
             // A line that became another one: both are shortened to where they differ.
             match (lines[at], lines.get(at + 1).copied()) {
-                (Line::Gone(old), Some(Line::Come(new))) => {
+                (DiffLine::Gone(old), Some(DiffLine::Come(new))) => {
                     let (old, new) = self.fitting(old, new);
                     self.signed(out, WENT, '-', &old);
                     self.signed(out, CAME, '+', &new);
                     at += 2;
                     continue;
                 }
-                (Line::Same(line), _) => self.signed(out, DIM, ' ', &self.fitting(line, line).0),
-                (Line::Gone(line), _) => self.signed(out, WENT, '-', &self.fitting(line, "").0),
-                (Line::Come(line), _) => self.signed(out, CAME, '+', &self.fitting("", line).1),
-                (Line::Skipped, _) => self.signed(out, DIM, ' ', "⋮"),
+                (DiffLine::Same(line), _) => self.signed(out, DIM, ' ', &self.fitting(line, line).0),
+                (DiffLine::Gone(line), _) => self.signed(out, WENT, '-', &self.fitting(line, "").0),
+                (DiffLine::Come(line), _) => self.signed(out, CAME, '+', &self.fitting("", line).1),
+                (DiffLine::Skipped, _) => self.signed(out, DIM, ' ', "⋮"),
             }
             at += 1;
         }
@@ -168,8 +168,8 @@ fn text(value: Option<&Value>) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn page(colours: bool, width: Option<usize>) -> Page {
-        Page::new(Paint { colours, width })
+    fn page(colours: bool, width: Option<usize>) -> ChangePage {
+        ChangePage::new(TerminalPaint { colours, width })
     }
 
     fn record(json: &str) -> ChangeRecord {

@@ -4,33 +4,33 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::diff::{self, Line};
+use super::diff::{self, DiffLine};
 
 /// A value that came or went, as one line with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ValueLine {
     Gone(String),
     Come(String),
 }
 
-impl Part {
+impl ValueLine {
     /// As a line of a difference.
-    pub(super) fn line(&self) -> Line<'_> {
+    pub(super) fn line(&self) -> DiffLine<'_> {
         match self {
-            Self::Gone(text) => Line::Gone(text),
-            Self::Come(text) => Line::Come(text),
+            Self::Gone(text) => DiffLine::Gone(text),
+            Self::Come(text) => DiffLine::Come(text),
         }
     }
 }
 
 /// What differs, in the order of the paths.
-pub(super) fn parts(before: Option<&Value>, after: Option<&Value>) -> Vec<Part> {
+pub(super) fn parts(before: Option<&Value>, after: Option<&Value>) -> Vec<ValueLine> {
     let mut out = Vec::new();
     compare("", before, after, &mut out);
     out
 }
 
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut Vec<Part>) {
+fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut Vec<ValueLine>) {
     match (before, after) {
         (Some(old), Some(new)) if old == new => {}
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
@@ -46,22 +46,22 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut 
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => elements(path, old, new, out),
         (old, new) => {
-            out.extend(old.map(|value| Part::Gone(line(path, &value.to_string()))));
-            out.extend(new.map(|value| Part::Come(line(path, &value.to_string()))));
+            out.extend(old.map(|value| ValueLine::Gone(line(path, &value.to_string()))));
+            out.extend(new.map(|value| ValueLine::Come(line(path, &value.to_string()))));
         }
     }
 }
 
 /// Elements that came and went; those in both are not told.
-fn elements(path: &str, old: &[Value], new: &[Value], out: &mut Vec<Part>) {
+fn elements(path: &str, old: &[Value], new: &[Value], out: &mut Vec<ValueLine>) {
     let [old, new] = [old, new].map(|side| side.iter().map(Value::to_string).collect::<Vec<_>>());
     let [old, new] = [&old, &new].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
     let path = format!("{path}[]");
     for element in diff::lines(&old, &new, 0) {
         match element {
-            Line::Gone(text) => out.push(Part::Gone(line(&path, text))),
-            Line::Come(text) => out.push(Part::Come(line(&path, text))),
-            Line::Same(_) | Line::Skipped => {}
+            DiffLine::Gone(text) => out.push(ValueLine::Gone(line(&path, text))),
+            DiffLine::Come(text) => out.push(ValueLine::Come(line(&path, text))),
+            DiffLine::Same(_) | DiffLine::Skipped => {}
         }
     }
 }
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     fn told(before: &Value, after: &Value) -> Vec<String> {
-        let sign = |part: &Part| match part {
-            Part::Gone(line) => format!("- {line}"),
-            Part::Come(line) => format!("+ {line}"),
+        let sign = |part: &ValueLine| match part {
+            ValueLine::Gone(line) => format!("- {line}"),
+            ValueLine::Come(line) => format!("+ {line}"),
         };
         parts(Some(before), Some(after)).iter().map(sign).collect()
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn another_type_is_another_value() {
         assert_eq!(told(&json!({"a": []}), &json!({"a": {}})), ["- a: []", "+ a: {}"]);
-        assert_eq!(parts(None, Some(&json!([1]))), [Part::Come("[1]".into())]);
-        assert_eq!(parts(Some(&json!(1)), None), [Part::Gone("1".into())]);
+        assert_eq!(parts(None, Some(&json!([1]))), [ValueLine::Come("[1]".into())]);
+        assert_eq!(parts(Some(&json!(1)), None), [ValueLine::Gone("1".into())]);
     }
 }

@@ -16,8 +16,8 @@ use tokio::net::TcpListener;
 
 use super::finding::Finding;
 use crate::backend;
-use crate::data::{DataDir, Running};
-use crate::failure::Failure;
+use crate::data::{DataDir, RunningGateway};
+use crate::failure::CommandFailure;
 
 /// How long a healthy gateway takes at most to say that it is.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const HEALTHY_WITHIN: Duration = Duration::from_secs(5);
 const FEW_FILES: u64 = 4_096;
 
 /// Whether state can be kept.
-pub(super) fn data(found: &Result<DataDir, Failure>) -> Vec<Finding> {
+pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<Finding> {
     const ABOUT: &str = "data";
     let path = match found {
         Ok(data) => data.path(),
@@ -65,7 +65,7 @@ pub(super) fn open_files() -> Option<Finding> {
 }
 
 /// What a running gateway serves, in words, if it is another file than this.
-pub(super) async fn other_configuration(running: &Running, file: &Path) -> Option<String> {
+pub(super) async fn other_configuration(running: &RunningGateway, file: &Path) -> Option<String> {
     let asked = tokio::time::timeout(HEALTHY_WITHIN, backend::api(running, "status")).await;
     let Ok(Ok(status)) = asked else { return Some("does not say which configuration it serves".to_owned()) };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -77,7 +77,7 @@ pub(super) async fn other_configuration(running: &Running, file: &Path) -> Optio
 }
 
 /// A gateway that serves something else, and whether one could listen beside it.
-pub(super) async fn beside(running: &Running, other: &str, config: Option<&Config>) -> Vec<Finding> {
+pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option<&Config>) -> Vec<Finding> {
     const ABOUT: &str = "gateway";
     let what = format!("the one at {} {other}; so this file is examined by itself", running.url);
     let mut findings = vec![Finding::fine(ABOUT, what)];
@@ -97,7 +97,7 @@ pub(super) async fn beside(running: &Running, other: &str, config: Option<&Confi
 }
 
 /// The gateway that runs and whether it answers; else whether one could listen.
-pub(super) async fn gateway(running: Option<&Running>, config: Option<&Config>) -> (bool, Vec<Finding>) {
+pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Config>) -> (bool, Vec<Finding>) {
     const ABOUT: &str = "gateway";
     if let Some(running) = running {
         let url = &running.url;

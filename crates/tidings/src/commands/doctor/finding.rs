@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum FindingLevel {
     Fine,
     /// Worth knowing; nothing is broken.
     Note,
     Problem,
 }
 
-impl Level {
+impl FindingLevel {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Fine => "ok",
@@ -24,7 +24,7 @@ impl Level {
 /// What was found, and what to do about it.
 #[derive(Debug)]
 pub(super) struct Finding {
-    pub(super) level: Level,
+    pub(super) level: FindingLevel,
     /// What was looked at: `data`, `server notes`, `watch orders`.
     pub(super) about: String,
     pub(super) what: String,
@@ -36,15 +36,15 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn fine(about: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { level: Level::Fine, about: about.into(), what: what.into(), remedy: None, sql: None }
+        Self { level: FindingLevel::Fine, about: about.into(), what: what.into(), remedy: None, sql: None }
     }
 
     pub(super) fn note(about: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Note, remedy: Some(remedy.into()), ..Self::fine(about, what) }
+        Self { level: FindingLevel::Note, remedy: Some(remedy.into()), ..Self::fine(about, what) }
     }
 
     pub(super) fn problem(about: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Problem, remedy: Some(remedy.into()), ..Self::fine(about, what) }
+        Self { level: FindingLevel::Problem, remedy: Some(remedy.into()), ..Self::fine(about, what) }
     }
 
     pub(super) fn with_sql(self, sql: String) -> Self {

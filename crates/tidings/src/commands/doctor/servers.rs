@@ -9,27 +9,27 @@ use super::finding::Finding;
 use crate::backend::{self, Backend};
 use crate::cli::Cli;
 use crate::commands::terminal::plural;
-use crate::data::Running;
-use crate::failure::Failure;
+use crate::data::RunningGateway;
+use crate::failure::CommandFailure;
 
 /// How long all servers may take to get ready, or a gateway to say how they are.
 const WITHIN: Duration = Duration::from_secs(60);
 
-pub(super) async fn findings(cli: &Cli, running: Option<&Running>, config: Option<&Config>) -> Vec<Finding> {
+pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config: Option<&Config>) -> Vec<Finding> {
     let configured: Vec<&ServerConfig> = config.into_iter().flat_map(Config::enabled_servers).collect();
     if running.is_none() && configured.is_empty() {
         return Vec::new();
     }
     let asked = match tokio::time::timeout(WITHIN, states(cli, running)).await {
         Ok(asked) => asked,
-        Err(_) => Err(Failure::Failed(format!("no answer within {} s", WITHIN.as_secs()))),
+        Err(_) => Err(CommandFailure::Failed(format!("no answer within {} s", WITHIN.as_secs()))),
     };
     let states = match asked {
         Ok(states) => states,
-        Err(Failure::Usage(why)) => {
+        Err(CommandFailure::Usage(why)) => {
             return vec![Finding::note("servers", format!("not tried: {why}"), "do as it says")];
         }
-        Err(Failure::Config(_)) => return Vec::new(),
+        Err(CommandFailure::Config(_)) => return Vec::new(),
         Err(other) => {
             let why = other.to_string();
             let remedy = "correct what the configuration is said to lack, and try again";
@@ -55,7 +55,7 @@ pub(super) async fn findings(cli: &Cli, running: Option<&Running>, config: Optio
     findings
 }
 
-async fn states(cli: &Cli, running: Option<&Running>) -> Result<Value, Failure> {
+async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, CommandFailure> {
     if let Some(running) = running {
         return backend::api(running, "servers").await;
     }

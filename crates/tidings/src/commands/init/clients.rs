@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// A server that a client uses.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct ClientServer {
     pub(super) name: String,
     /// The keys of `[servers.X]`.
     pub(super) keys: Value,
@@ -14,7 +14,7 @@ pub(super) struct Offered {
     pub(super) from: String,
 }
 
-impl Offered {
+impl ClientServer {
     /// What it runs or reaches. Values of variables and headers are keys more often than not: they are not shown.
     pub(super) fn what(&self) -> String {
         match self.keys["url"].as_str() {
@@ -29,15 +29,15 @@ impl Offered {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) servers: Vec<Offered>,
+pub(super) struct ClientServers {
+    pub(super) servers: Vec<ClientServer>,
     /// Files and servers that could not be taken, and why.
     pub(super) problems: Vec<String>,
 }
 
 /// Looks into the files of the current folder, then of the user.
-pub(super) fn look(cwd: &Path, home: Option<&Path>) -> Found {
-    let mut found = Found::default();
+pub(super) fn look(cwd: &Path, home: Option<&Path>) -> ClientServers {
+    let mut found = ClientServers::default();
     for (client, path) in files(cwd, home) {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let parsed: Value = match serde_json::from_str(&text) {
@@ -53,7 +53,7 @@ pub(super) fn look(cwd: &Path, home: Option<&Path>) -> Found {
                 Ok(Some(keys)) => {
                     // Several clients often have the same server.
                     if !found.servers.iter().any(|known| known.name == *name && known.keys == keys) {
-                        found.servers.push(Offered { name: name.clone(), keys, from: client.to_owned() });
+                        found.servers.push(ClientServer { name: name.clone(), keys, from: client.to_owned() });
                     }
                 }
                 Ok(None) => {}

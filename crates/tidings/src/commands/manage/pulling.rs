@@ -9,8 +9,8 @@ use http_body_util::Full;
 use serde_json::Value;
 use tidings_upstream::HttpClient;
 
-use crate::backend::Events;
-use crate::data::Running;
+use crate::backend::ApiEvents;
+use crate::data::RunningGateway;
 
 /// How long the gateway may take to begin its reports.
 const OPENED: Duration = Duration::from_secs(5);
@@ -18,10 +18,10 @@ const OPENED: Duration = Duration::from_secs(5);
 const WIDTH: usize = 24;
 
 /// Does something, and shows meanwhile how far the image of a server is. What can not be shown is no reason to fail.
-pub(super) async fn showing<T>(running: &Running, server: &str, work: impl Future<Output = T>) -> T {
+pub(super) async fn showing<T>(running: &RunningGateway, server: &str, work: impl Future<Output = T>) -> T {
     // First heard, then asked: no report is missed.
     let Ok(Some(reports)) = tokio::time::timeout(OPENED, open(running)).await else { return work.await };
-    let mut bar = Bar::new();
+    let mut bar = PullBar::new();
     let done = {
         tokio::pin!(work);
         tokio::select! {
@@ -35,18 +35,18 @@ pub(super) async fn showing<T>(running: &Running, server: &str, work: impl Futur
 }
 
 /// The gateway's reports, from now on.
-async fn open(running: &Running) -> Option<Events> {
+async fn open(running: &RunningGateway) -> Option<ApiEvents> {
     let request = Request::get(format!("{}/api/v1/pulls/stream", running.url))
         .header("accept", "text/event-stream")
         .header("authorization", format!("Bearer {}", running.token));
     let request = request.body(Full::<Bytes>::default()).ok()?;
     let response = HttpClient::new().ok()?.send(request).await.ok()?;
-    let mut events = Events::of(response.status().is_success().then(|| response.into_body())?);
+    let mut events = ApiEvents::of(response.status().is_success().then(|| response.into_body())?);
     events.more().await.then_some(events)
 }
 
 /// Shows reports until there are no more.
-async fn follow(mut reports: Events, server: &str, bar: &mut Bar) {
+async fn follow(mut reports: ApiEvents, server: &str, bar: &mut PullBar) {
     while let Ok(Some(data)) = reports.next().await {
         let report: Value = serde_json::from_slice(&data).unwrap_or_default();
         if report["server"] == server {
@@ -56,12 +56,12 @@ async fn follow(mut reports: Events, server: &str, bar: &mut Bar) {
 }
 
 /// One line of a terminal that is written again and again. Elsewhere, a line for each layer.
-struct Bar {
+struct PullBar {
     terminal: bool,
     shown: String,
 }
 
-impl Bar {
+impl PullBar {
     fn new() -> Self {
         Self { terminal: std::io::stderr().is_terminal(), shown: String::new() }
     }

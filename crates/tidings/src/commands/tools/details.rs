@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::terminal::{BOLD, DIM, Paint, harmless};
+use crate::commands::terminal::{BOLD, DIM, TerminalPaint, harmless};
 
 /// Members of a tool's `annotations`, in words.
 const HINTS: [(&str, bool, &str); 4] = [
@@ -12,7 +12,7 @@ const HINTS: [(&str, bool, &str); 4] = [
     ("openWorldHint", true, "reaches outside"),
 ];
 
-pub(super) fn of(tool: &Value, paint: Paint) -> String {
+pub(super) fn of(tool: &Value, paint: TerminalPaint) -> String {
     let text = |value: &Value| harmless(value.as_str().unwrap_or_default());
     let name = text(&tool["name"]);
     let mut out =
@@ -110,7 +110,7 @@ mod tests {
                 "text": {"type": "string", "description": "What to keep."}, "stars": {"enum": [1, 2]},
             }},
         });
-        let shown = of(&tool, Paint { colours: false, width: Some(80) });
+        let shown = of(&tool, TerminalPaint { colours: false, width: Some(80) });
         for words in [
             "notes__add  of notes\n  Adds a note.\n  Keeps it.\n",
             "may be repeated",
