@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use tidings_testkit::{Gateway, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
 use tokio::sync::watch;
 
-use crate::failure::Failure;
-use crate::follower::{Follower, Order};
-use crate::kinds::{Topic, View};
-use crate::truth::{Truth, differences};
+use crate::failure::SoakFailure;
+use crate::follower::{FollowerHandle, FollowerOrder};
+use crate::kinds::{DefinitionView, SoakTopic};
+use crate::truth::{ListTruth, differences};
 use crate::world::Changes;
 use tidings_testkit::SplitMix;
 
 /// How long the truth may take: a listing that failed several times is retried after 1, 2 and 4 seconds.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-pub(crate) struct Crowd {
-    pub(crate) followers: Vec<Follower>,
+pub(crate) struct SoakCrowd {
+    pub(crate) followers: Vec<FollowerHandle>,
     bell: watch::Receiver<u64>,
     /// The notices of each follower when the epoch began.
     marks: Vec<[u64; 3]>,
@@ -25,21 +25,23 @@ pub(crate) struct Crowd {
     before: Changes,
 }
 
-impl Crowd {
+impl SoakCrowd {
     pub(crate) async fn begin(gateway: &Gateway, begun: Instant) -> Self {
         let (ring, bell) = watch::channel(0);
         let revisions = [V2025_11_25, V2025_11_25, V2025_11_25, V2025_06_18, V2025_06_18, V2024_11_05, V2025_03_26];
         let mut followers = Vec::new();
         for (number, revision) in revisions.iter().enumerate() {
             let client = gateway.client().revision(revision);
-            followers.push(Follower::begin(&format!("legacy {number}"), client, false, begun, ring.clone()).await);
+            followers
+                .push(FollowerHandle::begin(&format!("legacy {number}"), client, false, begun, ring.clone()).await);
         }
         for number in 0..5 {
             let client = gateway.client().modern();
-            followers.push(Follower::begin(&format!("modern {number}"), client, false, begun, ring.clone()).await);
+            followers
+                .push(FollowerHandle::begin(&format!("modern {number}"), client, false, begun, ring.clone()).await);
         }
-        followers.push(Follower::begin("stdio", gateway.stdio(), true, begun, ring.clone()).await);
-        followers.push(Follower::begin("stdio", gateway.stdio().modern(), true, begun, ring).await);
+        followers.push(FollowerHandle::begin("stdio", gateway.stdio(), true, begun, ring.clone()).await);
+        followers.push(FollowerHandle::begin("stdio", gateway.stdio().modern(), true, begun, ring).await);
         let marks = vec![[0; 3]; followers.len()];
         Self { followers, bell, marks, first: Changes::default(), before: Changes::default() }
     }
@@ -54,36 +56,36 @@ impl Crowd {
     pub(crate) fn disturb(&self, random: &mut SplitMix) -> &'static str {
         let follower = random.pick(&self.followers);
         if random.chance(40) {
-            follower.order(Order::Stall(random.millis(20, 800)));
+            follower.order(FollowerOrder::Stall(random.millis(20, 800)));
             return "slow reader";
         }
-        follower.order(Order::Reopen { resume: random.chance(50), after: random.millis(0, 200) });
+        follower.order(FollowerOrder::Reopen { resume: random.chance(50), after: random.millis(0, 200) });
         "reconnect of a client"
     }
 
     /// Waits until every client has done what it was told to do.
-    pub(crate) async fn calm_down(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn calm_down(&mut self) -> Result<(), SoakFailure> {
         let busy = |crowd: &Self| crowd.followers.iter().find(|f| f.seen().orders > 0).map(|f| f.name.clone());
-        self.wait(busy, |client| Failure::Busy { client }).await
+        self.wait(busy, |client| SoakFailure::Busy { client }).await
     }
 
     /// Waits until the last list that each client saw is the truth.
-    pub(crate) async fn sees(&mut self, truth: &Truth) -> Result<(), Failure> {
+    pub(crate) async fn sees(&mut self, truth: &ListTruth) -> Result<(), SoakFailure> {
         let differs = |crowd: &Self| crowd.first_to_differ(truth);
-        self.wait(differs, |(client, differences)| Failure::NotTheTruth { client, differences }).await
+        self.wait(differs, |(client, differences)| SoakFailure::NotTheTruth { client, differences }).await
     }
 
     /// Waits until nothing is found any more.
     async fn wait<T>(
         &mut self,
         find: impl Fn(&Self) -> Option<T>,
-        failure: impl FnOnce(T) -> Failure,
-    ) -> Result<(), Failure> {
+        failure: impl FnOnce(T) -> SoakFailure,
+    ) -> Result<(), SoakFailure> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             self.bell.mark_unchanged();
             if let Some(failed) = self.followers.iter().find(|follower| follower.has_failed()) {
-                return Err(Failure::ClientFailed { client: failed.name.clone() });
+                return Err(SoakFailure::ClientFailed { client: failed.name.clone() });
             }
             let Some(found) = find(self) else { return Ok(()) };
             if tokio::time::Instant::now() >= end {
@@ -94,7 +96,7 @@ impl Crowd {
         }
     }
 
-    fn first_to_differ(&self, truth: &Truth) -> Option<(String, Vec<String>)> {
+    fn first_to_differ(&self, truth: &ListTruth) -> Option<(String, Vec<String>)> {
         let told = self.followers.iter().filter(|follower| !follower.silent);
         told.map(|follower| (follower, differences(&follower.seen().lists, truth.of(follower.view))))
             .find(|(_, differences)| !differences.is_empty())
@@ -103,19 +105,19 @@ impl Crowd {
 
     /// Nobody may have been told of more changes than there were. The fences are resources, so those are counted over all
     /// epochs; the other notices of an epoch have come before its last fence was seen.
-    pub(crate) fn check_not_too_often(&self, changes: &Changes) -> Result<(), Failure> {
+    pub(crate) fn check_not_too_often(&self, changes: &Changes) -> Result<(), SoakFailure> {
         for (follower, mark) in self.followers.iter().zip(&self.marks) {
             let told = follower.seen().notices;
-            for topic in Topic::ALL {
+            for topic in SoakTopic::ALL {
                 let (at, view) = (topic as usize, follower.view as usize);
                 let (heard, most) = match topic {
                     _ if follower.silent => (told[at], 0),
-                    Topic::Resources => (told[at], changes[at][view] - self.first[at][view] + follower.initial),
+                    SoakTopic::Resources => (told[at], changes[at][view] - self.first[at][view] + follower.initial),
                     _ => (told[at] - mark[at], changes[at][view] - self.before[at][view]),
                 };
                 if heard > most {
                     let client = follower.name.clone();
-                    return Err(Failure::ToldTooOften { client, topic, heard, most });
+                    return Err(SoakFailure::ToldTooOften { client, topic, heard, most });
                 }
             }
         }
@@ -123,19 +125,19 @@ impl Crowd {
     }
 
     /// Everybody who can see it was told of the one change of this epoch: exactly once, where `most` is 1.
-    pub(crate) fn check_once(&self, topic: Topic, views: &[View], most: u64) -> Result<(), Failure> {
-        let told = |follower: &Follower| !follower.silent && views.contains(&follower.view);
+    pub(crate) fn check_once(&self, topic: SoakTopic, views: &[DefinitionView], most: u64) -> Result<(), SoakFailure> {
+        let told = |follower: &FollowerHandle| !follower.silent && views.contains(&follower.view);
         for (follower, mark) in self.followers.iter().zip(&self.marks).filter(|(follower, _)| told(follower)) {
             let heard = follower.seen().notices[topic as usize] - mark[topic as usize];
             if heard == 0 || heard > most {
-                return Err(Failure::NotOnce { client: follower.name.clone(), topic, heard });
+                return Err(SoakFailure::NotOnce { client: follower.name.clone(), topic, heard });
             }
         }
         Ok(())
     }
 
     /// How long after a moment the last of them was told.
-    pub(crate) fn latest(&self, topic: Topic, since: Instant) -> Duration {
+    pub(crate) fn latest(&self, topic: SoakTopic, since: Instant) -> Duration {
         let told = self.followers.iter().filter_map(|follower| follower.seen().last_notice[topic as usize]);
         told.map(|at| at.saturating_duration_since(since)).max().unwrap_or_default()
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::kinds::{Kind, Topic, View};
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
 use crate::source::key;
-use crate::world::World;
+use crate::world::SoakWorld;
 
 /// Fewer items than this and nothing is taken away; more than the other and nothing is added.
 const FEWEST: usize = 1;
@@ -12,7 +12,7 @@ const MOST: usize = 12;
 
 /// Something that changes what is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum OfferChange {
     Add,
     Remove,
     Text,
@@ -20,14 +20,14 @@ pub(crate) enum Change {
     Icon,
 }
 
-impl Change {
+impl OfferChange {
     pub(crate) const ALL: [Self; 5] = [Self::Add, Self::Remove, Self::Text, Self::Schema, Self::Icon];
 
     /// Who can see it.
-    pub(crate) const fn views(self) -> &'static [View] {
+    pub(crate) const fn views(self) -> &'static [DefinitionView] {
         match self {
-            Self::Icon => &[View::Whole],
-            _ => &View::ALL,
+            Self::Icon => &[DefinitionView::Whole],
+            _ => &DefinitionView::ALL,
         }
     }
 
@@ -44,7 +44,7 @@ impl Change {
 
 /// Something that changes nothing.
 #[derive(Clone, Copy, Debug)]
-enum Noise {
+enum IdleNoise {
     Touch,
     Flood,
     Death,
@@ -54,45 +54,45 @@ enum Noise {
     SlowListing,
 }
 
-const NOISES: [Noise; 7] = [
-    Noise::Touch,
-    Noise::Flood,
-    Noise::Death,
-    Noise::LostSessions,
-    Noise::ClosedStreams,
-    Noise::FailedListing,
-    Noise::SlowListing,
+const NOISES: [IdleNoise; 7] = [
+    IdleNoise::Touch,
+    IdleNoise::Flood,
+    IdleNoise::Death,
+    IdleNoise::LostSessions,
+    IdleNoise::ClosedStreams,
+    IdleNoise::FailedListing,
+    IdleNoise::SlowListing,
 ];
 
-impl World {
+impl SoakWorld {
     fn any_source(&mut self) -> usize {
         usize::try_from(self.random.below(self.sources.len() as u64)).unwrap_or_default()
     }
 
     /// Changes one thing of a server, and says so. Gives back whether there was something to change.
-    pub(crate) fn change(&mut self, at: usize, kind: Kind, change: Change, announce: bool) -> bool {
+    pub(crate) fn change(&mut self, at: usize, kind: SoakList, change: OfferChange, announce: bool) -> bool {
         let keys = self.sources[at].keys(kind);
         let impossible = match change {
-            Change::Add => keys.len() >= MOST,
-            Change::Remove => keys.len() <= FEWEST,
+            OfferChange::Add => keys.len() >= MOST,
+            OfferChange::Remove => keys.len() <= FEWEST,
             _ => keys.is_empty(),
         };
         if impossible {
             return false;
         }
         let number = self.fresh();
-        let name = if change == Change::Add { key(kind, number) } else { self.random.pick(&keys).clone() };
+        let name = if change == OfferChange::Add { key(kind, number) } else { self.random.pick(&keys).clone() };
         self.count_change(at, kind, change.views());
         let shelf = self.sources[at].shelf(kind);
         let item = shelf.entry(name.clone()).or_default();
         match change {
-            Change::Add => {}
-            Change::Remove => {
+            OfferChange::Add => {}
+            OfferChange::Remove => {
                 shelf.remove(&name);
             }
-            Change::Text => item.text = number,
-            Change::Schema => item.schema = number,
-            Change::Icon => item.icon = Some(number),
+            OfferChange::Text => item.text = number,
+            OfferChange::Schema => item.schema = number,
+            OfferChange::Icon => item.icon = Some(number),
         }
         self.sources[at].publish(kind, &mut self.random);
         let line = format!("{} of {} ({})", name, self.sources[at].name, if announce { "said" } else { "unsaid" });
@@ -106,32 +106,32 @@ impl World {
     /// One random change, several at once, or one that is taken back.
     pub(crate) async fn random_change(&mut self) {
         let at = self.any_source();
-        let kind = *self.random.pick(&Kind::ALL);
+        let kind = *self.random.pick(&SoakList::ALL);
         match self.random.below(10) {
             0 => self.there_and_back(at, kind).await,
             1 => {
                 for _ in 0..self.random.below(5) + 2 {
-                    let change = *self.random.pick(&Change::ALL);
+                    let change = *self.random.pick(&OfferChange::ALL);
                     self.change(at, kind, change, false);
                 }
                 self.sources[at].signal(kind.topic());
             }
             _ => {
-                let change = *self.random.pick(&Change::ALL);
+                let change = *self.random.pick(&OfferChange::ALL);
                 self.change(at, kind, change, true);
             }
         }
     }
 
     /// A, then B, then A again; a gateway may or may not have seen B.
-    async fn there_and_back(&mut self, at: usize, kind: Kind) {
+    async fn there_and_back(&mut self, at: usize, kind: SoakList) {
         let before = self.sources[at].shelf(kind).clone();
-        if !self.change(at, kind, Change::Text, true) {
+        if !self.change(at, kind, OfferChange::Text, true) {
             return;
         }
         let pause = self.random.millis(0, 150);
         tokio::time::sleep(pause).await;
-        self.count_change(at, kind, &View::ALL);
+        self.count_change(at, kind, &DefinitionView::ALL);
         *self.sources[at].shelf(kind) = before;
         self.sources[at].publish(kind, &mut self.random);
         self.note("change and back", &format!("{} after {pause:?}", self.sources[at].name.clone()));
@@ -142,25 +142,25 @@ impl World {
     pub(crate) async fn random_noise(&mut self, change_while_dead: bool) {
         let at = self.any_source();
         match *self.random.pick(&NOISES) {
-            Noise::Touch => self.touch(at),
-            Noise::Flood => self.flood(at).await,
-            Noise::Death => self.death(at, change_while_dead).await,
-            Noise::LostSessions => self.lose_sessions(at),
-            Noise::ClosedStreams => self.close_streams(at),
-            Noise::FailedListing => self.fail_listing(at),
-            Noise::SlowListing => self.slow_listing(at),
+            IdleNoise::Touch => self.touch(at),
+            IdleNoise::Flood => self.flood(at).await,
+            IdleNoise::Death => self.death(at, change_while_dead).await,
+            IdleNoise::LostSessions => self.lose_sessions(at),
+            IdleNoise::ClosedStreams => self.close_streams(at),
+            IdleNoise::FailedListing => self.fail_listing(at),
+            IdleNoise::SlowListing => self.slow_listing(at),
         }
     }
 
     fn touch(&mut self, at: usize) {
-        let kind = *self.random.pick(&Kind::ALL);
+        let kind = *self.random.pick(&SoakList::ALL);
         self.sources[at].publish(kind, &mut self.random);
         self.note("touch", &format!("{} of {}", kind.name(), self.sources[at].name.clone()));
         self.sources[at].signal(kind.topic());
     }
 
     async fn flood(&mut self, at: usize) {
-        let topic = *self.random.pick(&Topic::ALL);
+        let topic = *self.random.pick(&SoakTopic::ALL);
         let pause = self.random.below(3);
         self.note("flood", &format!("{} of {}", topic.name(), self.sources[at].name.clone()));
         for _ in 0..100 {
@@ -186,8 +186,8 @@ impl World {
         self.sources[at].server.kill().await;
         tokio::time::sleep(self.random.millis(0, 250)).await;
         if change_while_dead {
-            let kind = *self.random.pick(&Kind::ALL);
-            self.change(at, kind, Change::Text, true);
+            let kind = *self.random.pick(&SoakList::ALL);
+            self.change(at, kind, OfferChange::Text, true);
         }
         self.sources[at].server.revive().await;
         self.trace.note(format!("{name} is back"));
@@ -215,7 +215,7 @@ impl World {
     }
 
     fn fail_listing(&mut self, at: usize) {
-        let kind = *self.random.pick(&Kind::ALL);
+        let kind = *self.random.pick(&SoakList::ALL);
         let times = usize::try_from(self.random.below(3)).unwrap_or_default() + 1;
         self.sources[at].server.fail_next(kind.method(), times);
         self.note("failed listing", &format!("{} of {}, {times} times", kind.name(), self.sources[at].name.clone()));
@@ -223,7 +223,7 @@ impl World {
     }
 
     fn slow_listing(&mut self, at: usize) {
-        let kind = *self.random.pick(&Kind::ALL);
+        let kind = *self.random.pick(&SoakList::ALL);
         let time = self.random.millis(5, 120);
         self.sources[at].server.hold_back(kind.method(), time);
         self.note("slow listing", &format!("{} of {} by {time:?}", kind.name(), self.sources[at].name.clone()));

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::process::ExitStatus;
 
-use crate::kinds::Topic;
+use crate::kinds::SoakTopic;
 use tidings_testkit::Vitals;
 
 /// Facts; the text is made when it is shown.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum SoakFailure {
     NotTheTruth { client: String, differences: Vec<String> },
-    ToldTooOften { client: String, topic: Topic, heard: u64, most: u64 },
-    NotOnce { client: String, topic: Topic, heard: u64 },
+    ToldTooOften { client: String, topic: SoakTopic, heard: u64, most: u64 },
+    NotOnce { client: String, topic: SoakTopic, heard: u64 },
     ClientFailed { client: String },
     Busy { client: String },
     Grew { warm: Vitals, end: Vitals },
@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Faults { server: String, faults: Vec<String> },
 }
 
-impl Failure {
+impl SoakFailure {
     /// The client that it is about.
     pub(crate) fn client(&self) -> Option<&str> {
         match self {
@@ -35,7 +35,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SoakFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTheTruth { client, differences } => {

@@ -9,13 +9,13 @@ use tidings_testkit::{Client, ClientBuilder, PendingExchange, ReceivedMessage, i
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::kinds::{Kind, Topic, View};
-use crate::trace::Trace;
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
+use crate::trace::SoakTrace;
 use crate::truth::Lists;
 
 /// What a follower is told to do, beside following.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Order {
+pub(crate) enum FollowerOrder {
     /// Drop the stream and open it again after a while; `resume`: from the last event, where there is such a thing.
     Reopen { resume: bool, after: Duration },
     /// Read nothing for a while.
@@ -23,29 +23,29 @@ pub(crate) enum Order {
 }
 
 /// What a follower has seen.
-pub(crate) struct Seen {
+pub(crate) struct SeenLists {
     pub(crate) lists: Lists,
     pub(crate) notices: [u64; 3],
     pub(crate) last_notice: [Option<Instant>; 3],
     /// Orders that were given and not carried out yet.
     pub(crate) orders: usize,
-    pub(crate) trace: Trace,
+    pub(crate) trace: SoakTrace,
 }
 
 /// The handle of a client's task.
-pub(crate) struct Follower {
+pub(crate) struct FollowerHandle {
     pub(crate) name: String,
-    pub(crate) view: View,
+    pub(crate) view: DefinitionView,
     /// Its revision is told of nothing.
     pub(crate) silent: bool,
     /// A new session is told of everything once.
     pub(crate) initial: u64,
-    orders: mpsc::UnboundedSender<Order>,
-    seen: Arc<Mutex<Seen>>,
+    orders: mpsc::UnboundedSender<FollowerOrder>,
+    seen: Arc<Mutex<SeenLists>>,
     task: JoinHandle<()>,
 }
 
-impl Follower {
+impl FollowerHandle {
     /// Connects, opens its stream, lists everything, and follows from then on. `bell` rings when it has seen something.
     pub(crate) async fn begin(
         name: &str,
@@ -57,15 +57,15 @@ impl Follower {
         let client = client.connect().await;
         let revision = client.revision();
         let messages = client.follow();
-        let seen = Arc::new(Mutex::new(Seen {
+        let seen = Arc::new(Mutex::new(SeenLists {
             lists: Lists::default(),
             notices: [0; 3],
             last_notice: [None; 3],
             orders: 0,
-            trace: Trace::new(begun),
+            trace: SoakTrace::new(begun),
         }));
         let (orders, receiver) = mpsc::unbounded_channel();
-        let mut following = Following {
+        let mut following = FollowerTask {
             modern: is_modern(&revision),
             on_stdio,
             client,
@@ -76,19 +76,27 @@ impl Follower {
             bell,
         };
         following.open(None).await;
-        following.list(&Kind::ALL).await;
+        following.list(&SoakList::ALL).await;
         let initial = u64::from(!following.modern);
         let task = tokio::spawn(following.run(receiver));
         let silent = revision == tidings_testkit::V2025_03_26;
-        Self { name: format!("{name} ({revision})"), view: View::of(&revision), silent, initial, orders, seen, task }
+        Self {
+            name: format!("{name} ({revision})"),
+            view: DefinitionView::of(&revision),
+            silent,
+            initial,
+            orders,
+            seen,
+            task,
+        }
     }
 
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: FollowerOrder) {
         self.seen().orders += 1;
         let _ = self.orders.send(order);
     }
 
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, SeenLists> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +112,7 @@ impl Follower {
     }
 }
 
-struct Following {
+struct FollowerTask {
     client: Client,
     modern: bool,
     on_stdio: bool,
@@ -112,12 +120,12 @@ struct Following {
     stream: Option<PendingExchange>,
     /// The last event of the GET stream that was handled.
     last_event: Option<String>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenLists>>,
     bell: watch::Sender<u64>,
 }
 
-impl Following {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+impl FollowerTask {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<FollowerOrder>) {
         loop {
             tokio::select! {
                 biased;
@@ -133,21 +141,21 @@ impl Following {
         }
     }
 
-    async fn carry_out(&mut self, order: Order) {
+    async fn carry_out(&mut self, order: FollowerOrder) {
         match order {
-            Order::Stall(time) => {
+            FollowerOrder::Stall(time) => {
                 self.note(format!("reads nothing for {time:?}"));
                 self.client.pause_reading();
                 tokio::time::sleep(time).await;
                 self.client.resume_reading();
             }
-            Order::Reopen { resume, after } => self.reopen(resume, after).await,
+            FollowerOrder::Reopen { resume, after } => self.reopen(resume, after).await,
         }
         self.lock().orders -= 1;
         self.bell.send_modify(|rings| *rings += 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SeenLists> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +164,7 @@ impl Following {
     }
 
     async fn hear(&mut self, message: &ReceivedMessage) {
-        let Some(topic) = Topic::of_notice(&message.method) else { return };
+        let Some(topic) = SoakTopic::of_notice(&message.method) else { return };
         if message.event_id.is_some() {
             if message.event_id == self.last_event {
                 // It was read between the end of the old stream and the resumption.
@@ -170,11 +178,11 @@ impl Following {
             seen.last_notice[topic as usize] = Some(Instant::now());
             seen.trace.note(format!("told of {}", topic.name()));
         }
-        let kinds: Vec<Kind> = topic.kinds().collect();
+        let kinds: Vec<SoakList> = topic.kinds().collect();
         self.list(&kinds).await;
     }
 
-    async fn list(&self, kinds: &[Kind]) {
+    async fn list(&self, kinds: &[SoakList]) {
         for kind in kinds {
             let items = self.client.list(kind.name()).await;
             let list: BTreeMap<_, _> = items
@@ -219,7 +227,7 @@ impl Following {
         self.open(resume).await;
         self.note(if resumes { "resumed its stream" } else { "opened a new stream" });
         if !resumes {
-            self.list(&Kind::ALL).await;
+            self.list(&SoakList::ALL).await;
         }
     }
 }

@@ -2,36 +2,36 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::{Kind, View};
+use crate::kinds::{DefinitionView, SoakList};
 
 /// What can change about an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct SoakItem {
     pub(crate) text: u64,
     pub(crate) schema: u64,
     pub(crate) icon: Option<u64>,
 }
 
-impl Item {
+impl SoakItem {
     /// Its definition under a key, as a client of a view sees it.
-    pub(crate) fn definition(&self, kind: Kind, key: &str, view: View) -> Value {
+    pub(crate) fn definition(&self, kind: SoakList, key: &str, view: DefinitionView) -> Value {
         let description = format!("says {}", self.text);
         let mut definition = match kind {
-            Kind::Tools => {
+            SoakList::Tools => {
                 let parameter = format!("p{}", self.schema);
                 let schema = json!({"type": "object", "properties": {parameter: {"type": "string"}}});
                 json!({"name": key, "description": description, "inputSchema": schema})
             }
-            Kind::Prompts => {
+            SoakList::Prompts => {
                 let argument = json!({"name": format!("a{}", self.schema), "required": true});
                 json!({"name": key, "description": description, "arguments": [argument]})
             }
-            Kind::Resources | Kind::Templates => {
+            SoakList::Resources | SoakList::Templates => {
                 let media = format!("text/x-{}", self.schema);
                 json!({kind.key(): key, "name": "memo", "description": description, "mimeType": media})
             }
         };
-        if let (View::Whole, Some(icon)) = (view, self.icon) {
+        if let (DefinitionView::Whole, Some(icon)) = (view, self.icon) {
             definition["icons"] = json!([{"src": format!("https://example.com/{icon}.png")}]);
         }
         definition
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn every_style_says_the_same_and_several_differ() {
-        let item = Item { text: 1, schema: 2, icon: Some(3) };
-        for kind in Kind::ALL {
-            let value = item.definition(kind, "k", View::Whole);
+        let item = SoakItem { text: 1, schema: 2, icon: Some(3) };
+        for kind in SoakList::ALL {
+            let value = item.definition(kind, "k", DefinitionView::Whole);
             let texts: Vec<String> = (0..32).map(|style| written(&value, style)).collect();
             for text in &texts {
                 assert_eq!(serde_json::from_str::<Value>(text).ok(), Some(value.clone()), "{text}");

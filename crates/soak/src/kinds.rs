@@ -4,14 +4,14 @@ use tidings_testkit::V2025_11_25;
 
 /// A list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SoakList {
     Tools,
     Prompts,
     Resources,
     Templates,
 }
 
-impl Kind {
+impl SoakList {
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     /// What [`tidings_testkit::Client::list`] calls it.
@@ -50,24 +50,24 @@ impl Kind {
         }
     }
 
-    pub(crate) const fn topic(self) -> Topic {
+    pub(crate) const fn topic(self) -> SoakTopic {
         match self {
-            Self::Tools => Topic::Tools,
-            Self::Prompts => Topic::Prompts,
-            Self::Resources | Self::Templates => Topic::Resources,
+            Self::Tools => SoakTopic::Tools,
+            Self::Prompts => SoakTopic::Prompts,
+            Self::Resources | Self::Templates => SoakTopic::Resources,
         }
     }
 }
 
 /// What a notice is about. Notices that go out together come in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Topic {
+pub(crate) enum SoakTopic {
     Tools,
     Prompts,
     Resources,
 }
 
-impl Topic {
+impl SoakTopic {
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -84,21 +84,21 @@ impl Topic {
         Self::ALL.into_iter().find(|topic| topic.name() == name)
     }
 
-    pub(crate) fn kinds(self) -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(move |kind| kind.topic() == self)
+    pub(crate) fn kinds(self) -> impl Iterator<Item = SoakList> {
+        SoakList::ALL.into_iter().filter(move |kind| kind.topic() == self)
     }
 }
 
 /// How much of a definition a client sees, as far as the definitions made here differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum DefinitionView {
     /// Without icons: revisions before 2025-11-25.
     Plain,
     /// All of it.
     Whole,
 }
 
-impl View {
+impl DefinitionView {
     pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Whole];
 
     pub(crate) fn of(revision: &str) -> Self {

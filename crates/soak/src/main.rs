@@ -19,14 +19,14 @@ mod world;
 
 use std::process::ExitCode;
 
-use failure::Failure;
-use options::Options;
-use run::{Run, Summary};
+use failure::SoakFailure;
+use options::SoakOptions;
+use run::{SoakRun, SoakSummary};
 use tidings_testkit::SplitMix;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let options = match Options::parse(&arguments) {
+    let options = match SoakOptions::parse(&arguments) {
         Ok(Some(options)) => options,
         Ok(None) => {
             println!("{}", options::USAGE);
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
     runtime.block_on(soak(&options))
 }
 
-async fn soak(options: &Options) -> ExitCode {
-    let mut run = Run::begin(SplitMix::new(options.seed), options.isolated).await;
+async fn soak(options: &SoakOptions) -> ExitCode {
+    let mut run = SoakRun::begin(SplitMix::new(options.seed), options.isolated).await;
     let mut outcome = run.go(options.time).await;
     if outcome.is_ok() {
         outcome = run.finish().await;
@@ -57,12 +57,12 @@ async fn soak(options: &Options) -> ExitCode {
     if let Err(failure) = &outcome {
         report(&run, failure);
     }
-    let Run { world, crowd, gateway, summary, .. } = run;
+    let SoakRun { world, crowd, gateway, summary, .. } = run;
     print(&world.tally, &summary, crowd.notices(), crowd.followers.len());
     crowd.end().await;
     drop(gateway);
     if outcome.is_ok() {
-        outcome = Run::check_nothing_left(&world).await;
+        outcome = SoakRun::check_nothing_left(&world).await;
         if let Err(failure) = &outcome {
             eprintln!("{failure}");
         }
@@ -79,7 +79,7 @@ async fn soak(options: &Options) -> ExitCode {
     }
 }
 
-fn report(run: &Run, failure: &Failure) {
+fn report(run: &SoakRun, failure: &SoakFailure) {
     run.world.trace.print("servers");
     let concerned = failure.client().and_then(|name| run.crowd.followers.iter().find(|f| f.name == name));
     if let Some(follower) = concerned {
@@ -93,7 +93,7 @@ fn report(run: &Run, failure: &Failure) {
     eprintln!("---\n{failure}");
 }
 
-fn print(tally: &std::collections::BTreeMap<&'static str, u64>, summary: &Summary, notices: u64, clients: usize) {
+fn print(tally: &std::collections::BTreeMap<&'static str, u64>, summary: &SoakSummary, notices: u64, clients: usize) {
     println!("epochs: {} storms, {} calm, {} with one change", summary.storms, summary.calms, summary.singles);
     for (sort, count) in tally {
         println!("  {count:6} {sort}");

@@ -14,7 +14,7 @@ Usage: soak [--minutes N | --seconds N] [--seed S] [--isolated]
 TIDINGS_BIN names the gateway; by default it is the one next to this program.";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct SoakOptions {
     pub(crate) time: Duration,
     pub(crate) seed: u64,
     pub(crate) isolated: bool,
@@ -22,12 +22,12 @@ pub(crate) struct Options {
 
 /// Why the arguments say nothing.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum BadArguments {
     Unknown(String),
     NoNumber(String),
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for BadArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(option) => write!(f, "unknown option `{option}`"),
@@ -36,15 +36,15 @@ impl fmt::Display for Wrong {
     }
 }
 
-impl Options {
+impl SoakOptions {
     /// `None` when help was asked for.
-    pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, Wrong> {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, BadArguments> {
         let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now(), isolated: false };
         let mut rest = arguments.iter();
         while let Some(option) = rest.next() {
             let mut number = || {
                 let value = rest.next().and_then(|value| value.parse::<u64>().ok());
-                value.ok_or_else(|| Wrong::NoNumber(option.clone()))
+                value.ok_or_else(|| BadArguments::NoNumber(option.clone()))
             };
             match option.as_str() {
                 "--minutes" => options.time = Duration::from_secs(number()?.saturating_mul(60)),
@@ -52,7 +52,7 @@ impl Options {
                 "--seed" => options.seed = number()?,
                 "--isolated" => options.isolated = true,
                 "--help" | "-h" => return Ok(None),
-                _ => return Err(Wrong::Unknown(option.clone())),
+                _ => return Err(BadArguments::Unknown(option.clone())),
             }
         }
         Ok(Some(options))
@@ -60,7 +60,7 @@ impl Options {
 }
 
 /// As they are written on the command line.
-impl fmt::Display for Options {
+impl fmt::Display for SoakOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let isolated = if self.isolated { " --isolated" } else { "" };
         write!(f, "--seconds {} --seed {}{isolated}", self.time.as_secs(), self.seed)
@@ -77,22 +77,22 @@ fn seed_of_now() -> u64 {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<Options>, Wrong> {
+    fn parsed(line: &str) -> Result<Option<SoakOptions>, BadArguments> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
+        SoakOptions::parse(&words)
     }
 
     #[test]
     fn a_run_can_be_repeated_by_what_it_prints() {
-        let options = Options { time: Duration::from_secs(30), seed: 7, isolated: true };
+        let options = SoakOptions { time: Duration::from_secs(30), seed: 7, isolated: true };
         assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
     }
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(parsed("--hours 1"), Err(Wrong::Unknown("--hours".to_owned())));
-        assert_eq!(parsed("--seed x"), Err(Wrong::NoNumber("--seed".to_owned())));
-        assert_eq!(parsed("--seconds"), Err(Wrong::NoNumber("--seconds".to_owned())));
+        assert_eq!(parsed("--hours 1"), Err(BadArguments::Unknown("--hours".to_owned())));
+        assert_eq!(parsed("--seed x"), Err(BadArguments::NoNumber("--seed".to_owned())));
+        assert_eq!(parsed("--seconds"), Err(BadArguments::NoNumber("--seconds".to_owned())));
         assert_eq!(parsed("--help"), Ok(None));
     }
 }

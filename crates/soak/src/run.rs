@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use tidings_testkit::Gateway;
 
-use crate::crowd::Crowd;
-use crate::events::Change;
-use crate::failure::Failure;
-use crate::kinds::Kind;
-use crate::visitors::Visitors;
-use crate::world::World;
+use crate::crowd::SoakCrowd;
+use crate::events::OfferChange;
+use crate::failure::SoakFailure;
+use crate::kinds::SoakList;
+use crate::visitors::VisitorTasks;
+use crate::world::SoakWorld;
 use tidings_testkit::SplitMix;
 use tidings_testkit::Vitals;
 
@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// How a run went.
 #[derive(Debug, Default)]
-pub(crate) struct Summary {
+pub(crate) struct SoakSummary {
     pub(crate) storms: u64,
     pub(crate) calms: u64,
     pub(crate) singles: u64,
@@ -38,18 +38,18 @@ pub(crate) struct Summary {
     pub(crate) drained_in: Duration,
 }
 
-pub(crate) struct Run {
-    pub(crate) world: World,
-    pub(crate) crowd: Crowd,
+pub(crate) struct SoakRun {
+    pub(crate) world: SoakWorld,
+    pub(crate) crowd: SoakCrowd,
     pub(crate) gateway: Gateway,
-    pub(crate) summary: Summary,
-    visitors: Visitors,
+    pub(crate) summary: SoakSummary,
+    visitors: VisitorTasks,
 }
 
-impl Run {
+impl SoakRun {
     pub(crate) async fn begin(random: SplitMix, isolated: bool) -> Self {
         let begun = Instant::now();
-        let world = World::start(random, begun, isolated).await;
+        let world = SoakWorld::start(random, begun, isolated).await;
         let mut builder = Gateway::builder().toml(CONFIGURATION);
         for source in &world.sources {
             let keys = match source.nature {
@@ -60,12 +60,12 @@ impl Run {
             builder = builder.server_with(&source.name, &source.server, keys);
         }
         let gateway = builder.serve().await;
-        let crowd = Crowd::begin(&gateway, begun).await;
-        Self { world, crowd, gateway, summary: Summary::default(), visitors: Visitors::default() }
+        let crowd = SoakCrowd::begin(&gateway, begun).await;
+        Self { world, crowd, gateway, summary: SoakSummary::default(), visitors: VisitorTasks::default() }
     }
 
     /// Goes through rounds of epochs until the time is over.
-    pub(crate) async fn go(&mut self, time: Duration) -> Result<(), Failure> {
+    pub(crate) async fn go(&mut self, time: Duration) -> Result<(), SoakFailure> {
         let end = Instant::now() + time;
         self.settle().await?;
         while Instant::now() < end {
@@ -74,7 +74,7 @@ impl Run {
             for _ in 0..SINGLES {
                 self.single().await?;
             }
-            self.summary.vitals.push(Vitals::of(self.gateway.pid()).ok_or(Failure::NoVitals)?);
+            self.summary.vitals.push(Vitals::of(self.gateway.pid()).ok_or(SoakFailure::NoVitals)?);
             self.gateway.stderr().clear();
         }
         let told = self.crowd.notices();
@@ -87,7 +87,7 @@ impl Run {
         self.check_flat()
     }
 
-    async fn storm(&mut self) -> Result<(), Failure> {
+    async fn storm(&mut self) -> Result<(), SoakFailure> {
         self.begin_epoch("storm");
         let end = Instant::now() + STORM;
         while Instant::now() < end {
@@ -108,7 +108,7 @@ impl Run {
         self.settle().await
     }
 
-    async fn calm(&mut self) -> Result<(), Failure> {
+    async fn calm(&mut self) -> Result<(), SoakFailure> {
         self.begin_epoch("calm");
         let end = Instant::now() + CALM;
         while Instant::now() < end {
@@ -123,15 +123,15 @@ impl Run {
         self.settle().await
     }
 
-    async fn single(&mut self) -> Result<(), Failure> {
+    async fn single(&mut self) -> Result<(), SoakFailure> {
         self.begin_epoch("single");
         let at = usize::try_from(self.world.random.below(self.world.sources.len() as u64)).unwrap_or_default();
-        let kind = *self.world.random.pick(&[Kind::Tools, Kind::Prompts]);
-        let mut change = *self.world.random.pick(&Change::ALL);
+        let kind = *self.world.random.pick(&[SoakList::Tools, SoakList::Prompts]);
+        let mut change = *self.world.random.pick(&OfferChange::ALL);
         let begun = Instant::now();
         if !self.world.change(at, kind, change, true) {
             // There is always a text to change.
-            change = Change::Text;
+            change = OfferChange::Text;
             self.world.change(at, kind, change, true);
         }
         self.settle().await?;
@@ -161,9 +161,9 @@ impl Run {
     }
 
     /// Ends the trouble, waits for the truth and for the fences, and counts.
-    async fn settle(&mut self) -> Result<(), Failure> {
+    async fn settle(&mut self) -> Result<(), SoakFailure> {
         if !self.visitors.gone().await {
-            return Err(Failure::ClientFailed { client: "a visitor".to_owned() });
+            return Err(SoakFailure::ClientFailed { client: "a visitor".to_owned() });
         }
         self.crowd.calm_down().await?;
         self.world.behave();
@@ -177,15 +177,15 @@ impl Run {
         if self.summary.storms > 0 { self.settle_counts() } else { Ok(()) }
     }
 
-    fn settle_counts(&self) -> Result<(), Failure> {
+    fn settle_counts(&self) -> Result<(), SoakFailure> {
         self.crowd.check_not_too_often(&self.world.changes)
     }
 
-    fn check_protocol(&self) -> Result<(), Failure> {
+    fn check_protocol(&self) -> Result<(), SoakFailure> {
         for source in &self.world.sources {
             let faults = source.server.faults();
             if !faults.is_empty() {
-                return Err(Failure::Faults { server: source.name.clone(), faults });
+                return Err(SoakFailure::Faults { server: source.name.clone(), faults });
             }
         }
         Ok(())
@@ -193,30 +193,30 @@ impl Run {
 
     /// The middle of the last third against the most of the first: what is kept without end shows as growth, and a moment
     /// with many connections does not.
-    fn check_flat(&self) -> Result<(), Failure> {
+    fn check_flat(&self) -> Result<(), SoakFailure> {
         let all = &self.summary.vitals;
         let third = all.len().div_ceil(3);
-        let warm = all.iter().take(third).copied().reduce(Vitals::larger).ok_or(Failure::NoVitals)?;
-        let end = Vitals::middle(&all[all.len() - third..]).ok_or(Failure::NoVitals)?;
-        if end.is_flat_after(warm) { Ok(()) } else { Err(Failure::Grew { warm, end }) }
+        let warm = all.iter().take(third).copied().reduce(Vitals::larger).ok_or(SoakFailure::NoVitals)?;
+        let end = Vitals::middle(&all[all.len() - third..]).ok_or(SoakFailure::NoVitals)?;
+        if end.is_flat_after(warm) { Ok(()) } else { Err(SoakFailure::Grew { warm, end }) }
     }
 
     /// Ends the gateway while its clients are still there. Nothing may be left.
-    pub(crate) async fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn finish(&mut self) -> Result<(), SoakFailure> {
         let begun = Instant::now();
         let status = self.gateway.terminate().await;
         self.summary.drained_in = begun.elapsed();
-        if status.success() { Ok(()) } else { Err(Failure::BadEnd { status }) }
+        if status.success() { Ok(()) } else { Err(SoakFailure::BadEnd { status }) }
     }
 
     /// After the last client on stdio has gone, no process of a server may be there.
-    pub(crate) async fn check_nothing_left(world: &World) -> Result<(), Failure> {
+    pub(crate) async fn check_nothing_left(world: &SoakWorld) -> Result<(), SoakFailure> {
         for source in &world.sources {
             source.server.wait_all_exited().await;
         }
         let all = world.sources.iter().flat_map(|source| source.server.processes());
         let left: Vec<u32> = all.map(|p| p.pid).filter(|pid| is_alive(*pid)).collect();
-        if left.is_empty() { Ok(()) } else { Err(Failure::LeftBehind { processes: left }) }
+        if left.is_empty() { Ok(()) } else { Err(SoakFailure::LeftBehind { processes: left }) }
     }
 }
 

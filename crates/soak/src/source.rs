@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tidings_testkit::{LATEST_LEGACY, ScriptedAnswer, ScriptedEntry, Server, ServerBuilder};
 
-use crate::item::{Item, written};
-use crate::kinds::{Kind, Topic, View};
+use crate::item::{SoakItem, written};
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
 use crate::truth::Lists;
 use tidings_testkit::SplitMix;
 
@@ -18,7 +18,7 @@ const FENCE: &str = "memo:///fence";
 
 /// How a server is reached and what is special about it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Nature {
+pub(crate) struct SourceNature {
     pub(crate) http: bool,
     pub(crate) legacy: bool,
     pub(crate) modern: bool,
@@ -32,39 +32,39 @@ pub(crate) struct Nature {
     pub(crate) streamless: bool,
 }
 
-pub(crate) struct Source {
+pub(crate) struct SoakSource {
     pub(crate) name: String,
-    pub(crate) nature: Nature,
+    pub(crate) nature: SourceNature,
     pub(crate) server: Server,
-    shelves: [BTreeMap<String, Item>; 4],
+    shelves: [BTreeMap<String, SoakItem>; 4],
     last_death: Option<Instant>,
     fences: u64,
 }
 
-impl Source {
-    pub(crate) async fn start(name: &str, nature: Nature, random: &mut SplitMix) -> Self {
-        let mut shelves: [BTreeMap<String, Item>; 4] = Default::default();
-        for kind in Kind::ALL {
+impl SoakSource {
+    pub(crate) async fn start(name: &str, nature: SourceNature, random: &mut SplitMix) -> Self {
+        let mut shelves: [BTreeMap<String, SoakItem>; 4] = Default::default();
+        for kind in SoakList::ALL {
             for number in 0..3 {
-                shelves[kind as usize].insert(key(kind, number), Item::default());
+                shelves[kind as usize].insert(key(kind, number), SoakItem::default());
             }
         }
-        shelves[Kind::Resources as usize].insert(FENCE.to_owned(), Item::default());
+        shelves[SoakList::Resources as usize].insert(FENCE.to_owned(), SoakItem::default());
         let builder = describe(name, nature);
         let server = if nature.http { builder.http().await } else { builder.stdio().await };
         let source = Self { name: name.to_owned(), nature, server, shelves, last_death: None, fences: 0 };
-        for kind in Kind::ALL {
+        for kind in SoakList::ALL {
             source.publish(kind, random);
         }
         source
     }
 
     /// Offers what stands on a shelf, in an order and in words of chance.
-    pub(crate) fn publish(&self, kind: Kind, random: &mut SplitMix) {
+    pub(crate) fn publish(&self, kind: SoakList, random: &mut SplitMix) {
         let mut entries: Vec<ScriptedEntry> = self.shelves[kind as usize]
             .iter()
             .map(|(key, item)| {
-                let text = written(&item.definition(kind, key, View::Whole), random.next());
+                let text = written(&item.definition(kind, key, DefinitionView::Whole), random.next());
                 ScriptedEntry::raw(&text, |call| async move { call.ok_text("") })
             })
             .collect();
@@ -75,25 +75,25 @@ impl Source {
         self.server.set_list(kind.member(), entries);
     }
 
-    pub(crate) fn shelf(&mut self, kind: Kind) -> &mut BTreeMap<String, Item> {
+    pub(crate) fn shelf(&mut self, kind: SoakList) -> &mut BTreeMap<String, SoakItem> {
         &mut self.shelves[kind as usize]
     }
 
     /// The keys of a shelf that may be changed by chance.
-    pub(crate) fn keys(&self, kind: Kind) -> Vec<String> {
+    pub(crate) fn keys(&self, kind: SoakList) -> Vec<String> {
         self.shelves[kind as usize].keys().filter(|key| *key != FENCE).cloned().collect()
     }
 
     /// Changes the fence. Its new state is in no list that was read before.
     pub(crate) fn raise_fence(&mut self, random: &mut SplitMix) {
         self.fences += 1;
-        let fence = Item { text: self.fences, ..Item::default() };
-        self.shelf(Kind::Resources).insert(FENCE.to_owned(), fence);
-        self.publish(Kind::Resources, random);
-        self.signal(Topic::Resources);
+        let fence = SoakItem { text: self.fences, ..SoakItem::default() };
+        self.shelf(SoakList::Resources).insert(FENCE.to_owned(), fence);
+        self.publish(SoakList::Resources, random);
+        self.signal(SoakTopic::Resources);
     }
 
-    pub(crate) fn signal(&self, topic: Topic) {
+    pub(crate) fn signal(&self, topic: SoakTopic) {
         if !self.nature.mute {
             self.server.list_changed(topic.name());
         }
@@ -118,12 +118,12 @@ impl Source {
     }
 
     /// Adds what clients should see of it.
-    pub(crate) fn show(&self, view: View, lists: &mut Lists) {
-        for kind in Kind::ALL {
+    pub(crate) fn show(&self, view: DefinitionView, lists: &mut Lists) {
+        for kind in SoakList::ALL {
             for (key, item) in &self.shelves[kind as usize] {
                 let public = match kind {
-                    Kind::Tools | Kind::Prompts => format!("{}__{key}", self.name),
-                    Kind::Resources | Kind::Templates => format!("{}+{key}", self.name),
+                    SoakList::Tools | SoakList::Prompts => format!("{}__{key}", self.name),
+                    SoakList::Resources | SoakList::Templates => format!("{}+{key}", self.name),
                 };
                 lists[kind as usize].insert(public.clone(), item.definition(kind, &public, view));
             }
@@ -131,16 +131,16 @@ impl Source {
     }
 }
 
-pub(crate) fn key(kind: Kind, number: u64) -> String {
+pub(crate) fn key(kind: SoakList, number: u64) -> String {
     match kind {
-        Kind::Tools => format!("t{number}"),
-        Kind::Prompts => format!("p{number}"),
-        Kind::Resources => format!("memo:///r{number}"),
-        Kind::Templates => format!("memo:///t{number}/{{x}}"),
+        SoakList::Tools => format!("t{number}"),
+        SoakList::Prompts => format!("p{number}"),
+        SoakList::Resources => format!("memo:///r{number}"),
+        SoakList::Templates => format!("memo:///t{number}/{{x}}"),
     }
 }
 
-fn describe(name: &str, nature: Nature) -> ServerBuilder {
+fn describe(name: &str, nature: SourceNature) -> ServerBuilder {
     let announces = json!({"listChanged": !nature.mute});
     let capabilities = json!({"tools": announces, "prompts": announces, "resources": announces});
     let mut builder = Server::builder(name).capabilities(capabilities).forgetful();

@@ -6,12 +6,12 @@ use std::time::Instant;
 const KEPT: usize = 400;
 
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct SoakTrace {
     begun: Instant,
     lines: VecDeque<String>,
 }
 
-impl Trace {
+impl SoakTrace {
     pub(crate) fn new(begun: Instant) -> Self {
         Self { begun, lines: VecDeque::new() }
     }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::kinds::{Kind, View};
+use crate::kinds::{DefinitionView, SoakList};
 
 /// The four lists by public key.
 pub(crate) type Lists = [BTreeMap<String, Value>; 4];
 
 /// The lists as each view should have them.
-pub(crate) struct Truth([Lists; 2]);
+pub(crate) struct ListTruth([Lists; 2]);
 
-impl Truth {
-    pub(crate) fn new(make: impl Fn(View) -> Lists) -> Self {
-        Self(View::ALL.map(make))
+impl ListTruth {
+    pub(crate) fn new(make: impl Fn(DefinitionView) -> Lists) -> Self {
+        Self(DefinitionView::ALL.map(make))
     }
 
-    pub(crate) fn of(&self, view: View) -> &Lists {
+    pub(crate) fn of(&self, view: DefinitionView) -> &Lists {
         &self.0[view as usize]
     }
 }
@@ -25,7 +25,7 @@ impl Truth {
 /// The differences in words; empty when there are none.
 pub(crate) fn differences(seen: &Lists, truth: &Lists) -> Vec<String> {
     let mut found = Vec::new();
-    for kind in Kind::ALL {
+    for kind in SoakList::ALL {
         let (seen, truth) = (&seen[kind as usize], &truth[kind as usize]);
         for (key, value) in truth {
             match seen.get(key) {

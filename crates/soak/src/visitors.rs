@@ -15,9 +15,9 @@ const UNREAD: usize = 300;
 
 /// Visitors on their way.
 #[derive(Default)]
-pub(crate) struct Visitors(JoinSet<()>);
+pub(crate) struct VisitorTasks(JoinSet<()>);
 
-impl Visitors {
+impl VisitorTasks {
     /// Somebody comes, looks around and goes properly.
     pub(crate) fn come_and_go(&mut self, client: ClientBuilder, modern: bool) {
         self.0.spawn(async move {

@@ -3,46 +3,46 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::kinds::{Kind, Topic, View};
-use crate::source::{Nature, Source};
-use crate::trace::Trace;
-use crate::truth::{Lists, Truth};
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
+use crate::source::{SoakSource, SourceNature};
+use crate::trace::SoakTrace;
+use crate::truth::{ListTruth, Lists};
 use tidings_testkit::SplitMix;
 
 /// How many changes there were, by topic and view: no client may be told of more.
 pub(crate) type Changes = [[u64; 2]; 3];
 
-pub(crate) struct World {
-    pub(crate) sources: Vec<Source>,
+pub(crate) struct SoakWorld {
+    pub(crate) sources: Vec<SoakSource>,
     pub(crate) random: SplitMix,
     pub(crate) changes: Changes,
     pub(crate) tally: BTreeMap<&'static str, u64>,
-    pub(crate) trace: Trace,
+    pub(crate) trace: SoakTrace,
     next_number: u64,
 }
 
-impl World {
+impl SoakWorld {
     /// Servers of both eras on both transports, and some with a peculiarity.
     pub(crate) async fn start(mut random: SplitMix, begun: Instant, isolated: bool) -> Self {
-        let legacy = Nature { legacy: true, ..Nature::default() };
-        let modern = Nature { modern: true, ..Nature::default() };
+        let legacy = SourceNature { legacy: true, ..SourceNature::default() };
+        let modern = SourceNature { modern: true, ..SourceNature::default() };
         let natures = [
             ("pipe", legacy),
-            ("web", Nature { http: true, ..legacy }),
+            ("web", SourceNature { http: true, ..legacy }),
             ("newpipe", modern),
-            ("newweb", Nature { http: true, ..modern }),
-            ("both", Nature { http: true, legacy: true, modern: true, ..Nature::default() }),
-            ("pages", Nature { paged: true, ..legacy }),
-            ("newpages", Nature { http: true, paged: true, ..modern }),
-            ("mute", Nature { http: true, mute: true, ..legacy }),
-            ("streamless", Nature { http: true, streamless: true, ..legacy }),
+            ("newweb", SourceNature { http: true, ..modern }),
+            ("both", SourceNature { http: true, legacy: true, modern: true, ..SourceNature::default() }),
+            ("pages", SourceNature { paged: true, ..legacy }),
+            ("newpages", SourceNature { http: true, paged: true, ..modern }),
+            ("mute", SourceNature { http: true, mute: true, ..legacy }),
+            ("streamless", SourceNature { http: true, streamless: true, ..legacy }),
         ];
         let mut sources = Vec::new();
-        let own = isolated.then_some(("own", Nature { isolated: true, ..legacy }));
+        let own = isolated.then_some(("own", SourceNature { isolated: true, ..legacy }));
         for (name, nature) in natures.into_iter().chain(own) {
-            sources.push(Source::start(name, nature, &mut random).await);
+            sources.push(SoakSource::start(name, nature, &mut random).await);
         }
-        let trace = Trace::new(begun);
+        let trace = SoakTrace::new(begun);
         Self { sources, random, changes: Changes::default(), tally: BTreeMap::new(), trace, next_number: 100 }
     }
 
@@ -58,15 +58,15 @@ impl World {
     }
 
     /// Counts a change for those who can see it, before anybody can.
-    pub(crate) fn count_change(&mut self, source: usize, kind: Kind, views: &[View]) {
+    pub(crate) fn count_change(&mut self, source: usize, kind: SoakList, views: &[DefinitionView]) {
         let weight = self.sources[source].weight();
         for view in views {
             self.changes[kind.topic() as usize][*view as usize] += weight;
         }
     }
 
-    pub(crate) fn truth(&self) -> Truth {
-        Truth::new(|view| {
+    pub(crate) fn truth(&self) -> ListTruth {
+        ListTruth::new(|view| {
             let mut lists = Lists::default();
             for source in &self.sources {
                 source.show(view, &mut lists);
@@ -79,7 +79,7 @@ impl World {
     pub(crate) fn behave(&mut self) {
         for source in &self.sources {
             source.server.behave();
-            for topic in Topic::ALL {
+            for topic in SoakTopic::ALL {
                 source.signal(topic);
             }
             source.server.record().clear();
@@ -91,7 +91,7 @@ impl World {
     pub(crate) fn raise_fences(&mut self, which: &[usize]) {
         self.trace.note(format!("fences of {} servers", which.len()));
         for at in which {
-            self.count_change(*at, Kind::Resources, &View::ALL);
+            self.count_change(*at, SoakList::Resources, &DefinitionView::ALL);
             let random = &mut self.random;
             self.sources[*at].raise_fence(random);
         }
