@@ -14,14 +14,14 @@ pub(crate) const MODERN_REVISION: &str = "2026-07-28";
 
 /// A protocol era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Era {
+pub(crate) enum EchoEra {
     /// Revisions with `initialize` and sessions.
     Legacy,
     /// Revisions where each request stands for itself.
     Modern,
 }
 
-impl Era {
+impl EchoEra {
     /// The word for it on the command line and in the table.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -40,11 +40,11 @@ pub(crate) enum OfferedEras {
 }
 
 impl OfferedEras {
-    fn has(self, era: Era) -> bool {
+    fn has(self, era: EchoEra) -> bool {
         match self {
             Self::Both => true,
-            Self::Legacy => era == Era::Legacy,
-            Self::Modern => era == Era::Modern,
+            Self::Legacy => era == EchoEra::Legacy,
+            Self::Modern => era == EchoEra::Modern,
         }
     }
 }
@@ -54,9 +54,9 @@ pub(crate) enum EchoReply {
     /// The answer to `initialize`: a transport with sessions opens one.
     Opened(Vec<u8>),
     /// A result; legacy results need an open session.
-    Result(Era, Vec<u8>),
+    Result(EchoEra, Vec<u8>),
     /// A JSON-RPC error of this era and code.
-    Error(Era, i32, Vec<u8>),
+    Error(EchoEra, i32, Vec<u8>),
     /// A notification: nothing to say.
     Nothing,
 }
@@ -113,16 +113,16 @@ impl EchoServer {
             return Ok(EchoReply::Nothing);
         };
         let era = match frame.params.meta.revision {
-            Some(_) => Era::Modern,
-            None => Era::Legacy,
+            Some(_) => EchoEra::Modern,
+            None => EchoEra::Legacy,
         };
         if !self.offer.has(era) {
             return Ok(refuse_era(era, id));
         }
         Ok(match (&*frame.method, era) {
-            ("initialize", Era::Legacy) => EchoReply::Opened(initialized(id, &frame.params)),
-            ("server/discover", Era::Modern) => EchoReply::Result(era, discovered(id)),
-            ("ping", Era::Legacy) => EchoReply::Result(era, result(id, "")),
+            ("initialize", EchoEra::Legacy) => EchoReply::Opened(initialized(id, &frame.params)),
+            ("server/discover", EchoEra::Modern) => EchoReply::Result(era, discovered(id)),
+            ("ping", EchoEra::Legacy) => EchoReply::Result(era, result(id, "")),
             ("tools/list", _) => EchoReply::Result(era, self.listed(id, era)),
             ("tools/call", _) => {
                 let text = frame.params.arguments.text.map_or("\"\"", RawValue::get);
@@ -132,10 +132,10 @@ impl EchoServer {
         })
     }
 
-    fn listed(&self, id: &str, era: Era) -> Vec<u8> {
+    fn listed(&self, id: &str, era: EchoEra) -> Vec<u8> {
         let hints = match era {
-            Era::Legacy => "",
-            Era::Modern => r#","resultType":"complete","ttlMs":60000,"cacheScope":"public""#,
+            EchoEra::Legacy => "",
+            EchoEra::Modern => r#","resultType":"complete","ttlMs":60000,"cacheScope":"public""#,
         };
         result(id, &format!(r#""tools":{}{hints}"#, self.tools))
     }
@@ -145,15 +145,15 @@ fn result(id: &str, members: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{members}}}}}"#).into_bytes()
 }
 
-fn error(id: &str, era: Era, code: i32, message: &str) -> EchoReply {
+fn error(id: &str, era: EchoEra, code: i32, message: &str) -> EchoReply {
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#);
     EchoReply::Error(era, code, body.into_bytes())
 }
 
-fn refuse_era(era: Era, id: &str) -> EchoReply {
+fn refuse_era(era: EchoEra, id: &str) -> EchoReply {
     match era {
-        Era::Modern => error(id, Era::Legacy, -32600, "No session"),
-        Era::Legacy => error(id, Era::Modern, -32602, "Only revision 2026-07-28 is supported"),
+        EchoEra::Modern => error(id, EchoEra::Legacy, -32600, "No session"),
+        EchoEra::Legacy => error(id, EchoEra::Modern, -32602, "Only revision 2026-07-28 is supported"),
     }
 }
 
@@ -179,10 +179,10 @@ fn discovered(id: &str) -> Vec<u8> {
     )
 }
 
-fn called(id: &str, era: Era, text: &str) -> Vec<u8> {
+fn called(id: &str, era: EchoEra, text: &str) -> Vec<u8> {
     let kind = match era {
-        Era::Legacy => "",
-        Era::Modern => r#","resultType":"complete""#,
+        EchoEra::Legacy => "",
+        EchoEra::Modern => r#","resultType":"complete""#,
     };
     result(id, &format!(r#""content":[{{"type":"text","text":{text}}}],"isError":false{kind}"#))
 }
@@ -242,7 +242,7 @@ mod tests {
     fn a_legacy_server_refuses_the_modern_probe() {
         let server = EchoServer::new(OfferedEras::Legacy, 0);
         let probe = br#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
-        assert!(matches!(server.answer(probe).unwrap(), EchoReply::Error(Era::Legacy, _, _)));
+        assert!(matches!(server.answer(probe).unwrap(), EchoReply::Error(EchoEra::Legacy, _, _)));
     }
 
     #[test]

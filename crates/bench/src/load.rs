@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::echo::Era;
+use crate::echo::EchoEra;
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 use crate::load::request::{LoadClient, LoadOperation};
@@ -23,7 +23,7 @@ pub(crate) struct LoadOptions {
     to: SocketAddr,
     /// The era the clients speak.
     #[arg(long, value_enum)]
-    era: Era,
+    era: EchoEra,
     /// What they ask for.
     #[arg(long, value_enum, default_value = "call")]
     operation: LoadOperation,

@@ -30,15 +30,15 @@ use crate::error::BenchError;
 /// Measure the gateway against a bare reverse proxy, in one run.
 #[derive(Parser)]
 #[command(name = "tidings-bench", after_help = "Example: tidings-bench --only 1 --seconds 2")]
-struct Cli {
+struct BenchCli {
     #[command(subcommand)]
-    part: Option<Part>,
+    part: Option<BenchPart>,
     #[command(flatten)]
     suite: suite::SuiteOptions,
 }
 
 #[derive(Subcommand)]
-enum Part {
+enum BenchPart {
     /// An MCP echo server over HTTP, of both eras.
     Upstream(upstream::UpstreamOptions),
     /// A bare reverse proxy: every byte passes unread.
@@ -56,18 +56,18 @@ enum Part {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = BenchCli::parse();
     machine::allow_many_files();
     let outcome = match &cli.part {
         // The peers of what is measured stay on one thread: on a small machine they compete with it.
-        Some(Part::Upstream(options)) => on(single(), upstream::run(options)),
-        Some(Part::Load(options)) => on(single(), load::run(options)),
+        Some(BenchPart::Upstream(options)) => on(single(), upstream::run(options)),
+        Some(BenchPart::Load(options)) => on(single(), load::run(options)),
         // These stand where the gateway stands, so they get its kind of runtime.
-        Some(Part::Poll(options)) => on(multi(), poll::run(options)),
-        Some(Part::Fan(options)) => on(multi(), fan::run(options)),
-        Some(Part::Floor(options)) => on(multi(), floor::run(options)),
-        Some(Part::Static(options)) => on(multi(), static_body::run(options)),
-        Some(Part::StdioServer(options)) => stdio_server::run(options),
+        Some(BenchPart::Poll(options)) => on(multi(), poll::run(options)),
+        Some(BenchPart::Fan(options)) => on(multi(), fan::run(options)),
+        Some(BenchPart::Floor(options)) => on(multi(), floor::run(options)),
+        Some(BenchPart::Static(options)) => on(multi(), static_body::run(options)),
+        Some(BenchPart::StdioServer(options)) => stdio_server::run(options),
         None => {
             return match on(single(), suite::run(&cli.suite)) {
                 Ok(passed) if passed || cli.suite.no_fail => ExitCode::SUCCESS,

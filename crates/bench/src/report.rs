@@ -63,7 +63,7 @@ pub(crate) struct ReportRow {
 }
 
 /// One repetition in numbers.
-pub(crate) struct Sample {
+pub(crate) struct BenchSample {
     pub(crate) baseline: Option<f64>,
     pub(crate) gateway: Option<f64>,
     pub(crate) full: Value,
@@ -116,7 +116,7 @@ impl ReportRow {
         what: String,
         measure: RowMeasure,
         target: RowTarget,
-        samples: Vec<Sample>,
+        samples: Vec<BenchSample>,
         note: Option<String>,
     ) -> Self {
         let verdict = median(samples.iter().filter_map(|sample| target.verdict(sample.baseline, sample.gateway)));
@@ -290,11 +290,11 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
 mod tests {
     use super::*;
 
-    fn sample(baseline: f64, gateway: Option<f64>) -> Sample {
-        Sample { baseline: Some(baseline), gateway, full: Value::Null }
+    fn sample(baseline: f64, gateway: Option<f64>) -> BenchSample {
+        BenchSample { baseline: Some(baseline), gateway, full: Value::Null }
     }
 
-    fn row(target: RowTarget, samples: Vec<Sample>, note: Option<String>) -> ReportRow {
+    fn row(target: RowTarget, samples: Vec<BenchSample>, note: Option<String>) -> ReportRow {
         ReportRow::judge(1, "x".into(), RowMeasure::RequestsPerSecond, target, samples, note)
     }
 

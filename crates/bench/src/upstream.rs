@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
 use crate::accept::{PartListener, accept};
-use crate::echo::{EchoReply, EchoServer, Era, OfferedEras};
+use crate::echo::{EchoEra, EchoReply, EchoServer, OfferedEras};
 use crate::error::BenchError;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -74,10 +74,10 @@ async fn respond(server: Arc<BenchServer>, request: Request<Incoming>) -> Result
             }
             response
         }
-        EchoReply::Result(Era::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
+        EchoReply::Result(EchoEra::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
         EchoReply::Result(_, body) => json(StatusCode::OK, body),
-        EchoReply::Error(Era::Legacy, _, body) if in_session => json(StatusCode::OK, body),
-        EchoReply::Error(Era::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
+        EchoReply::Error(EchoEra::Legacy, _, body) if in_session => json(StatusCode::OK, body),
+        EchoReply::Error(EchoEra::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
         EchoReply::Error(_, _, body) => json(StatusCode::BAD_REQUEST, body),
     })
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::ValueEnum;
 use memchr::memmem;
 
-use crate::echo::{Era, LEGACY_REVISION, MODERN_REVISION};
+use crate::echo::{EchoEra, LEGACY_REVISION, MODERN_REVISION};
 use crate::error::BenchError;
 use crate::load::http::{LoadAnswer, LoadConnection};
 
@@ -21,7 +21,7 @@ pub(crate) enum LoadOperation {
 /// A client on one connection.
 pub(crate) struct LoadClient {
     connection: LoadConnection,
-    era: Era,
+    era: EchoEra,
     tool: String,
     session: Option<String>,
     next_id: u64,
@@ -33,9 +33,9 @@ pub(crate) struct LoadClient {
 
 impl LoadClient {
     /// Opens the session that the era asks for.
-    pub(crate) async fn start(connection: LoadConnection, era: Era, tool: &str) -> Result<Self, BenchError> {
+    pub(crate) async fn start(connection: LoadConnection, era: EchoEra, tool: &str) -> Result<Self, BenchError> {
         let mut client = Self::without_session(connection, era, tool);
-        if era == Era::Legacy {
+        if era == EchoEra::Legacy {
             client.open_session().await?;
         }
         Ok(client)
@@ -43,12 +43,12 @@ impl LoadClient {
 
     /// For an endpoint that knows no sessions. A legacy client names one nevertheless, so that its
     /// requests are as long as any other's.
-    pub(crate) fn without_session(connection: LoadConnection, era: Era, tool: &str) -> Self {
+    pub(crate) fn without_session(connection: LoadConnection, era: EchoEra, tool: &str) -> Self {
         Self {
             connection,
             era,
             tool: tool.to_owned(),
-            session: (era == Era::Legacy).then(|| "no-session-was-opened-here".to_owned()),
+            session: (era == EchoEra::Legacy).then(|| "no-session-was-opened-here".to_owned()),
             next_id: 2,
             body: Vec::new(),
             request: Vec::new(),
@@ -127,9 +127,9 @@ impl LoadClient {
     fn meta(&self, after_others: bool) -> &'static str {
         const META: &str = r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
         match (self.era, after_others) {
-            (Era::Legacy, _) => "",
-            (Era::Modern, true) => META,
-            (Era::Modern, false) => &META[1..],
+            (EchoEra::Legacy, _) => "",
+            (EchoEra::Modern, true) => META,
+            (EchoEra::Modern, false) => &META[1..],
         }
     }
 
@@ -143,16 +143,16 @@ impl LoadClient {
             self.connection.to,
         );
         match (self.era, &self.session) {
-            (Era::Modern, _) => {
+            (EchoEra::Modern, _) => {
                 let _ = write!(out, "mcp-protocol-version: {MODERN_REVISION}\r\nmcp-method: {method}\r\n");
                 if method == "tools/call" {
                     let _ = write!(out, "mcp-name: {}\r\n", self.tool);
                 }
             }
-            (Era::Legacy, Some(session)) => {
+            (EchoEra::Legacy, Some(session)) => {
                 let _ = write!(out, "mcp-protocol-version: {LEGACY_REVISION}\r\nmcp-session-id: {session}\r\n");
             }
-            (Era::Legacy, None) => {}
+            (EchoEra::Legacy, None) => {}
         }
         let _ = write!(out, "content-length: {}\r\n\r\n", self.body.len());
         out.extend_from_slice(&self.body);

@@ -6,7 +6,7 @@ use serde_json::json;
 use tidings_testkit::{Client, Gateway, TempDir};
 
 use super::BenchContext;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const NOTICE: &str = "notifications/resources/updated";
 const CHANGES: usize = 1_000;
@@ -26,7 +26,11 @@ pub(super) async fn row(bench: &BenchContext) -> ReportRow {
         if !last_told || !last_read {
             note = Some(format!("the last change: announced {last_told}, read {last_read}"));
         }
-        samples.push(Sample { baseline: None, gateway: Some(notices as f64), full: json!({ "notices": notices }) });
+        samples.push(BenchSample {
+            baseline: None,
+            gateway: Some(notices as f64),
+            full: json!({ "notices": notices }),
+        });
     }
     let seconds = CHANGES as f64 / f64::from(PER_SECOND);
     let most = seconds / MAX_WAIT.as_secs_f64() + 1.0;

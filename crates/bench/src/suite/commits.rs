@@ -10,7 +10,7 @@ use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, 
 use tidings_proto::{Era, FieldView, ListKind, Revision, UriMap};
 
 use super::BenchContext;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 
 const SERVERS: u32 = 50;
 const TIMES: u32 = 10;
@@ -34,7 +34,7 @@ pub(super) fn row(bench: &BenchContext) -> ReportRow {
             small_micros.push(small.commit(SERVERS / 2, version));
             large_micros.push(large.commit(SERVERS * TIMES / 2, version));
         }
-        samples.push(Sample {
+        samples.push(BenchSample {
             baseline: median(small_micros.into_iter()),
             gateway: median(large_micros.into_iter()),
             full: json!({ "commits": COMMITS }),

@@ -18,7 +18,7 @@ use crate::fan::PUBLISH;
 use crate::load::http::LoadConnection;
 use crate::machine::resident_mb;
 use crate::process::{GatewayProcess, PartProcess};
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 
 const SUBSCRIBERS: usize = 10_000;
 /// Changes in each repetition; the median counts.
@@ -39,8 +39,8 @@ pub(super) async fn rows(bench: &BenchContext) -> [ReportRow; 2] {
         eprintln!("fan-out … {}/{}", repetition + 1, bench.repeat);
         match measure(bench).await {
             Ok(FanOutResult { gateway, floor, kibibytes, all }) => {
-                times.push(Sample { baseline: Some(floor), gateway: Some(gateway), full: all });
-                sizes.push(Sample { baseline: None, gateway: Some(kibibytes), full: json!({ "kib": kibibytes }) });
+                times.push(BenchSample { baseline: Some(floor), gateway: Some(gateway), full: all });
+                sizes.push(BenchSample { baseline: None, gateway: Some(kibibytes), full: json!({ "kib": kibibytes }) });
             }
             Err(error) => note = Some(error.to_string()),
         }

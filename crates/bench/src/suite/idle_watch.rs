@@ -15,7 +15,7 @@ use super::BenchContext;
 use crate::error::BenchError;
 use crate::machine::sleeps;
 use crate::process::this_program;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 /// How often the counters are looked at: what happens between two looks is one wake-up. A long timer of the runtime wakes up
 /// once more within the 64 ms before its time.
@@ -35,7 +35,7 @@ pub(super) async fn rows(bench: &BenchContext) -> Vec<ReportRow> {
         match measure(bench).await {
             Ok(measured) => {
                 for (samples, (floor, wakes)) in samples.iter_mut().zip(measured) {
-                    samples.push(Sample {
+                    samples.push(BenchSample {
                         baseline: Some(floor as f64),
                         gateway: Some(wakes as f64),
                         full: json!({ "floor": floor, "wakes": wakes }),

@@ -15,7 +15,7 @@ use super::listen::each;
 use crate::error::BenchError;
 use crate::machine::resident_mb;
 use crate::process::GatewayProcess;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const LISTENERS: usize = 5_000;
 const IDLE: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub(super) async fn row(bench: &BenchContext) -> ReportRow {
                     let ListenersResult { reached, notices, .. } = measured;
                     note = Some(format!("{reached} of {LISTENERS} were told, {notices} times"));
                 }
-                samples.push(Sample {
+                samples.push(BenchSample {
                     baseline: None,
                     gateway: Some(measured.kibibytes),
                     full: json!({ "reached": measured.reached, "last_ms": measured.last_ms }),

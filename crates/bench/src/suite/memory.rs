@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::BenchContext;
-use crate::echo::Era;
+use crate::echo::EchoEra;
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 use crate::load::request::LoadClient;
 use crate::machine::resident_mb;
 use crate::process::{GatewayProcess, this_program};
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const SERVERS: usize = 10;
 const IDLE: Duration = Duration::from_secs(2);
@@ -23,7 +23,7 @@ pub(super) async fn idle(bench: &BenchContext) -> ReportRow {
     for repetition in 0..bench.repeat {
         eprintln!("memory … {}/{}", repetition + 1, bench.repeat);
         match measure(bench).await {
-            Ok(megabytes) => samples.push(Sample {
+            Ok(megabytes) => samples.push(BenchSample {
                 baseline: None,
                 gateway: Some(megabytes),
                 full: json!({ "resident_mb": megabytes }),
@@ -58,7 +58,7 @@ async fn measure_running(gateway: &GatewayProcess) -> Result<f64, BenchError> {
 /// A gateway that lacks a server would look small.
 async fn all_connected(gateway: &GatewayProcess) -> Result<(), BenchError> {
     let connection = LoadConnection::open(gateway.address).await?;
-    let mut client = LoadClient::start(connection, Era::Modern, "echo").await?;
+    let mut client = LoadClient::start(connection, EchoEra::Modern, "echo").await?;
     let body = client.list().await?;
     let list: Value =
         serde_json::from_slice(body).map_err(|_| BenchError::unexpected("tools/list", "plain JSON", body))?;

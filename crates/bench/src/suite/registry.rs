@@ -14,7 +14,7 @@ use super::{BenchContext, startup};
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 use crate::process::{GatewayProcess, this_program};
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const CLIENTS: usize = 1_000;
 const SERVERS: usize = 100;
@@ -30,8 +30,8 @@ pub(super) async fn add_and_remove(bench: &BenchContext, add: bool, remove: bool
         match add_and_remove_once(bench).await {
             Ok(took) => {
                 let full = json!({ "alone_ms": took.alone, "added_ms": took.added, "removed_ms": took.removed });
-                added.push(Sample { baseline: Some(took.alone), gateway: Some(took.added), full: full.clone() });
-                removed.push(Sample { baseline: None, gateway: Some(took.removed), full });
+                added.push(BenchSample { baseline: Some(took.alone), gateway: Some(took.added), full: full.clone() });
+                removed.push(BenchSample { baseline: None, gateway: Some(took.removed), full });
             }
             Err(error) => note = Some(error.to_string()),
         }
@@ -59,7 +59,7 @@ pub(super) async fn reload(bench: &BenchContext) -> ReportRow {
         let both =
             async { Ok::<_, BenchError>((reload_once(bench, 1).await?, reload_once(bench, FILE_SERVERS).await?)) };
         match both.await {
-            Ok((short, long)) => samples.push(Sample {
+            Ok((short, long)) => samples.push(BenchSample {
                 baseline: Some(short),
                 gateway: Some(long),
                 full: json!({ "short_ms": short, "long_ms": long }),

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::BenchContext;
 use crate::error::BenchError;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 
 const CALLS: usize = 200;
 /// The other program takes its time.
@@ -99,7 +99,7 @@ async fn call(bench: &BenchContext) -> Result<ReportRow, BenchError> {
             calls.push(called(&client).await);
         }
         let (baseline, gateway) = (median(scripts.into_iter()), median(calls.into_iter()));
-        samples.push(Sample { baseline, gateway, full: json!({ "calls": CALLS }) });
+        samples.push(BenchSample { baseline, gateway, full: json!({ "calls": CALLS }) });
     }
     let what = "a trivial script as a tool over stdio, against the script alone".to_owned();
     Ok(ReportRow::judge(20, what, RowMeasure::MedianMicros, RowTarget::RatioAtMost(1.3), samples, None))
@@ -132,7 +132,7 @@ async fn call_of_others(bench: &BenchContext, other: Option<&Path>) -> Result<Re
             gateway.push(called(&ours).await);
         }
         let (baseline, gateway) = (median(baseline.into_iter()), median(gateway.into_iter()));
-        samples.push(Sample { baseline, gateway, full: json!({ "calls": CALLS_OF_OTHERS }) });
+        samples.push(BenchSample { baseline, gateway, full: json!({ "calls": CALLS_OF_OTHERS }) });
     }
     Ok(ReportRow::judge(21, what, RowMeasure::MedianMicros, target, samples, None))
 }
@@ -177,7 +177,7 @@ async fn listing(bench: &BenchContext) -> Result<ReportRow, BenchError> {
         if all != TOOLS {
             return Err(BenchError::unexpected("the project", "every tool", all.to_string().as_bytes()));
         }
-        samples.push(Sample { baseline: None, gateway: Some(took), full: json!({ "tools": all }) });
+        samples.push(BenchSample { baseline: None, gateway: Some(took), full: json!({ "tools": all }) });
     }
     let what = format!("a project of {TOOLS} tools: start of the process to tools/list");
     Ok(ReportRow::judge(22, what, RowMeasure::Milliseconds, RowTarget::MillisecondsAtMost(150.0), samples, None))
@@ -195,7 +195,7 @@ async fn saving(bench: &BenchContext) -> Result<ReportRow, BenchError> {
         write_tool(&root, &format!("new{save}"))?;
         client.wait_for_method(NOTICE, save + 2).await;
         let took = saved.elapsed().as_secs_f64() * 1e3;
-        samples.push(Sample { baseline: Some(QUIET_MS), gateway: Some(took), full: json!({ "save": save }) });
+        samples.push(BenchSample { baseline: Some(QUIET_MS), gateway: Some(took), full: json!({ "save": save }) });
     }
     let what = "a file saved to a client notified, beyond the quiet window".to_owned();
     Ok(ReportRow::judge(23, what, RowMeasure::Milliseconds, RowTarget::ExtraMillisecondsAtMost(100.0), samples, None))

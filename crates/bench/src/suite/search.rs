@@ -11,7 +11,7 @@ use tidings_proto::{FieldView as ItemView, ListKind};
 use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
 use super::BenchContext;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 #[allow(dead_code, reason = "its other users use other parts")]
 #[path = "../../../search/relevance/harness.rs"]
@@ -44,7 +44,7 @@ pub(super) fn rows(bench: &BenchContext) -> Vec<ReportRow> {
     };
     let quality = quality();
     let share = |what: &str, least, value: f64| {
-        let sample = Sample { baseline: None, gateway: Some(value), full: json!({ "share": value }) };
+        let sample = BenchSample { baseline: None, gateway: Some(value), full: json!({ "share": value }) };
         ReportRow::judge(
             6,
             format!("tool search, {what}"),
@@ -76,7 +76,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     start.elapsed()
 }
 
-fn sample(times: &mut [Duration], built: Duration) -> Sample {
+fn sample(times: &mut [Duration], built: Duration) -> BenchSample {
     times.sort_unstable();
     let at = |share: f64| {
         let time = times.get(((times.len().saturating_sub(1)) as f64 * share) as usize);
@@ -84,7 +84,7 @@ fn sample(times: &mut [Duration], built: Duration) -> Sample {
     };
     let full =
         json!({ "p50_ms": at(0.5), "p99_ms": at(0.99), "max_ms": at(1.0), "built_ms": built.as_secs_f64() * 1_000.0 });
-    Sample { baseline: None, gateway: Some(at(0.99)), full }
+    BenchSample { baseline: None, gateway: Some(at(0.99)), full }
 }
 
 /// Servers with near-duplicates of the benchmark's tools, as a large catalogue has them.

@@ -6,7 +6,7 @@ use serde_json::json;
 use tidings_testkit::{Client, Gateway, PendingExchange, Server, Tool};
 
 use super::BenchContext;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 
 const NOTICE: &str = "notifications/tools/list_changed";
 const CHANGES: usize = 100;
@@ -35,7 +35,7 @@ pub(super) async fn latency(bench: &BenchContext) -> ReportRow {
             setting.client.wait_for_method(NOTICE, version + 1).await;
             notices.push(micros(signalled));
         }
-        samples.push(Sample {
+        samples.push(BenchSample {
             baseline: median(trips.into_iter()),
             gateway: median(notices.into_iter()),
             full: json!({ "changes": CHANGES }),
@@ -67,7 +67,7 @@ pub(super) async fn flood(bench: &BenchContext) -> ReportRow {
         if notices != 1 {
             note = Some(format!("{notices} notifications instead of 1"));
         }
-        samples.push(Sample {
+        samples.push(BenchSample {
             baseline: None,
             gateway: Some(discoveries as f64),
             full: json!({ "discoveries": discoveries, "notifications": notices }),

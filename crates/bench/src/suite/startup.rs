@@ -11,12 +11,12 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use super::BenchContext;
-use crate::echo::Era;
+use crate::echo::EchoEra;
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 use crate::load::request::LoadClient;
 use crate::process::{GatewayProcess, read_line, this_program};
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample, median};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 
 const ANSWERING: usize = 9;
 /// Each server takes this much longer to start than the one before: waiting for another shows.
@@ -54,7 +54,11 @@ pub(super) async fn one_hanging(bench: &BenchContext) -> Result<ReportRow, Bench
         }
     }
     if samples.is_empty() {
-        samples.push(Sample { baseline: alone.last().copied(), gateway: None, full: json!({ "alone_ms": alone }) });
+        samples.push(BenchSample {
+            baseline: alone.last().copied(),
+            gateway: None,
+            full: json!({ "alone_ms": alone }),
+        });
     }
     Ok(ReportRow::judge(
         5,
@@ -67,7 +71,7 @@ pub(super) async fn one_hanging(bench: &BenchContext) -> Result<ReportRow, Bench
 }
 
 /// The server with the greatest difference stands for the repetition.
-fn worst(alone: &[f64], answers: &[FirstAnswer]) -> Option<Sample> {
+fn worst(alone: &[f64], answers: &[FirstAnswer]) -> Option<BenchSample> {
     let extra = |answer: &&FirstAnswer| milliseconds(answer.after) - alone[answer.server];
     let worst = answers.iter().max_by(|left, right| extra(left).total_cmp(&extra(right)))?;
     let servers: Vec<_> = answers
@@ -81,7 +85,7 @@ fn worst(alone: &[f64], answers: &[FirstAnswer]) -> Option<Sample> {
             })
         })
         .collect();
-    Some(Sample {
+    Some(BenchSample {
         baseline: Some(alone[worst.server]),
         gateway: Some(milliseconds(worst.after)),
         full: json!({ "servers": servers }),
@@ -146,7 +150,7 @@ async fn call_until_answered(server: usize, address: SocketAddr, started: Instan
     let mut refusals = 0;
     loop {
         if let Ok(connection) = LoadConnection::open(address).await {
-            let answer = match LoadClient::start(connection, Era::Modern, &tool).await {
+            let answer = match LoadClient::start(connection, EchoEra::Modern, &tool).await {
                 Ok(mut client) => client.call().await,
                 Err(error) => Err(error),
             };

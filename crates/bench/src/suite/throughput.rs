@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use serde_json::json;
 
 use super::BenchContext;
-use crate::echo::Era;
+use crate::echo::EchoEra;
 use crate::error::BenchError;
 use crate::load::LoadReport;
 use crate::load::http::LoadConnection;
 use crate::load::request::LoadClient;
 use crate::process::{GatewayProcess, PartProcess, run_part};
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const LIST_BYTES: usize = 100_000;
 
@@ -19,7 +19,7 @@ const LIST_BYTES: usize = 100_000;
 struct ThroughputLoad {
     case: u8,
     what: String,
-    era: Era,
+    era: EchoEra,
     operation: &'static str,
     clients: usize,
     /// Whether the baseline is an MCP endpoint, and opens sessions.
@@ -31,7 +31,7 @@ struct ThroughputLoad {
 /// Cases 1 and 2: `tools/call` of a small echo, for each era.
 pub(super) async fn calls(bench: &BenchContext, throughput: bool, latency: bool) -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [EchoEra::Legacy, EchoEra::Modern] {
         let upstream = upstream(era, 0).await?;
         let to = upstream.address.to_string();
         let floor = PartProcess::start("floor", &["--to".into(), to]).await?;
@@ -52,7 +52,7 @@ pub(super) async fn calls(bench: &BenchContext, throughput: bool, latency: bool)
     Ok(rows)
 }
 
-fn call_loads(era: Era) -> [ThroughputLoad; 2] {
+fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
     let word = era.word();
     [
         ThroughputLoad {
@@ -81,7 +81,7 @@ fn call_loads(era: Era) -> [ThroughputLoad; 2] {
 /// Case 3: a long `tools/list` from the catalogue, against a fixed body of the same size.
 pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [EchoEra::Legacy, EchoEra::Modern] {
         let upstream = upstream(era, LIST_BYTES).await?;
         let mut gateway = gateway(bench, &upstream).await;
         let mut bytes = LIST_BYTES;
@@ -111,7 +111,7 @@ pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchE
 }
 
 /// The size of the gateway's answer; a list cut short would make the comparison worthless.
-async fn list_size(address: SocketAddr, era: Era) -> Result<usize, BenchError> {
+async fn list_size(address: SocketAddr, era: EchoEra) -> Result<usize, BenchError> {
     let connection = LoadConnection::open(address).await?;
     let mut client = LoadClient::start(connection, era, "echo").await?;
     let body = client.list().await?;
@@ -122,7 +122,7 @@ async fn list_size(address: SocketAddr, era: Era) -> Result<usize, BenchError> {
 }
 
 /// The echo server; a client of one era has a server of the same era behind it.
-async fn upstream(era: Era, list_bytes: usize) -> Result<PartProcess, BenchError> {
+async fn upstream(era: EchoEra, list_bytes: usize) -> Result<PartProcess, BenchError> {
     let args = ["--era".to_owned(), era.word().to_owned(), "--list-bytes".to_owned(), list_bytes.to_string()];
     PartProcess::start("upstream", &args).await
 }
@@ -158,7 +158,7 @@ async fn compare(
             }
         }
         let [baseline, gateway] = reports;
-        samples.push(Sample {
+        samples.push(BenchSample {
             baseline: baseline.as_ref().map(|report| load.number(report)),
             gateway: gateway.as_ref().map(|report| load.number(report)),
             full: json!({ "baseline": baseline, "gateway": gateway }),

@@ -14,7 +14,7 @@ use super::listen::{each, listen};
 use crate::error::BenchError;
 use crate::machine::resident_mb;
 use crate::process::GatewayProcess;
-use crate::report::{ReportRow, RowMeasure, RowTarget, Sample};
+use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const CLIENTS: usize = 100;
 /// Of each client, and nobody else's.
@@ -32,7 +32,7 @@ pub(super) async fn row(bench: &BenchContext) -> ReportRow {
     for repetition in 0..bench.repeat {
         eprintln!("updates … {}/{}", repetition + 1, bench.repeat);
         match measure(bench).await {
-            Ok(after) => samples.push(Sample {
+            Ok(after) => samples.push(BenchSample {
                 baseline: after.first().copied(),
                 gateway: after.last().copied(),
                 full: json!({ "resident_mb": after }),
