@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
-use tidings_inventory::{RegistryEntry, RegistryState as Configured};
+use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::ListKind;
 
 use crate::AdminShared;
@@ -72,7 +72,7 @@ fn hidden(gateway: &Gateway) -> Vec<Value> {
 }
 
 /// The servers, as the API and the command line show them: those that run, then those that are configured and do not.
-pub fn describe(gateway: &Gateway, state: &Configured) -> Value {
+pub fn describe(gateway: &Gateway, state: &RegistryState) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
     let runs = |entry: &RegistryEntry| {
         catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)

@@ -68,6 +68,7 @@ struct FileSchema {
 /// A span of time: a whole number with ms, s, m, h or d; or 0.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
+#[schemars(rename = "Span")]
 enum SpanSchema {
     Text(#[schemars(regex(pattern = r"^\s*(0|\d+\s*(ms|s|m|min|h|d)|.*\$\{.*\}.*)\s*$"))] String),
     Zero(#[schemars(range(min = 0, max = 0))] u8),
@@ -75,6 +76,7 @@ enum SpanSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Gateway")]
 struct GatewaySchema {
     /// Where `tidings serve` listens.
     #[schemars(extend("default" = "127.0.0.1:7337"))]
@@ -121,6 +123,7 @@ struct GatewaySchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Naming")]
 enum NamingSchema {
     Auto,
     Prefix,
@@ -129,6 +132,7 @@ enum NamingSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Expose")]
 enum ExposeSchema {
     All,
     Search,
@@ -137,6 +141,7 @@ enum ExposeSchema {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
+#[schemars(rename = "RegistryTools")]
 enum RegistryToolsSchema {
     Auto(AutoSchema),
     Fixed(bool),
@@ -144,12 +149,14 @@ enum RegistryToolsSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Auto")]
 enum AutoSchema {
     Auto,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "View")]
 enum ViewSchema {
     Strict,
     Pass,
@@ -157,6 +164,7 @@ enum ViewSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Notifications")]
 struct NotificationsSchema {
     /// Whether a fresh legacy session gets the list_changed triplet.
     #[schemars(extend("default" = "once"))]
@@ -183,12 +191,14 @@ struct NotificationsSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Initial")]
 enum InitialSchema {
     Once,
     Never,
 }
 
 #[derive(JsonSchema)]
+#[schemars(rename = "Revision")]
 enum RevisionSchema {
     #[schemars(rename = "2024-11-05")]
     R1,
@@ -207,6 +217,7 @@ enum RevisionSchema {
 #[schemars(deny_unknown_fields, extend("oneOf" = [
     {"required": ["command"]}, {"required": ["url"]}, {"required": ["container"]}, {"required": ["project"]},
 ]))]
+#[schemars(rename = "Server")]
 struct ServerSchema {
     /// A program that speaks the protocol on its standard input and output. With a "/" in it, it counts from the file.
     command: Option<String>,
@@ -280,6 +291,7 @@ struct ServerSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Runtime")]
 enum RuntimeSchema {
     Podman,
     Docker,
@@ -287,6 +299,7 @@ enum RuntimeSchema {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
+#[schemars(rename = "Network")]
 enum NetworkSchema {
     Switch(bool),
     Name(String),
@@ -294,6 +307,7 @@ enum NetworkSchema {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
+#[schemars(rename = "Cpus")]
 enum CpusSchema {
     Whole(#[schemars(range(min = 1, max = 4096))] i64),
     Text(String),
@@ -301,6 +315,7 @@ enum CpusSchema {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
+#[schemars(rename = "Pids")]
 enum PidsSchema {
     Count(#[schemars(range(min = 1, max = 1_000_000))] i64),
     Unlimited(UnlimitedSchema),
@@ -308,12 +323,14 @@ enum PidsSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Unlimited")]
 enum UnlimitedSchema {
     Unlimited,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Isolation")]
 enum IsolationSchema {
     Auto,
     Session,
@@ -321,6 +338,7 @@ enum IsolationSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Uris")]
 enum UrisSchema {
     Prefix,
     Transparent,
@@ -328,6 +346,7 @@ enum UrisSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Era")]
 enum EraSchema {
     Auto,
     Modern,
@@ -336,6 +355,7 @@ enum EraSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Approve")]
 enum ApproveSchema {
     Auto,
     Manual,
@@ -344,6 +364,7 @@ enum ApproveSchema {
 /// Patterns in which * stands for any characters.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Tools")]
 struct ToolsSchema {
     /// Only matching tools are let through.
     #[schemars(length(min = 1))]

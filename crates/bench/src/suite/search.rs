@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
-use tidings_proto::{FieldView as ItemView, ListKind};
+use tidings_proto::{FieldView, ListKind};
 use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
 use super::BenchContext;
@@ -101,7 +101,7 @@ impl LargeCatalogue {
     }
 
     fn snapshot(&self) -> Arc<CatalogueSnapshot> {
-        Arc::new(CatalogueSnapshot::new(self.offers.clone(), ItemView::Strict))
+        Arc::new(CatalogueSnapshot::new(self.offers.clone(), FieldView::Strict))
     }
 
     /// Changes the words of one tool, and measures the index alone.

@@ -12,6 +12,7 @@ use super::SpanSchema;
     {"required": ["file"]}, {"required": ["postgres", "query", "channel"]}, {"required": ["http"]},
     {"required": ["webhook", "secret"]},
 ]))]
+#[schemars(rename = "Watch")]
 pub(super) struct WatchSchema {
     /// A file, a folder or a glob; one resource per file.
     file: Option<String>,
@@ -55,6 +56,7 @@ pub(super) struct WatchSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Auth")]
 pub(super) struct AuthSchema {
     /// Tokens that are let in.
     tokens: Option<Vec<TokenSchema>>,
@@ -64,6 +66,7 @@ pub(super) struct AuthSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Token")]
 struct TokenSchema {
     /// What it is called in logs and lists.
     name: String,
@@ -80,6 +83,7 @@ struct TokenSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Jwt")]
 struct JwtSchema {
     /// Who has to have issued a token.
     issuer: String,
@@ -91,6 +95,7 @@ struct JwtSchema {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[schemars(rename = "Cluster")]
 pub(super) struct ClusterSchema {
     /// The URL of a NATS server.
     nats: String,
