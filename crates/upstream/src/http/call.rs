@@ -135,16 +135,17 @@ impl HttpCall {
         }
         let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
         match IncomingMessage::parse(body.clone(), &LIMITS) {
+            // Nearly every answer: it does not go through the queue, which would be made for it alone.
+            Ok(IncomingMessage::Single(frame)) if status.is_success() && self.is_answer(&frame) => {
+                Ok(answered(state, status, frame, &body))
+            }
             Ok(message) if status.is_success() => {
                 let none = || LinkError::Protocol("the body holds no answer to the request".into());
                 if !self.take_apart(message)? {
                     return Err(none());
                 }
                 match self.ready.pop_front().ok_or_else(none)? {
-                    CallEvent::Response(frame) => Ok(match refused(state, status, Some(&frame), &body) {
-                        Some(error) => CallEvent::Refused { answer: Some(frame), error },
-                        None => CallEvent::Response(frame),
-                    }),
+                    CallEvent::Response(frame) => Ok(answered(state, status, frame, &body)),
                     other => Ok(other),
                 }
             }
@@ -205,13 +206,17 @@ impl HttpCall {
                 self.ready.push_back(CallEvent::Message(frame));
                 false
             }
-            // An error without an id can only be about the request that this is the answer to.
-            _ if frame.id().is_none_or(|id| self.is_mine(&id)) => {
+            _ if self.is_answer(&frame) => {
                 self.ready.push_back(CallEvent::Response(frame));
                 true
             }
             _ => false,
         }
+    }
+
+    fn is_answer(&self, frame: &Frame) -> bool {
+        // An error without an id can only be about the request that this is the answer to.
+        matches!(frame.kind(), FrameKind::Response | FrameKind::Error) && frame.id().is_none_or(|id| self.is_mine(&id))
     }
 
     /// Also when the server made a string of our number.
@@ -305,6 +310,14 @@ impl HttpCall {
             },
             Err(_) => self.interrupted(false),
         }
+    }
+}
+
+/// The answer, or that the server refused to take the request.
+fn answered(state: &HttpLinkState, status: StatusCode, frame: Frame, body: &[u8]) -> CallEvent {
+    match refused(state, status, Some(&frame), body) {
+        Some(error) => CallEvent::Refused { answer: Some(frame), error },
+        None => CallEvent::Response(frame),
     }
 }
 
