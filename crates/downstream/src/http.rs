@@ -9,6 +9,7 @@ mod modern;
 mod reply_stream;
 mod retention;
 mod session_archive;
+mod session_keeper;
 mod sessions;
 
 use std::convert::Infallible;
@@ -32,8 +33,8 @@ use crate::DRAIN;
 use crate::auth::AccessTokens;
 use endpoint::HttpEndpoint;
 pub use retention::KeptBytes;
-use session_archive::ArchiveSweep;
 pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
+use session_keeper::ArchiveSweep;
 
 /// Read and write buffer of a connection: also the bound on the size of request headers.
 const BUFFER: usize = 16 << 10;

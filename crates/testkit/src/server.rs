@@ -6,8 +6,10 @@ mod call;
 mod catalogue;
 mod conn;
 mod core;
+mod event_stream;
 mod http;
 mod lists;
+mod process;
 mod script;
 mod stdio;
 
@@ -23,7 +25,7 @@ pub use answer::{RpcError, ScriptedAnswer};
 pub use builder::ServerBuilder;
 pub use call::ScriptedCall;
 pub use catalogue::{Prompt, Resource, ScriptedEntry, Template, Tool};
-pub use stdio::ScriptedProcess;
+pub use process::ScriptedProcess;
 
 use self::core::ServerCore;
 use crate::received::ReceivedMessage;

@@ -10,8 +10,6 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub(crate) use scripts::{ScaffoldKind, ScriptCommand};
 
-use crate::commands::token;
-
 /// One MCP endpoint in front of all your MCP servers.
 #[derive(Parser, Debug)]
 #[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
@@ -33,6 +31,15 @@ pub(crate) struct Cli {
 pub(crate) fn parse() -> Cli {
     let matches = groups::with_grouped_help(Cli::command()).get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Text that can stand in a list of the configuration.
+fn plain_text(text: &str) -> Result<String, String> {
+    match text {
+        _ if text.trim().is_empty() => Err("it is empty".to_owned()),
+        _ if text.chars().any(char::is_control) => Err("it has control characters".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// Completions of the whole command line, for a shell.
@@ -309,10 +316,10 @@ pub(crate) enum CliCommand {
     )]
     Token {
         /// Whose it is; shown in logs and lists.
-        #[arg(value_parser = token::plain)]
+        #[arg(value_parser = plain_text)]
         name: String,
         /// The servers it may use; `*` stands for any characters [default: all].
-        #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = token::plain)]
+        #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = plain_text)]
         servers: Vec<String>,
         /// Let it change the gateway: the API, and the tools that add and remove servers.
         #[arg(long)]
@@ -384,4 +391,15 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number from 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_text_is_a_name() {
+        assert_eq!(plain_text("my laptop"), Ok("my laptop".to_owned()));
+        assert!(plain_text(" ").is_err() && plain_text("a\nb").is_err());
+    }
 }

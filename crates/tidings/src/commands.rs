@@ -23,7 +23,7 @@ mod status;
 mod stdio;
 mod subscriptions;
 mod terminal;
-pub(crate) mod token;
+mod token;
 mod tools;
 mod unreadable;
 mod validate;

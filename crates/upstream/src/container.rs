@@ -11,7 +11,6 @@ mod image;
 mod lease;
 mod orphans;
 mod remedy;
-mod spec;
 mod tool;
 
 use std::collections::HashMap;
@@ -25,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::LinkError;
 use crate::link::MessageSink;
-use crate::spec::StdioSpec;
+use crate::spec::{ContainerSpec, MountSource, StdioSpec};
 use crate::stdio::process::ProcessLauncher;
 use crate::stdio::{ProcessEpilogue, StdioLink};
 use arguments::ContainerIdentity;
@@ -33,7 +32,6 @@ use lease::{ContainerLeases, EnvFile, LeaseHold};
 use tool::RuntimeTool;
 
 pub use image::PullProgress;
-pub use spec::{ContainerSpec, Mount, MountSource, Network, Runtime};
 
 /// How many reports wait for who follows them; whoever is slower misses the oldest, and loses nothing but news.
 const REPORTS: usize = 64;
@@ -249,6 +247,7 @@ impl ProcessEpilogue for ContainerEpilogue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Mount;
 
     #[test]
     fn names_hold_only_what_runtimes_allow() {

@@ -22,13 +22,15 @@ mod stdio;
 
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};
-pub use container::{ContainerSpec, Mount, MountSource, Network, PullProgress, Runtime};
+pub use container::PullProgress;
 pub use error::LinkError;
 pub use handshake::{LegacyIntroduction, ServerHello};
 pub use http::{HttpBody, HttpClient, is_public};
 pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
 pub use log_budget::{LineAdmission, LogBudget};
-pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, TransportSpec};
+pub use spec::{
+    ContainerSpec, EraChoice, HttpSpec, Mount, MountSource, Network, Runtime, ServerSpec, StdioSpec, TransportSpec,
+};
 pub use stdio::marked_processes;
 pub use stdio::process::{AdoptedGroup, ProcessLauncher, exec_helper, watchdog_helper};
 

@@ -1,8 +1,10 @@
-//! What is to be connected to.
+//! What is to be connected to: plain values, which the room of each transport reads. Nothing here acts.
+
+mod container;
 
 use std::path::PathBuf;
 
-use crate::container::ContainerSpec;
+pub use container::{ContainerSpec, Mount, MountSource, Network, Runtime};
 
 /// A server, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,11 +28,11 @@ impl Default for KeptBytes {
 /// What is kept for all sessions, by age.
 pub(super) struct AnswerRetention {
     limits: KeptBytes,
-    kept: Mutex<RetainedAnswer>,
+    kept: Mutex<RetainedAnswers>,
 }
 
 #[derive(Default)]
-struct RetainedAnswer {
+struct RetainedAnswers {
     next: u64,
     bytes: usize,
     answers: BTreeMap<u64, KeptAnswer>,
@@ -56,7 +56,7 @@ impl AnswerRetention {
         Arc::new(Self { limits, kept: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, RetainedAnswer> {
+    fn lock(&self) -> MutexGuard<'_, RetainedAnswers> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,32 +1,21 @@
-//! Sessions that outlive the gateway: when they are written, and how a client goes on with one of an earlier process.
+//! Sessions that outlive the gateway: what is kept of each, and those of an earlier process that wait for their clients.
 //!
-//! Nothing here is on the path of a call. A session that changed is marked; a task looks for marks a few times a second, asks the
-//! engine what there is to keep, and hands what differs from the last time to the [`SessionArchive`]. After a restart a
-//! session waits under the hash of its id until its client names it. The id alone opens nothing: whoever names it must be the
-//! same principal as before, by the same checks as for every other request.
+//! A session that changed is marked here; when marks are looked for, what is written then, and how a client goes on with a session
+//! that waits is in `session_keeper`. A session waits under the hash of its id: whoever reads the archive can not use it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-use tidings_engine::{KeptSession, Principal};
+use serde_json::Value;
+use tidings_engine::KeptSession;
 use tidings_wire::Digest;
-use tokio_util::sync::CancellationToken;
 
-use super::endpoint::HttpEndpoint;
-use super::sessions::{HttpSession, InUse};
 use crate::auth::sha256;
 
-/// How often marks are looked for: what is younger may be lost when the process is killed.
-const EVERY: Duration = Duration::from_millis(200);
-/// In which of these rounds sessions that follow resources are looked at unmarked: contents are read by others too.
-const FOLLOWERS: u64 = 10;
-/// In which of these rounds all are: only the time of their last use has changed.
-const ALL: u64 = 1_500;
 /// To which the time of the last use is rounded, in seconds.
-const USED: u64 = 300;
+pub(super) const USED: u64 = 300;
 
 /// The hash of a session's id.
 pub type ArchiveKey = [u8; 32];
@@ -52,10 +41,11 @@ pub trait SessionArchive: Send + Sync + 'static {
 /// What is kept of one session.
 #[derive(Default)]
 pub(super) struct ArchivedSession {
-    key: OnceLock<ArchiveKey>,
-    is_stale: AtomicBool,
-    follows: AtomicBool,
-    written: Mutex<Option<Digest>>,
+    pub(super) key: OnceLock<ArchiveKey>,
+    pub(super) is_stale: AtomicBool,
+    pub(super) follows: AtomicBool,
+    /// What was written last: a session that is the same is not written again.
+    pub(super) written: Mutex<Option<Digest>>,
 }
 
 impl ArchivedSession {
@@ -86,23 +76,15 @@ impl Drop for MarkAfter<'_> {
     }
 }
 
-/// Which sessions are looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArchiveSweep {
-    Marked,
-    Followers,
-    All,
-}
-
 /// The sessions of an earlier process, and the way to the archive.
 pub(super) struct ArchivedSessions {
-    archive: Option<Arc<dyn SessionArchive>>,
+    pub(super) archive: Option<Arc<dyn SessionArchive>>,
     sessions: Mutex<HashMap<ArchiveKey, WaitingSession>>,
     removed: Mutex<Vec<ArchiveKey>>,
 }
 
-struct WaitingSession {
-    kept: KeptSession,
+pub(super) struct WaitingSession {
+    pub(super) kept: KeptSession,
     /// Seconds since 1970.
     used: u64,
 }
@@ -112,11 +94,11 @@ impl ArchivedSessions {
         Self { archive, sessions: Mutex::default(), removed: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ArchiveKey, WaitingSession>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<ArchiveKey, WaitingSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn removed(&self) -> MutexGuard<'_, Vec<ArchiveKey>> {
+    pub(super) fn removed(&self) -> MutexGuard<'_, Vec<ArchiveKey>> {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,110 +129,16 @@ pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-impl HttpEndpoint {
-    /// Reads the sessions of an earlier process.
-    pub(super) async fn read_archive(&self) {
-        let Some(archive) = self.waiting.archive.clone() else { return };
-        let rows = tokio::task::spawn_blocking(move || archive.read()).await.unwrap_or_default();
-        let mut removed = Vec::new();
-        {
-            let mut waiting = self.waiting.lock();
-            for (key, text) in rows {
-                match read(&text) {
-                    Some(session) => _ = waiting.insert(key, session),
-                    // Of another version of the gateway, most likely.
-                    None => removed.push(key),
-                }
-            }
-        }
-        self.waiting.removed().append(&mut removed);
-        self.waiting.expire(self.options.session_idle, unix_now());
-    }
-
-    /// The session of an earlier process with this id, if it was this person's.
-    pub(super) fn resume(&self, id: &str, principal: &Principal) -> Option<InUse> {
-        self.waiting.archive.as_ref()?;
-        let key = sha256(id);
-        let mut waiting = self.waiting.lock();
-        // Behind the lock: another request of the same client may have been first.
-        if let Some(session) = self.sessions.get(id, principal) {
-            return Some(session);
-        }
-        waiting.get(&key).filter(|session| *session.kept.principal == *principal.name)?;
-        let kept = waiting.remove(&key)?.kept;
-        let follows = !kept.follows.is_empty();
-        let session = self.sessions.make();
-        let sink = session.sink();
-        session.begin(self.gateway.resume_session(kept, principal, sink));
-        if follows {
-            session.archived.mark_following();
-        }
-        match self.sessions.enter(id.to_owned(), &session) {
-            Some(displaced) => displaced.iter().for_each(|displaced| self.end(displaced)),
-            None => {
-                self.end(&session);
-                return None;
-            }
-        }
-        tracing::debug!(principal = &*principal.name, "a session of an earlier process goes on");
-        self.sessions.get(id, principal)
-    }
-
-    /// Writes what changes, until the end.
-    pub(super) async fn keep_sessions(self: Arc<Self>, closing: CancellationToken) {
-        if self.waiting.archive.is_none() {
-            return;
-        }
-        for round in 1_u64.. {
-            tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
-                () = closing.cancelled() => return,
-            }
-            self.write_archive(match round {
-                _ if round.is_multiple_of(ALL) => ArchiveSweep::All,
-                _ if round.is_multiple_of(FOLLOWERS) => ArchiveSweep::Followers,
-                _ => ArchiveSweep::Marked,
-            })
-            .await;
-        }
-    }
-
-    /// Writes what has changed since it was last written.
-    pub(super) async fn write_archive(&self, sweep: ArchiveSweep) {
-        let Some(archive) = self.waiting.archive.clone() else { return };
-        let looked_at = self.sessions.select(|session| {
-            let archived = &session.archived;
-            let is_marked = archived.is_stale.swap(false, Ordering::Relaxed);
-            is_marked
-                || sweep == ArchiveSweep::All
-                || (sweep == ArchiveSweep::Followers && archived.follows.load(Ordering::Relaxed))
-        });
-        let mut steps: Vec<ArchiveStep> = looked_at.iter().filter_map(|session| self.step(session)).collect();
-        // Those that ended meanwhile were described perhaps: their end comes last.
-        steps.extend(self.waiting.removed().drain(..).map(ArchiveStep::Remove));
-        if !steps.is_empty() {
-            let _ = tokio::task::spawn_blocking(move || archive.write(steps)).await;
-        }
-    }
-
-    fn step(&self, http: &HttpSession) -> Option<ArchiveStep> {
-        let (session, key) = (http.session()?, http.archived.key.get()?);
-        let used = unix_now().saturating_sub(http.idle_for().as_secs()) / USED * USED;
-        let kept = self.gateway.describe_session(session);
-        let text = json!({ "used": used, "session": kept.to_json() }).to_string();
-        let digest = Digest::of_bytes(text.as_bytes());
-        let mut written = http.archived.written.lock().unwrap_or_else(PoisonError::into_inner);
-        (written.replace(digest) != Some(digest)).then(|| ArchiveStep::Put(*key, text.into_bytes()))
-    }
-}
-
-fn read(text: &[u8]) -> Option<WaitingSession> {
+/// A row of the archive; `None` when it was written by a version that says it otherwise.
+pub(super) fn read(text: &[u8]) -> Option<WaitingSession> {
     let row: Value = serde_json::from_slice(text).ok()?;
     Some(WaitingSession { kept: KeptSession::from_json(&row["session"])?, used: row["used"].as_u64()? })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     // edges F19

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::ScriptedAnswer;
-use super::http::EventStream;
+use super::event_stream::EventStream;
 use crate::received::ReceivedMessage;
 use crate::record::lock;
 

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::catalogue::{Handler, ScriptedCatalogue};
 use super::conn::{ChannelOut, ClientConnection, Outlet, StandaloneOutlet};
-use super::stdio::ScriptedProcess;
+use super::process::ScriptedProcess;
 use crate::gate::Gate;
 use crate::received::ReceivedMessage;
 use crate::record::{AwaitedRecord, lock};

@@ -1,7 +1,6 @@
 //! A server on HTTP: accepting, recording, and telling the eras apart.
 
 mod exchange;
-mod stream;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,13 +15,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-pub(crate) use stream::EventStream;
-
 use self::exchange::{legacy_post, modern_post};
-use self::stream::{ChannelBody, DropGuard};
 use super::answer::{RpcError, ScriptedAnswer};
 use super::conn::{ClientConnection, StandaloneOutlet};
 use super::core::ServerCore;
+use super::event_stream::{ChannelBody, DropGuard, EventStream};
 use super::script;
 use crate::received::ReceivedMessage;
 use crate::record::{lock, within};

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::Value;
 use tidings_wire::{RawId, one_line};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -15,25 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::call::ScriptedCall;
 use super::conn::{ChannelOut, ClientConnection, Outlet, StandaloneOutlet};
 use super::core::ServerCore;
+use super::process::ScriptedProcess;
 use super::script;
 use crate::received::ReceivedMessage;
-
-/// A process that was started to reach a server.
-#[derive(Clone, Debug)]
-pub struct ScriptedProcess {
-    /// The number of its connection.
-    pub connection: usize,
-    /// Its process id.
-    pub pid: u32,
-    /// Its arguments behind the socket's path.
-    pub args: Vec<String>,
-    /// Its working directory.
-    pub cwd: String,
-    /// Its environment.
-    pub env: Value,
-    /// Whether it is still there.
-    pub alive: bool,
-}
 
 /// Waits for processes, now.
 pub(crate) fn listen(core: &Arc<ServerCore>, socket: &Path) {
@@ -162,19 +145,4 @@ fn relay_frame(kind: u8, payload: &[u8], end: &[u8]) -> Bytes {
     frame.put_slice(payload);
     frame.put_slice(end);
     frame.freeze()
-}
-
-impl ScriptedProcess {
-    fn from_hello(connection: usize, hello: &str) -> Self {
-        let hello: Value = serde_json::from_str(hello).unwrap_or_default();
-        let args = hello["args"].as_array().cloned().unwrap_or_default();
-        Self {
-            connection,
-            pid: hello["pid"].as_u64().and_then(|pid| pid.try_into().ok()).unwrap_or_default(),
-            args: args.iter().map(|arg| arg.as_str().unwrap_or_default().to_owned()).collect(),
-            cwd: hello["cwd"].as_str().unwrap_or_default().to_owned(),
-            env: hello["env"].clone(),
-            alive: true,
-        }
-    }
 }

@@ -29,15 +29,6 @@ fn line(name: &str, sha256: &str, servers: &[String], admin: bool) -> String {
     format!(r#"{{ name = {name}, sha256 = "{sha256}", servers = [{servers}], admin = {admin} }},"#)
 }
 
-/// Text that can stand in a list of the configuration.
-pub(crate) fn plain(text: &str) -> Result<String, String> {
-    match text {
-        _ if text.trim().is_empty() => Err("it is empty".to_owned()),
-        _ if text.chars().any(char::is_control) => Err("it has control characters".to_owned()),
-        _ => Ok(text.to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,11 +48,5 @@ mod tests {
         assert_eq!(auth.tokens[0].sha256, sha256("secret"));
         assert_eq!(auth.tokens[0].servers, servers);
         assert!(auth.tokens[0].admin);
-    }
-
-    #[test]
-    fn only_plain_text_is_a_name() {
-        assert_eq!(plain("my laptop"), Ok("my laptop".to_owned()));
-        assert!(plain(" ").is_err() && plain("a\nb").is_err());
     }
 }

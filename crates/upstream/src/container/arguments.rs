@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::spec::{ContainerSpec, MountSource, Network};
+use crate::spec::{ContainerSpec, MountSource, Network};
 
 /// Names the process that a container belongs to; its value is the id of a [`super::lease::LeaseFile`].
 pub(super) const RUN_LABEL: &str = "dev.tidings.run";
@@ -81,8 +81,8 @@ impl CommandLine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::Mount;
     use super::*;
+    use crate::spec::Mount;
 
     const IDENTITY: ContainerIdentity<'_> = ContainerIdentity { name: "tidings-clock-1", run: "ab12", server: "clock" };
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, BufReader};
 
 use super::remedy;
-use super::spec::Runtime;
 use super::tool::RuntimeTool;
 use crate::LinkError;
+use crate::spec::Runtime;
 use crate::stdio::lines::BoundedLines;
 use crate::stdio::process::ProcessLauncher;
 

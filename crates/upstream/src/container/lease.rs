@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::spec::Runtime;
 use super::tool::RuntimeTool;
+use crate::spec::Runtime;
 
 pub(super) const HELD: &str = "lock";
 /// Until it is locked; nobody looks at such a file.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::spec::{ContainerSpec, Runtime};
 use crate::LinkError;
+use crate::spec::{ContainerSpec, Runtime};
 use crate::stdio::process::which;
 
 /// How long a command may take that looks something up or removes something.

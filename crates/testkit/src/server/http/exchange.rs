@@ -8,7 +8,6 @@ use tidings_wire::{RawId, one_line, sse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::stream::{ChannelBody, DropGuard, EventStream};
 use super::{Body, HungUp, error, events, json, plain, special};
 use crate::received::{DISCONNECTED, ReceivedMessage};
 use crate::record::lock;
@@ -17,6 +16,7 @@ use crate::server::answer::{RpcError, ScriptedAnswer};
 use crate::server::call::ScriptedCall;
 use crate::server::conn::{ChannelOut, ClientConnection};
 use crate::server::core::ServerCore;
+use crate::server::event_stream::{ChannelBody, DropGuard, EventStream};
 use crate::server::script;
 
 pub(super) async fn legacy_post(
