@@ -70,13 +70,13 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
 
 /// What the API shows and changes.
 pub struct AdminParts {
-    /// The gateway.
+    /// The gateway whose servers, sessions and catalogue the pages show.
     pub gateway: Gateway,
     /// What decides which servers it has.
     pub registry: ServerRegistry,
     /// The searchable catalogue of its tools.
     pub index: Arc<ToolIndex>,
-    /// What changed.
+    /// The change log that `GET /changes` reads and follows.
     pub changes: ChangeLog,
 }
 

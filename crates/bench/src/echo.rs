@@ -12,7 +12,7 @@ pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
 /// The revision that modern clients of the harness speak.
 pub(crate) const MODERN_REVISION: &str = "2026-07-28";
 
-/// A protocol era.
+/// The era that the echo server speaks: both need other answers to the first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EchoEra {
     /// Revisions with `initialize` and sessions.

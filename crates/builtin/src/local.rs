@@ -90,7 +90,7 @@ pub(crate) fn connect_tools(
     }
 }
 
-/// The link.
+/// A connection to a server that lives in the process: no transport, only a future per request.
 pub(crate) struct LocalLink<S> {
     pub(crate) server: Arc<S>,
     pub(crate) stop: CancellationToken,

@@ -35,7 +35,7 @@ def echo(text: str) -> str:
 server.run('streamable-http', host='127.0.0.1', port=int(sys.argv[1]))
 ";
 
-/// One server.
+/// One server of the crew: what runs it, and how the gateway reaches it through the proxy.
 pub(crate) struct CrewMember {
     pub(crate) name: &'static str,
     pub(crate) nature: MemberNature,

@@ -16,7 +16,7 @@ use members::RawMembers;
 pub enum ServerEdit<'a> {
     /// Add it, with the keys of `[servers.X]`.
     Add(&'a Json),
-    /// Remove it.
+    /// Take the server's table out of the file.
     Remove,
     /// Use it, or do not.
     Enable(bool),

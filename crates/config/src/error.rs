@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A line and a column, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
-    /// The line.
+    /// The line, counted from 1.
     pub line: usize,
     /// The column, in characters.
     pub column: usize,
@@ -61,11 +61,11 @@ fn heading(f: &mut fmt::Formatter<'_>, place: &ConfigPlace, key: &str) -> fmt::R
 /// A fault that keeps the configuration from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Where it is.
+    /// The file and position that the message points to.
     pub place: ConfigPlace,
     /// The path of the key, as in `servers.memory.command`; empty when the file as a whole is meant.
     pub key: String,
-    /// What is wrong.
+    /// The fault itself; its words name the remedy.
     pub fault: ConfigFault,
 }
 
@@ -99,7 +99,7 @@ impl ConfigErrors {
         Self(vec![ConfigError { place: ConfigPlace::default(), key, fault: ConfigFault::Empty }])
     }
 
-    /// The faults.
+    /// The faults in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
         self.0.iter()
     }
@@ -132,11 +132,11 @@ impl std::error::Error for ConfigErrors {}
 /// Something odd that does not keep the configuration from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigWarning {
-    /// Where it is.
+    /// The file and position that the message points to.
     pub place: ConfigPlace,
     /// The path of the key.
     pub key: String,
-    /// What is odd.
+    /// What is odd, in words that name the remedy.
     pub caution: WarningKind,
 }
 
@@ -171,11 +171,11 @@ pub enum WarningKind {
 /// A part of a valid configuration that can not be run: not by this build yet, or not in this way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigNotice {
-    /// Where it is.
+    /// The file and position that the message points to.
     pub place: ConfigPlace,
     /// The path of the key.
     pub key: String,
-    /// The part.
+    /// The part that is left out of what runs.
     pub part: UnrunnablePart,
 }
 

@@ -19,9 +19,9 @@ use watch::{WatchConfig, WatchSource};
 /// A whole configuration. The default is that of an empty file.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// `[gateway]`.
+    /// `[gateway]`: the endpoint, names and limits of the whole gateway.
     pub gateway: GatewaySettings,
-    /// `[notifications]`.
+    /// `[notifications]`: how changes are gathered before clients are told.
     pub notifications: NotificationSettings,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,

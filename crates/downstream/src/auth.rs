@@ -12,7 +12,7 @@ pub struct AccessTokens {
     known: Option<Arc<[AccessToken]>>,
 }
 
-/// One token.
+/// A token that lets its bearer in, and what it may be used for.
 #[derive(Clone)]
 pub struct AccessToken {
     /// Whose it is, and what it is good for.

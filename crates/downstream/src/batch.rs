@@ -42,7 +42,7 @@ pub(crate) async fn run(
 
 /// The answers to a batch.
 pub(crate) struct BatchAnswers {
-    /// All of them.
+    /// The answers as one JSON array, in the order of the requests.
     pub(crate) message: Bytes,
     /// What must be kept until the transport has them.
     pub(crate) receipts: Vec<Receipt>,

@@ -34,7 +34,7 @@ use crate::{DRAIN, stdio::outbox::ClientOutbox};
 pub struct FirstWords {
     /// What it can do.
     pub capabilities: Value,
-    /// How it talks.
+    /// The era that the client's first message showed.
     pub era: Era,
     /// The gateways through which it asks, if any.
     pub gateways: Vec<String>,

@@ -40,13 +40,13 @@ impl Default for CallLimits {
 /// A request that is about to be sent.
 #[derive(Clone, Debug)]
 pub struct NewCall {
-    /// Who asks.
+    /// The client that is to have the answer.
     pub client: ClientKey,
     /// The client's id, where the client can name the call by it.
     pub id: Option<RawId>,
     /// Whose client that is.
     pub principal: Arc<str>,
-    /// Where it goes.
+    /// The link that the request is written to.
     pub link: LinkKey,
     /// Whether the server can speak about it outside a stream that is the call's alone: then it leaves a ghost behind
     /// when it is given up.
@@ -62,11 +62,11 @@ pub struct NewCall {
 /// A request in flight.
 #[derive(Clone, Debug)]
 pub struct TrackedCall {
-    /// Who asked.
+    /// The client that is to have the answer.
     pub client: ClientKey,
     /// The client's id, where the client can name the call by it.
     pub id: Option<RawId>,
-    /// Where it runs.
+    /// The link that the request was written to.
     pub link: LinkKey,
     /// The client's progress token.
     pub token: Option<RawId>,
@@ -87,7 +87,7 @@ pub enum BeginError {
     /// A bound is reached.
     #[error("too many requests in flight ({limit})")]
     TooMany {
-        /// Which one.
+        /// The bound that was reached.
         limit: usize,
     },
 }

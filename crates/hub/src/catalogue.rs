@@ -157,7 +157,7 @@ impl CatalogueSnapshot {
         &self.offers
     }
 
-    /// One server's offer.
+    /// The lists of one server as it gave them, before renaming.
     pub fn offer(&self, server: ServerId) -> Option<&Arc<ServerOffer>> {
         self.place(server).map(|place| &self.offers[place])
     }

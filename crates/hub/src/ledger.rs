@@ -168,7 +168,7 @@ pub struct OwedSince {
 /// What a follower is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoticeDelivery {
-    /// Of these lists.
+    /// The lists that the notices are about.
     pub topics: Topics,
     /// The oldest change that each notice stands for. What a fresh follower is owed stands for none.
     pub since: [Option<OwedSince>; 3],
@@ -408,7 +408,7 @@ impl<V: PartialEq> Ledger<V> {
         self.followers.get(&id)?.notified[topic as usize]
     }
 
-    /// How many follow.
+    /// How many clients are told of changes.
     pub fn len(&self) -> usize {
         self.followers.len()
     }

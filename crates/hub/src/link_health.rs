@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub struct ReconnectPace {
     /// The first pause; twice as long each time.
     pub first: Duration,
-    /// The longest pause.
+    /// The pause between two attempts never grows beyond this.
     pub longest: Duration,
     /// Whether a call that finds no link may shorten the pause. Not where each attempt starts a process.
     pub on_demand: bool,
@@ -127,14 +127,14 @@ pub enum EndReason {
     Unreachable,
 }
 
-/// What users see.
+/// The state of a link as `tidings servers` and the API show it: fewer states than the machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// On the way.
+    /// A link is on its way.
     Connecting,
-    /// Answers.
+    /// There is a link that answers, as far as is known.
     Ready,
-    /// Does not answer.
+    /// No link could be made, or the one there is does not answer.
     Failing,
 }
 
@@ -145,7 +145,7 @@ pub enum FailureVerdict {
     Trusted,
     /// A check is under way that has not failed yet.
     Checking,
-    /// Checks fail.
+    /// Checks of the link fail.
     Doubted,
     /// There is no link, or it is ending. With the reason where it was our decision.
     Over(Option<EndReason>),
@@ -188,7 +188,7 @@ pub struct LinkHealth {
 }
 
 impl LinkHealth {
-    /// No link yet.
+    /// The health of a server that was never connected.
     pub fn new(pace: ReconnectPace) -> Self {
         Self {
             pace,

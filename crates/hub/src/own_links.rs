@@ -19,7 +19,7 @@ const STABLE: Duration = Duration::from_secs(10);
 /// Who has a link for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkOwner {
-    /// One legacy session.
+    /// One legacy session: the link ends with it.
     Session(ClientKey),
     /// All modern clients of one principal, by its name: a modern request tells of no other bond.
     Principal(Arc<str>),
@@ -30,7 +30,7 @@ pub enum LinkOwner {
 pub struct OwnLinkLimits {
     /// Links of one owner.
     pub per_owner: usize,
-    /// Links altogether.
+    /// How many links there may be for all clients together.
     pub total: usize,
     /// How long a link may be unused.
     pub idle: Duration,
@@ -45,7 +45,7 @@ impl Default for OwnLinkLimits {
 /// What whoever needs a link has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkClaim {
-    /// It is there.
+    /// The link is there and takes requests.
     Up(LinkKey),
     /// Connect it, and tell how that went.
     Connect,
@@ -53,9 +53,9 @@ pub enum LinkClaim {
     Wait,
     /// It failed, and is not tried before this time.
     Resting {
-        /// When.
+        /// The moment from which it may be tried again.
         until: Instant,
-        /// What went wrong.
+        /// Why the last attempt failed, for whoever asks meanwhile.
         error: Arc<str>,
     },
     /// The owner has as many as it may have.
@@ -108,7 +108,7 @@ impl OwnLink {
     }
 }
 
-/// The table.
+/// The links that are not shared: which there are, which are being made, and which give way when there are too many.
 #[derive(Debug, Default)]
 pub struct OwnLinks {
     limits: OwnLinkLimits,
@@ -119,7 +119,7 @@ pub struct OwnLinks {
 }
 
 impl OwnLinks {
-    /// An empty table.
+    /// No links; the bounds are fixed for the life of the table.
     pub fn new(limits: OwnLinkLimits) -> Self {
         Self { limits, ..Self::default() }
     }

@@ -74,7 +74,7 @@ pub enum RefreshStep {
 /// A look that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BegunLook {
-    /// Its number.
+    /// Its number: looks of one server are counted from 1, so that whoever waits for one can name it.
     pub number: u64,
     /// What is to be listed.
     pub marks: ListMarks,
@@ -92,7 +92,7 @@ pub struct ListWait {
 }
 
 impl ListRefresh {
-    /// Nothing is marked.
+    /// A server whose lists nobody has asked for yet.
     pub fn new(pace: RefreshPace) -> Self {
         Self {
             pace,

@@ -21,7 +21,7 @@ pub enum ServerAudience {
 pub struct AccessScope(Arc<ScopeRights>);
 
 struct ScopeRights {
-    /// Sorted, each once.
+    /// Sorted and each once, so that equal scopes compare as equal.
     patterns: Vec<String>,
     matches: fn(&str, &str) -> bool,
     all_names: bool,

@@ -13,15 +13,15 @@ pub const PER_CALL: usize = 64;
 /// A question that waits for the client's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRequest {
-    /// Who must answer.
+    /// The client that the server's request is put to.
     pub client: ClientKey,
     /// Who wants to know.
     pub link: LinkKey,
-    /// The server's id.
+    /// The id as the server wrote it; the answer goes back under it.
     pub id: RawId,
     /// The call it belongs to; none when the server has only this one client.
     pub call: Option<CallId>,
-    /// What is asked.
+    /// The method of the server's request.
     pub method: String,
 }
 

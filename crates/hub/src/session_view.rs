@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A server whose lists are to be had over the session's own link. Exactly one is under way for each server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLinkLook {
-    /// Which server.
+    /// The server that is asked over the session's own link.
     pub server: ServerId,
     /// Not before this time.
     pub at: Instant,

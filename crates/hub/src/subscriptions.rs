@@ -128,7 +128,7 @@ impl Default for SubscriptionTable {
 }
 
 impl SubscriptionTable {
-    /// An empty table.
+    /// Nobody follows anything, and no server is known.
     pub fn new(settings: SubscriptionSettings) -> Self {
         Self {
             settings,

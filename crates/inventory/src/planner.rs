@@ -39,7 +39,7 @@ pub struct RegistrySetup {
     pub load: Option<ConfigLoader>,
     /// What relative paths of servers count from that are added at run time.
     pub base: PathBuf,
-    /// Makes plans.
+    /// Turns configured servers into what the engine runs.
     pub planner: Arc<dyn ServerPlanner>,
     /// Keeps servers that are added at run time.
     pub table: ServerTable,

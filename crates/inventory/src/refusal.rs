@@ -23,7 +23,7 @@ pub enum RefusalClass {
 }
 
 impl RefusalClass {
-    /// The HTTP status.
+    /// The HTTP status that the API answers with.
     pub const fn status(self) -> u16 {
         match self {
             Self::Invalid => 422,
@@ -60,13 +60,13 @@ pub enum RegistryRefusal {
     /// One name stands twice in one batch.
     #[error("server \"{name}\" stands twice in one batch; leave one of them out")]
     Twice {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// A server that is to be added is there already.
     #[error("there is a server \"{name}\" already; remove it first, or choose another name")]
     NameTaken {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// Its public names could not be told from another's.
@@ -79,41 +79,41 @@ pub enum RegistryRefusal {
         name: String,
         /// The one it clashes with.
         other: String,
-        /// What they share.
+        /// The prefix that both would have.
         prefix: String,
-        /// Where.
+        /// Whether it is the prefix of names or that of URIs.
         kind: Prefix,
     },
     /// It stands in the configuration file.
     #[error("server \"{name}\" stands in the configuration file; change it there (a saved change is applied at once)")]
     FromFile {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// There is no such server.
     #[error("there is no server \"{name}\"; `tidings servers` lists all")]
     Unknown {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// It is switched off.
     #[error("server \"{name}\" is disabled; enable it first")]
     Disabled {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// This build can not run it.
     #[error("server \"{name}\": {reason}")]
     Unsupported {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
-        /// Why.
+        /// What the source or the engine says about it.
         reason: String,
     },
     /// It did not start, or could not be listed.
     #[error("server \"{name}\" {error}")]
     Failed {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
         /// What happened, with its last words.
         error: String,
@@ -123,9 +123,9 @@ pub enum RegistryRefusal {
     /// It took too long to start.
     #[error("server \"{name}\" did not start within {seconds} s{}", words(.last_words))]
     Timeout {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
-        /// The limit.
+        /// How long was waited.
         seconds: u64,
         /// The end of what it wrote to standard error.
         last_words: Option<String>,
@@ -135,7 +135,7 @@ pub enum RegistryRefusal {
         "nothing was changed, because it can not be kept: {reason}; is the disk of the data directory full or read-only?"
     )]
     Store {
-        /// Why.
+        /// What the source or the engine says about it.
         reason: String,
     },
     /// The gateway is starting or stopping.

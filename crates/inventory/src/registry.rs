@@ -21,21 +21,21 @@ use crate::state::{RegistryEntry, RegistryState};
 pub enum RegistryChange {
     /// A server that is to be there as described. One of the same name that was added at run time is replaced.
     Put {
-        /// Its name.
+        /// The name of the server, as configured.
         name: String,
         /// The keys of `[servers.X]`; kept as they are, so references to variables and files stay references.
         server: Value,
     },
     /// As `Put`, but the name must be free.
     Add {
-        /// Its name.
+        /// The name of the server, as configured.
         name: String,
         /// The keys of `[servers.X]`.
         server: Value,
     },
     /// A server that was added at run time and is to go.
     Delete {
-        /// Its name.
+        /// The name of the server, as configured.
         name: String,
     },
 }
@@ -143,7 +143,7 @@ impl ServerRegistry {
         let _ = self.0.gateway.set(gateway);
     }
 
-    /// What there is.
+    /// Everything that is configured at this moment; a snapshot, so it may be kept.
     pub fn state(&self) -> Arc<RegistryState> {
         Arc::clone(&self.0.state.borrow())
     }

@@ -20,10 +20,10 @@ pub struct RegistryState {
     pub needs_restart: Vec<&'static str>,
 }
 
-/// One configured server.
+/// A configured server: where it comes from, and whether it is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryEntry {
-    /// Its name.
+    /// The name of its table, which is its name everywhere.
     pub name: String,
     /// Where it comes from.
     pub origin: Origin,
@@ -40,7 +40,7 @@ pub struct RegistryEntry {
 /// One reading of the configuration file.
 #[derive(Clone, Debug)]
 pub struct ReloadReport {
-    /// When.
+    /// When the file was read.
     pub at: SystemTime,
     /// What it changed, or why it changed nothing: every fault with its place.
     pub outcome: Result<ReloadOutcome, String>,
@@ -49,9 +49,9 @@ pub struct ReloadReport {
 /// What a reading of the file changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadOutcome {
-    /// Servers that came.
+    /// Names that were not in the file before.
     pub added: Vec<String>,
-    /// Servers that went.
+    /// Names that are in the file no longer.
     pub removed: Vec<String>,
     /// Servers that are configured otherwise now, and were started anew.
     pub changed: Vec<String>,
@@ -62,7 +62,7 @@ pub struct ReloadOutcome {
 }
 
 impl RegistryState {
-    /// One configured server.
+    /// The entry of this name.
     pub fn server(&self, name: &str) -> Option<&RegistryEntry> {
         self.servers.iter().filter(|entry| entry.name == name).min_by_key(|entry| entry.origin != Origin::File)
     }

@@ -26,9 +26,9 @@ pub use options::HELP;
 pub struct JsonStreams<'a> {
     /// Read when no file is named.
     pub input: &'a mut dyn io::Read,
-    /// Results.
+    /// Where results are written.
     pub output: &'a mut dyn Write,
-    /// What went wrong.
+    /// Where messages about faults are written.
     pub errors: &'a mut dyn Write,
 }
 

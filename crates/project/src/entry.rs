@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A tool.
+/// A tool: what clients are shown, and the script that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectTool {
-    /// Its name.
+    /// The name that clients are shown; unique in its list.
     pub name: String,
     /// The file to run, absolute and inside the project.
     pub script: PathBuf,
@@ -34,10 +34,10 @@ pub struct ToolTimeouts {
     pub hint: Option<String>,
 }
 
-/// A prompt.
+/// A prompt: what clients are shown, and the template or script that renders it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectPrompt {
-    /// Its name.
+    /// The name that clients are shown; unique in its list.
     pub name: String,
     /// What makes its text.
     pub body: PromptBody,
@@ -58,12 +58,12 @@ pub enum PromptBody {
     Script(PathBuf),
 }
 
-/// A resource.
+/// A resource: what clients are shown, and the provider that reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectResource {
-    /// Its name.
+    /// The name that clients are shown; unique in its list.
     pub name: String,
-    /// Its URI.
+    /// The URI that clients read it by.
     pub uri: String,
     /// The provider that reads it: `file`, `git`, `https`, `echo`, or one of the project's own.
     pub provider: String,
@@ -78,9 +78,9 @@ pub struct ProjectResource {
 /// A family of resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectTemplate {
-    /// Its name.
+    /// The name that clients are shown; unique in its list.
     pub name: String,
-    /// The URI template.
+    /// The pattern that the URIs of the family follow (RFC 6570).
     pub uri_template: String,
     /// The provider that reads its resources, where it is named; else the scheme of the URI decides.
     pub provider: Option<String>,
@@ -119,11 +119,11 @@ pub struct ProjectContents {
 /// Hashes of what clients are shown, one per kind that is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListDigests {
-    /// Of the tools.
+    /// The hash of the list of tools.
     pub tools: [u8; 32],
     /// Of resources and templates: clients are told of both at once.
     pub resources: [u8; 32],
-    /// Of the prompts.
+    /// The hash of the list of prompts.
     pub prompts: [u8; 32],
 }
 

@@ -15,7 +15,7 @@ const MOST: usize = 20_000;
 /// A file that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundFile {
-    /// Absolute.
+    /// The absolute path, by which it is opened.
     pub(crate) path: PathBuf,
     /// Relative to the folder of its kind.
     pub(crate) relative: PathBuf,

@@ -22,7 +22,7 @@ use crate::problem::{ProjectFault, ProjectProblem};
 /// Where an entry comes from.
 pub(crate) struct EntryOrigin<'a> {
     pub(crate) facts: ObjectFacts<'a>,
-    /// The project.
+    /// The project's folder; paths in messages count from it.
     pub(crate) root: &'a Path,
     /// Where relative paths of icons count from.
     pub(crate) base: &'a Path,

@@ -12,7 +12,7 @@ pub struct ProjectProblem {
     pub file: PathBuf,
     /// The line, where one is known; the first is 1.
     pub line: Option<usize>,
-    /// What it is.
+    /// The fault itself, in words that name the remedy.
     pub fault: ProjectFault,
 }
 
@@ -25,7 +25,7 @@ pub enum ProblemSeverity {
     Warning,
 }
 
-/// What is wrong.
+/// What is wrong at the place. Each says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProjectFault {
     /// The system refuses it.
@@ -34,9 +34,9 @@ pub enum ProjectFault {
     /// More than is taken.
     #[error("{size} bytes; at most {limit} are read")]
     TooLarge {
-        /// What it has.
+        /// The bytes that the file has.
         size: u64,
-        /// What is taken.
+        /// The bytes that are read at most.
         limit: usize,
     },
     /// Bytes that are no text.
@@ -54,7 +54,7 @@ pub enum ProjectFault {
     /// A member has the wrong type.
     #[error("`{field}` is not {wanted}")]
     Field {
-        /// The member.
+        /// The member of the JSON object.
         field: String,
         /// What it should be.
         wanted: &'static str,
@@ -71,9 +71,9 @@ pub enum ProjectFault {
     /// The second of its name.
     #[error("the name {name:?} is taken by {first}")]
     Duplicate {
-        /// The name.
+        /// The name that two entries claim.
         name: String,
-        /// Who has it.
+        /// The file of the entry that keeps it.
         first: String,
     },
     /// A link, which is not followed.
@@ -105,7 +105,7 @@ pub enum ProjectFault {
     Icon {
         /// As it is named.
         src: String,
-        /// Why.
+        /// What is wrong with it.
         reason: String,
     },
     /// Something that `register.json` does not have.
@@ -131,9 +131,9 @@ pub enum ProjectFault {
     /// A list that is too long altogether.
     #[error("what is listed takes {size} bytes; at most {limit} are kept")]
     Registry {
-        /// What it takes.
+        /// The bytes that all of it would take.
         size: usize,
-        /// What is kept.
+        /// The bytes that are kept at most.
         limit: usize,
     },
     /// Without words a model does not know what it is for.
@@ -187,7 +187,7 @@ impl ProjectFault {
 }
 
 impl ProjectProblem {
-    /// For machines.
+    /// The problem as `tidings validate --json` prints it.
     pub fn to_json(&self) -> Value {
         json!({
             "severity": match self.fault.severity() { ProblemSeverity::Error => "error", ProblemSeverity::Warning => "warning" },

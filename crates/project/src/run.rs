@@ -168,7 +168,7 @@ impl ScriptRunner {
         self.begin(id, caller, ScriptTask::Prompt(prompt, params))
     }
 
-    /// Reads a resource.
+    /// Reads a resource through its provider; the stream ends with the content or an error.
     pub fn read_resource(self: &Arc<Self>, id: u64, reading: ResourceReading, caller: ScriptCaller) -> CallStream {
         self.begin(id, caller, ScriptTask::Resource(reading))
     }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-/// What is begun.
+/// What `tidings scaffold` begins: the files it writes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaffoldSubject {
     /// A program that clients call.
     Tool,
     /// A text with gaps.
     Prompt,
-    /// Something to read.
+    /// A resource with a script that provides it.
     Resource,
     /// Suggestions for the arguments of a prompt or a resource.
     Completion,
@@ -38,7 +38,7 @@ pub enum ScaffoldFault {
         /// What is wrong with it.
         problem: String,
     },
-    /// The system refuses.
+    /// A file or folder could not be made.
     #[error("{}: {error}", path.display())]
     Io {
         /// What was to be made.

@@ -23,7 +23,8 @@ const FILES: &[(&str, &str)] = &[
 /// Our `jq`, likewise.
 const JQ: &str = "bin/jq";
 
-/// The unpacked helpers.
+/// The helpers that scripts source, unpacked below the data directory under the hash of their text: an update makes a new folder, and
+/// scripts that run keep the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptSdk {
     folder: PathBuf,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct GivenEnvironment(BTreeMap<OsString, OsString>);
 
 impl GivenEnvironment {
-    /// Of these variables.
+    /// An environment of these variables and no others.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self(variables.into_iter().collect())
     }
@@ -93,9 +93,9 @@ pub enum EnvironmentMode {
 /// Which tools may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolPolicy {
-    /// Every one.
+    /// Every tool may run.
     All,
-    /// These.
+    /// Only the tools with these names may run.
     Only(BTreeSet<String>),
 }
 

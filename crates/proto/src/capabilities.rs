@@ -56,7 +56,7 @@ pub fn subscribes(capabilities: &Value) -> bool {
 /// The client that capabilities are told to.
 #[derive(Clone, Copy, Debug)]
 pub struct CapabilityReader {
-    /// Its revision.
+    /// The revision that the client negotiated or named.
     pub revision: Revision,
     /// Whether that is told of no change of a list.
     pub silent: bool,
@@ -113,7 +113,7 @@ pub fn for_client<'a>(
 pub struct OnlyServer<'a> {
     /// As it declared them.
     pub capabilities: &'a Value,
-    /// In which era.
+    /// The era that it talks in: subscriptions are announced otherwise in each.
     pub era: Era,
 }
 

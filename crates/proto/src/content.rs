@@ -4,14 +4,14 @@ use tidings_wire::{ByteSpan, ObjectEdit, Patch, elements, encode_string, get, is
 
 use crate::{FieldView, Revision, UriMap};
 
-/// Whose eyes.
+/// Who reads the content: what a revision does not define is taken out of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentView<'a> {
     /// How this server's URIs appear.
     pub uris: &'a UriMap,
     /// The client's revision.
     pub revision: Revision,
-    /// Strict or not.
+    /// Whether members that the revision does not define are taken out.
     pub view: FieldView,
 }
 

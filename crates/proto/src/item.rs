@@ -8,11 +8,11 @@ use crate::{FieldView, ListKind, Revision, UriMap};
 /// Everything that decides how an item looks, apart from the item.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemView<'a> {
-    /// Which list.
+    /// The list that the item stands in.
     pub kind: ListKind,
     /// The client's revision.
     pub revision: Revision,
-    /// Strict or not.
+    /// Whether members that the revision does not define are taken out.
     pub view: FieldView,
     /// How this server's URIs appear.
     pub uris: &'a UriMap,

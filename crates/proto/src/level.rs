@@ -26,12 +26,12 @@ impl LogLevel {
         (Self::Emergency, "emergency"),
     ];
 
-    /// From the wire.
+    /// Reads the word that stands in a message; `None` for any other.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level)
     }
 
-    /// On the wire.
+    /// The word that stands in a message.
     pub fn as_str(self) -> &'static str {
         Self::ALL[self as usize].1
     }

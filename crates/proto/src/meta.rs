@@ -12,7 +12,7 @@ pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Which log messages the sender wants for this request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who answers.
+/// The member that says which server answers.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Which `subscriptions/listen` a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -41,10 +41,10 @@ pub struct ModernMeta {
 /// A modern request that does not say what it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetaFault {
-    /// No `_meta` object.
+    /// The request has no `_meta` object, which every modern request needs.
     #[error("params._meta must be an object with the protocol version and the client capabilities")]
     Missing,
-    /// No version.
+    /// `_meta` does not name the protocol version.
     #[error("params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing")]
     NoVersion,
     /// The version is not a string.

@@ -8,7 +8,7 @@ use crate::{Era, LogLevel, Method, Revision, extensions, meta};
 /// Who asks, as far as the server is told.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestingClient<'a> {
-    /// The client's era.
+    /// The era in which the client wrote the request.
     pub era: Era,
     /// The client's `clientInfo`, raw (legacy clients; modern ones say it in each request).
     pub info: Option<&'a [u8]>,

@@ -12,7 +12,7 @@ use crate::{Era, Method, Revision, code, meta};
 /// Who reads the answer, and how.
 #[derive(Clone, Copy)]
 pub struct AnswerReader<'a> {
-    /// What was asked.
+    /// The method of the request: it decides which members the result may have.
     pub method: Method,
     /// The era of the link it came over.
     pub from: Era,

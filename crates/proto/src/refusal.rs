@@ -14,10 +14,10 @@ pub enum RequestRefusal {
     /// The parameters lack something.
     #[error("{0}")]
     InvalidParams(String),
-    /// No such tool.
+    /// No server that the client sees has a tool of this name.
     #[error("unknown tool: {0}")]
     UnknownTool(String),
-    /// No such prompt.
+    /// No server that the client sees has a prompt of this name.
     #[error("unknown prompt: {0}")]
     UnknownPrompt(String),
     /// No server has this URI.
@@ -43,7 +43,7 @@ pub enum RequestRefusal {
     ServerDown {
         /// Its configured name.
         server: String,
-        /// What happened.
+        /// Why it can not be reached, as far as it is known.
         reason: String,
     },
     /// No answer in time.
@@ -51,7 +51,7 @@ pub enum RequestRefusal {
     TimedOut {
         /// Its configured name.
         server: String,
-        /// The limit.
+        /// How long was waited for the answer.
         seconds: u64,
     },
     /// A resource whose changes can not be told.
@@ -61,16 +61,16 @@ pub enum RequestRefusal {
         uri: String,
         /// The server's configured name.
         server: String,
-        /// Why.
+        /// The reason, in words for whoever made the request.
         reason: String,
     },
     /// The client has too many calls in flight.
     #[error("too many requests in flight ({limit}); wait for one to finish")]
     TooMany {
-        /// The limit.
+        /// The bound that was reached.
         limit: usize,
     },
-    /// The gateway ends.
+    /// The gateway is about to end and takes no new requests.
     #[error("the gateway is shutting down")]
     ShuttingDown,
 }
@@ -97,7 +97,7 @@ impl RequestRefusal {
         }
     }
 
-    /// The error response.
+    /// The error response under this id. Codes differ between the eras.
     pub fn respond(&self, id: &RawId, era: Era) -> Bytes {
         let data = match self {
             Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {

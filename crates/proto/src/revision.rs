@@ -5,7 +5,7 @@ use std::fmt;
 /// A protocol revision. Ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// The first one.
+    /// The first revision, with the two endpoints of HTTP+SSE.
     V2024_11_05,
     /// Streamable HTTP, batches, audio, tool annotations.
     V2025_03_26,
@@ -20,9 +20,9 @@ pub enum Revision {
 /// Two ways of talking: a session opened by `initialize`, or requests that carry everything themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// 2024-11-05 to 2025-11-25.
+    /// 2024-11-05 to 2025-11-25: a session that `initialize` opens.
     Legacy,
-    /// 2026-07-28.
+    /// 2026-07-28 and later: requests that carry everything themselves.
     Modern,
 }
 
@@ -34,7 +34,7 @@ impl Revision {
     pub const COUNT: usize = Self::ALL.len();
     /// What a legacy client is offered when it asks for something unknown.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
-    /// The modern one.
+    /// The revision that modern requests are made in.
     pub const MODERN: Self = Self::V2026_07_28;
 
     /// From its wire text.

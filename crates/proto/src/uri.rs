@@ -10,7 +10,7 @@ const UI: &str = "ui://";
 /// How one server's URIs appear to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UriMap {
-    /// As they are.
+    /// URIs are shown as the server wrote them.
     Transparent,
     /// With `prefix+` before the scheme: reversible, stateless, and safe for templates. `ui://x` becomes `ui://prefix/x`.
     Prefix(Box<str>),

@@ -47,7 +47,7 @@ pub struct EntryQuery {
 /// An entry that fits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryHit {
-    /// The entry.
+    /// The entry that matched.
     pub entry: Arc<CatalogEntry>,
     /// How well it fits; comparable only within one result.
     pub score: f32,
@@ -65,7 +65,7 @@ pub struct EntryPage {
 /// One source of entries at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// Its name.
+    /// The name by which the source can be chosen.
     pub name: Arc<str>,
     /// The file, if it is one.
     pub file: Option<PathBuf>,
@@ -96,7 +96,7 @@ pub enum CatalogueError {
     /// There is no source of this name.
     #[error("there is no source \"{name}\"; there is {}", .known.join(", "))]
     UnknownSource {
-        /// The name.
+        /// The name of the source that was asked for.
         name: String,
         /// The names that there are.
         known: Vec<String>,
@@ -104,7 +104,7 @@ pub enum CatalogueError {
     /// A source somewhere else does not answer.
     #[error("the source \"{source_name}\" can not be reached: {reason}")]
     Unreachable {
-        /// The source.
+        /// The source that could not be read.
         source_name: String,
         /// What it or the network says.
         reason: String,
@@ -113,7 +113,7 @@ pub enum CatalogueError {
 
 /// A catalogue of entries, wherever it is kept.
 pub trait EntryCatalogue: Send + Sync + 'static {
-    /// Its sources.
+    /// Where entries come from, and whether each could be read.
     fn sources(&self) -> Vec<SourceStatus>;
 
     /// The entries that fit, best first.
@@ -122,7 +122,7 @@ pub trait EntryCatalogue: Send + Sync + 'static {
     /// The first entries of one source, or of all.
     fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<EntryPage, CatalogueError>>;
 
-    /// One entry.
+    /// The entry of this id; `None` when no source has it.
     fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<CatalogEntry>>, CatalogueError>>;
 
     /// Reads one source again, or all. A source that can not be read says so in its status and keeps what it had.

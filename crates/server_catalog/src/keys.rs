@@ -23,7 +23,7 @@ pub enum KeysError {
         .missing.iter().map(described).collect::<Vec<_>>().join(" and ")
     )]
     MissingVariables {
-        /// The entry.
+        /// The entry of the catalogue that was to be added.
         id: String,
         /// The variables that nobody set.
         missing: Vec<EntryVariable>,
@@ -31,23 +31,23 @@ pub enum KeysError {
     /// Arguments that only the caller can know.
     #[error("{id} needs `args`: {description}")]
     MissingArguments {
-        /// The entry.
+        /// The entry of the catalogue that was to be added.
         id: String,
-        /// What they are.
+        /// What the missing arguments are, in the words of the entry.
         description: String,
     },
     /// Arguments for a URL.
     #[error("{id} is reached by a URL and takes no `args`")]
     NoArguments {
-        /// The entry.
+        /// The entry of the catalogue that was to be added.
         id: String,
     },
     /// A variable for a URL that none of its headers uses.
     #[error("{id} is reached by a URL, and none of its headers uses {variable}")]
     UnusedVariable {
-        /// The entry.
+        /// The entry of the catalogue that was to be added.
         id: String,
-        /// The variable.
+        /// The variable that was given.
         variable: String,
     },
 }

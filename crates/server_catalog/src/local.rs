@@ -30,14 +30,14 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 pub enum FileFault {
     /// It can not be read.
     Unreadable {
-        /// The file.
+        /// The catalogue file of the user.
         path: PathBuf,
-        /// Why not.
+        /// The system's reason.
         kind: io::ErrorKind,
     },
     /// It is too large.
     TooLarge {
-        /// The file.
+        /// The catalogue file of the user.
         path: PathBuf,
     },
     /// It says something wrong, here and here.

@@ -2,7 +2,7 @@
 
 use tidings_testkit::V2025_11_25;
 
-/// A list.
+/// One of the four lists, as the soak keeps its own truth of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SoakList {
     Tools,

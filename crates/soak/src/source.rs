@@ -24,7 +24,7 @@ pub(crate) struct SourceNature {
     pub(crate) modern: bool,
     /// Its lists come in pages, so that a listing can see half of a change.
     pub(crate) paged: bool,
-    /// It announces nothing.
+    /// It announces no changes: the gateway has to find them by polling.
     pub(crate) mute: bool,
     /// Every session has a connection to it of its own.
     pub(crate) isolated: bool,

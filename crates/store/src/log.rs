@@ -22,11 +22,11 @@ const BATCH_BYTES: usize = 1 << 20;
 /// How much is kept.
 #[derive(Clone, Debug)]
 pub struct LogLimits {
-    /// For how long.
+    /// Older changes go.
     pub max_age: Duration,
-    /// How many changes.
+    /// Beyond this many changes the oldest go.
     pub max_rows: u64,
-    /// How many bytes.
+    /// Beyond this many bytes of changes the oldest go.
     pub max_bytes: u64,
     /// How many changes may wait to be written.
     pub max_waiting: usize,
@@ -55,7 +55,7 @@ pub enum LogError {
     /// The file does not give it.
     #[error("the change log can not be read: {0}")]
     Unreadable(String),
-    /// It is closed.
+    /// The log is closed: the process is about to end.
     #[error("the change log is closed")]
     Closed,
 }
@@ -138,7 +138,7 @@ impl ChangeLog {
         shared.bell.notify_one();
     }
 
-    /// Reads.
+    /// Reads rows on a thread where blocking is allowed.
     pub async fn read(&self, query: ChangeQuery) -> Result<ChangeRows, LogError> {
         self.opened().await?;
         let shared = Arc::clone(&self.0.0);

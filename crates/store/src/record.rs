@@ -16,9 +16,9 @@ pub struct ChangeRecord {
     pub server: String,
     /// `tools`, `prompts`, `resources` or `resource_templates`.
     pub kind: String,
-    /// What came.
+    /// Names or URIs that are there now and were not before.
     pub added: Vec<String>,
-    /// What went.
+    /// Names or URIs that were there before and are not now.
     pub removed: Vec<String>,
     /// What says something else now.
     pub changed: Vec<ChangedItem>,
@@ -37,7 +37,7 @@ pub struct ChangedItem {
     pub name: String,
     /// The members that differ, sorted.
     pub fields: Vec<String>,
-    /// How they differ.
+    /// The same members with their values before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diff: Vec<FieldChange>,
 }

@@ -37,7 +37,7 @@ pub enum StoreError {
     /// It is not what it should be.
     #[error("{path} can not be read: {reason}")]
     Broken {
-        /// The file.
+        /// The file of the store in the data directory.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -45,9 +45,9 @@ pub enum StoreError {
     /// The file system refuses.
     #[error("{path}: {reason}")]
     Unavailable {
-        /// The file.
+        /// The file of the store in the data directory.
         path: PathBuf,
-        /// Why.
+        /// What the system or the database says.
         reason: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A manual clock.
+/// A clock that stands until it is moved on: machines that take the time as a value are tested with it.
 #[derive(Clone, Copy, Debug)]
 pub struct ManualClock {
     now: Instant,

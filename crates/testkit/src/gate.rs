@@ -53,7 +53,7 @@ impl Gate {
         self.state.send_modify(|s| s.open = false);
     }
 
-    /// Lets one through.
+    /// Lets one of those that wait through, or the next that comes.
     pub fn release(&self) {
         self.state.send_modify(|s| s.permits += 1);
     }

@@ -50,7 +50,7 @@ struct GatewayRecipe {
 /// What becomes of what a gateway prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OutputReading {
-    /// It is recorded.
+    /// Every line is read and kept.
     #[default]
     Always,
     /// Both pipes are closed at the other end before it starts.

@@ -41,7 +41,7 @@ impl ListFollower {
         follower
     }
 
-    /// Follows, whatever comes.
+    /// As [`Self::begin`], without waiting for the first notices.
     pub async fn quietly(client: Client) -> Self {
         let stream = if is_modern(&client.revision()) {
             let flags = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});

@@ -54,7 +54,7 @@ impl<T: Clone + Debug> AwaitedRecord<T> {
         self.length.send_replace(items.len());
     }
 
-    /// All so far.
+    /// A copy of everything that was recorded so far.
     pub fn all(&self) -> Vec<T> {
         lock(&self.items).clone()
     }

@@ -9,7 +9,7 @@ pub struct Vitals {
     pub memory: u64,
     /// Open files and sockets.
     pub files: u64,
-    /// Threads.
+    /// How many threads the process has.
     pub threads: u64,
 }
 

@@ -247,13 +247,13 @@ pub(crate) async fn api(running: &RunningGateway, path: &str) -> Result<Value, C
 
 /// What the API of a running gateway answers.
 pub(crate) enum ApiReply {
-    /// It is done.
+    /// The change is made; the value is the answer's body.
     Done(Value),
     /// It is not, and nothing has changed.
     Refused {
         /// The kind of reason.
         status: http::StatusCode,
-        /// The reason.
+        /// The reason, in the words of the gateway.
         detail: String,
     },
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// A failed command.
+/// Why a command failed; it decides the exit code.
 #[derive(Debug)]
 pub(crate) enum CommandFailure {
     /// Wrong use: exit code 2.
@@ -12,9 +12,9 @@ pub(crate) enum CommandFailure {
     Config(tidings_config::ConfigErrors),
     /// A request was answered with an error.
     Refused {
-        /// Its code.
+        /// The JSON-RPC code of the error.
         code: i64,
-        /// Its words.
+        /// The words of the server or the gateway.
         message: String,
         /// What it says besides, for programs.
         data: Option<serde_json::Value>,

@@ -55,7 +55,7 @@ pub(crate) struct GatewayInputs {
     pub(crate) table: ServerTable,
     /// Where the gateway listens: a server must not lead there.
     pub(crate) listeners: Vec<SocketAddr>,
-    /// What webhooks received.
+    /// What webhooks received, kept over a restart.
     pub(crate) hooks: HookTable,
 }
 

@@ -24,7 +24,7 @@ pub struct ToolRedirect {
     /// The server that has the tool, by its configured name; then `name` is what that server calls it. Without, `name` is
     /// one that clients use.
     pub server: Option<String>,
-    /// The tool.
+    /// The public name of the tool to call in its place.
     pub name: String,
     /// Its arguments, raw; passed on as they are.
     pub arguments: Option<Bytes>,
@@ -45,7 +45,7 @@ pub enum CallEvent {
     Broken,
     /// Not an answer but who is to give it (servers inside the process only).
     Redirect(ToolRedirect),
-    /// The answer.
+    /// The answer of the server, result or error; nothing comes after it.
     Response(Frame),
     /// The server refused it, as it seems because of the session or the era: then it was not run. If that proves wrong, what the
     /// server said is the answer.

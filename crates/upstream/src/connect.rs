@@ -21,13 +21,13 @@ use crate::{LinkError, ServerHello};
 
 /// A link that is ready for calls.
 pub struct ConnectedLink {
-    /// The link.
+    /// The link, which takes calls from now on.
     pub link: SharedLink,
     /// What the server said of itself.
     pub hello: ServerHello,
 }
 
-/// Makes links.
+/// Makes links: starts what has to be started, and does the handshake of the right era.
 #[derive(Clone)]
 pub struct LinkConnector {
     launcher: Arc<ProcessLauncher>,

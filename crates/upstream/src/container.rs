@@ -38,7 +38,7 @@ const REPORTS: usize = 64;
 /// How long the part of a container's name is that comes from its server.
 const NAME: usize = 40;
 
-/// Starts containers.
+/// Starts servers in containers, and sees to it that none outlives the gateway.
 pub(crate) struct ContainerStarter {
     launcher: Arc<ProcessLauncher>,
     leases: Arc<ContainerLeases>,

@@ -6,12 +6,12 @@ pub enum LinkError {
     /// The command could not be started.
     #[error("could not be started: {program}: {reason}")]
     Spawn {
-        /// The command.
+        /// The program, as it was to be started.
         program: String,
         /// The system's words.
         reason: String,
     },
-    /// The process ended.
+    /// The server's process ended; what it last wrote to standard error may say why.
     #[error("exited{}{}", fmt_status(.status), fmt_words(.last_words))]
     Exited {
         /// Its exit status, if known.
@@ -63,13 +63,13 @@ pub enum LinkError {
     /// It does not read what we write.
     #[error("does not read its input")]
     Stalled,
-    /// We closed it.
+    /// The gateway itself closed the link.
     #[error("was stopped")]
     Stopped,
     /// Something failed while the process still ran, and what it had written to standard error by then.
     #[error("{error}; its last words: {last_words}")]
     WithWords {
-        /// What failed.
+        /// The failure that this is about.
         error: Box<LinkError>,
         /// The end of its standard error.
         last_words: String,
@@ -77,9 +77,9 @@ pub enum LinkError {
     /// Something failed, and what whoever described the server can do about it.
     #[error("{error}. {remedy}")]
     Explained {
-        /// What failed.
+        /// The failure that this is about.
         error: Box<LinkError>,
-        /// What to do.
+        /// What the user can do about it.
         remedy: String,
     },
 }

@@ -55,7 +55,7 @@ impl LegacyIntroduction {
 pub struct ServerHello {
     /// The revision that is spoken.
     pub revision: Revision,
-    /// Its capabilities.
+    /// The capabilities that the server declared.
     pub capabilities: Value,
     /// Its `serverInfo`.
     pub info: Value,

@@ -15,9 +15,9 @@ use crate::call::CallStream;
 pub struct OutgoingRequest {
     /// Its id, as it stands in the bytes.
     pub id: u64,
-    /// What it asks.
+    /// The method, which decides how the answer is read.
     pub method: Method,
-    /// The whole message.
+    /// The message as it goes out, with the id of the call.
     pub bytes: Bytes,
     /// The name or URI it is about, for the `Mcp-Name` header.
     pub name: Option<String>,

@@ -12,14 +12,14 @@ use tidings_wire::{Frame, FrameKind};
 const UNASKED: usize = 1_000;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Counts them.
+/// Counts messages that nobody asked for, and says when there were too many in too short a time.
 #[derive(Default)]
-pub(crate) struct StderrPace {
+pub(crate) struct UnaskedPace {
     since: Option<Instant>,
     seen: usize,
 }
 
-impl StderrPace {
+impl UnaskedPace {
     /// So many more were read; gives how long to wait before reading on.
     pub(crate) fn count(&mut self, unasked: usize) -> Option<Duration> {
         if unasked == 0 {
@@ -53,7 +53,7 @@ mod tests {
     // edges G7
     #[test]
     fn a_flood_is_read_at_a_pace_and_a_burst_at_once() {
-        let mut pace = StderrPace::default();
+        let mut pace = UnaskedPace::default();
         let start = Instant::now();
         assert!((0..UNASKED).all(|_| pace.count_at(1, start).is_none()), "a burst");
         assert_eq!(pace.count_at(1, start), Some(WINDOW));

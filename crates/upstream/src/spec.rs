@@ -20,28 +20,28 @@ pub struct ServerSpec {
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportSpec {
-    /// A child process.
+    /// A child process that speaks over its standard input and output.
     Stdio(StdioSpec),
-    /// Streamable HTTP.
+    /// A URL that speaks Streamable HTTP, in either era.
     Http(HttpSpec),
-    /// A container.
+    /// A child process in a container.
     Container(Box<ContainerSpec>),
 }
 
-/// A child process.
+/// A child process: what to start, where, and with which environment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StdioSpec {
-    /// The command.
+    /// The program, looked for in `PATH`.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
     /// Added to the environment.
     pub env: Vec<(String, String)>,
-    /// Where it runs.
+    /// Its working directory; the gateway's when absent.
     pub cwd: Option<PathBuf>,
 }
 
-/// A URL.
+/// An endpoint of Streamable HTTP, and what to send with each request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpSpec {
     /// The endpoint.
@@ -53,12 +53,12 @@ pub struct HttpSpec {
 /// Which era to speak with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EraChoice {
-    /// Find out.
+    /// Whichever it answers: modern is tried first.
     #[default]
     Auto,
-    /// Only modern.
+    /// The modern era, without trying the other.
     Modern,
-    /// Only legacy.
+    /// The legacy era, without a probe before it.
     Legacy,
 }
 

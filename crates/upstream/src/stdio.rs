@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::call_channel;
 use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::log_budget::{LineAdmission, LogBudget};
-use crate::pace::{StderrPace, is_unasked};
+use crate::pace::{UnaskedPace, is_unasked};
 use crate::spec::StdioSpec;
 use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
 use calls::StdioCalls;
@@ -37,7 +37,7 @@ const NOISE: usize = 24 << 10;
 /// How long the pipe of a process that has ended is read on.
 const LEFT_OVER: Duration = Duration::from_millis(200);
 
-/// A running child.
+/// A link to a child process: one task reads its lines, one writes, and calls wait by id.
 pub(crate) struct StdioLink {
     name: String,
     outbox: Arc<StdioOutbox>,
@@ -130,7 +130,7 @@ impl StdioLink {
 
     async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
         let mut searched = 0;
-        let mut pace = StderrPace::default();
+        let mut pace = UnaskedPace::default();
         let mut lease = MESSAGES.lease();
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {

@@ -63,7 +63,7 @@ impl FileSource {
     }
 }
 
-/// File systems block.
+/// Runs work that touches files where it may block: a network mount can take seconds.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     // Fails only when the work panicked or the process ends.
     tokio::task::spawn_blocking(work).await.ok()

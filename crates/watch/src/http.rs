@@ -25,14 +25,14 @@ const FRESH: Duration = Duration::from_millis(500);
 /// The longest time that a server may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// What to ask.
+/// The URL to ask, how often, and what to send with the request.
 #[derive(Clone, Debug)]
 pub struct HttpWatch {
     /// The URL.
     pub url: String,
     /// Headers to send.
     pub headers: Vec<(String, String)>,
-    /// How often.
+    /// The time between two requests while somebody follows.
     pub every: Duration,
     /// Whether its name may lead into a private network.
     pub private: bool,
@@ -117,7 +117,7 @@ impl HttpSource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, and remembers.
+    /// Asks once and remembers body and validator: the next request asks only whether it changed.
     async fn fetch(&self) -> Result<SourceContent, NoBody> {
         let answer = self.ask().await;
         let mut state = self.state();

@@ -43,7 +43,7 @@ pub trait WatchedSource: Send + Sync + 'static {
 pub struct SourceEntry {
     /// Its URI, or the template of one.
     pub uri: String,
-    /// Its name.
+    /// The name that lists show for it.
     pub name: String,
     /// What it is, for people.
     pub description: Option<String>,
@@ -81,7 +81,7 @@ pub enum UnreadableReason {
     TooLong {
         /// Its length, as far as it was read.
         size: u64,
-        /// The limit.
+        /// The bytes that a resource may have.
         limit: u64,
     },
     /// Nothing has come in yet.

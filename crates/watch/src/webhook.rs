@@ -25,7 +25,7 @@ const MOST_PARTS: usize = 256;
 /// How many bytes they may have together.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What is expected.
+/// What a webhook expects of a delivery: its signature, and where in it the key of the resource is.
 #[derive(Clone)]
 pub struct HookWatch {
     /// What the poster signs with.
@@ -37,7 +37,7 @@ pub struct HookWatch {
 /// What was received for one resource, in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedDelivery {
-    /// The resource.
+    /// The URI of the resource that the delivery is the content of.
     pub uri: String,
     /// When it came.
     pub at: SystemTime,
@@ -45,7 +45,7 @@ pub struct ReceivedDelivery {
     pub number: u64,
     /// Its type.
     pub mime_type: Option<String>,
-    /// What was posted.
+    /// The body as it was posted.
     pub body: Bytes,
 }
 
@@ -66,7 +66,7 @@ pub struct WebhookSource {
     verifier: SignatureVerifier,
     pointer: Option<String>,
     state: Mutex<WebhookState>,
-    /// Counts deliveries.
+    /// Rises with every delivery: whoever waits for one compares it.
     deliveries: watch::Sender<u64>,
 }
 

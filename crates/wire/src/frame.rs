@@ -14,7 +14,7 @@ use crate::walk::{self, MemberIndex, MemberKey, ObjectMember, string_at};
 pub struct FrameLimits {
     /// The longest message in bytes.
     pub max_bytes: usize,
-    /// The deepest nesting.
+    /// How deep arrays and objects may be nested.
     pub max_depth: usize,
     /// The most messages in one batch.
     pub max_batch: usize,
@@ -29,11 +29,11 @@ impl Default for FrameLimits {
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Wants an answer.
+    /// It has a method and an id: somebody waits for the answer.
     Request,
-    /// Wants none.
+    /// It has a method and no id: nobody waits.
     Notification,
-    /// A result.
+    /// It has an id and a result.
     Response,
     /// An error in the place of a result.
     Error,
@@ -42,13 +42,13 @@ pub enum FrameKind {
 /// What arrived: one message, or a batch of them.
 #[derive(Clone, Debug)]
 pub enum IncomingMessage {
-    /// The ordinary case.
+    /// One message, the ordinary case.
     Single(Frame),
     /// Only revision 2025-03-26 has these. Each part succeeds or fails on its own.
     Batch(Vec<Result<Frame, FrameError>>),
 }
 
-/// A validated message.
+/// A validated message: its bytes, and where the members of the envelope stand in them.
 #[derive(Clone, Debug)]
 pub struct Frame {
     bytes: Bytes,
@@ -70,7 +70,7 @@ const META: &[u8] = b"\"_meta\"";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct FrameError {
-    /// What is wrong.
+    /// The rule that the message breaks.
     pub fault: FrameFault,
     /// Whom to answer. Where the text has a result or an error, it is the id of the request that this text answers.
     pub id: Option<RawId>,
@@ -79,7 +79,7 @@ pub struct FrameError {
 /// What is wrong with a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameFault {
-    /// Not JSON.
+    /// The bytes are not JSON; the scanner says where.
     #[error(transparent)]
     Json(#[from] ScanError),
     /// Not UTF-8.
@@ -91,18 +91,18 @@ pub enum FrameFault {
     /// Longer than the limit.
     #[error("message of {len} bytes exceeds the limit of {limit}")]
     TooLong {
-        /// Its length.
+        /// The bytes that it has.
         len: usize,
-        /// The limit.
+        /// The bound that it breaks.
         limit: usize,
     },
     /// More messages in a batch than the limit.
     #[error("batch exceeds the limit of {limit} messages")]
     BatchTooLong {
-        /// The limit.
+        /// The bound that it breaks.
         limit: usize,
     },
-    /// `[]`
+    /// A batch without messages (`[]`), which JSON-RPC forbids.
     #[error("empty batch")]
     EmptyBatch,
     /// Neither an object nor an array.
@@ -241,7 +241,7 @@ impl Frame {
         self.bytes = Bytes::copy_from_slice(&self.bytes);
     }
 
-    /// What it is.
+    /// Whether it asks, tells or answers.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }

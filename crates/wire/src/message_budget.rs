@@ -29,7 +29,7 @@ pub struct MessageBudget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("messages take all of the {limit} bytes of memory that are set aside for them")]
 pub struct BudgetExhausted {
-    /// All there is.
+    /// How many bytes all messages together may hold.
     pub limit: usize,
 }
 
@@ -46,7 +46,7 @@ impl MessageBudget {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
-    /// An empty lease.
+    /// A lease of no bytes yet; it grows with the message.
     pub fn lease(&'static self) -> BudgetLease {
         BudgetLease { budget: self, taken: 0 }
     }

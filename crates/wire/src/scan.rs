@@ -7,7 +7,7 @@ use crate::walk::{MemberIndex, MemberKey, ObjectMember};
 /// A half-open byte range inside a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByteSpan {
-    /// First byte.
+    /// The offset of its first byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
@@ -36,7 +36,7 @@ pub enum ScanError {
     /// A byte that can not stand here.
     #[error("invalid JSON at byte {at}")]
     Syntax {
-        /// Where.
+        /// The offset of the byte that can not stand there.
         at: usize,
     },
     /// The text ended inside a value.

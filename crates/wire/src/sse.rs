@@ -10,7 +10,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// How much longer a line may be than the data it carries: a field name, and at the start the byte order mark.
 const LINE_OVERHEAD: usize = b"event: ".len() + BYTE_ORDER_MARK.len();
 
-/// One event.
+/// An event of a `text/event-stream`, with the fields that MCP uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
     /// The `id` field of this event, if it had one.
@@ -68,7 +68,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes a chunk.
+    /// Takes a chunk, which may end in the middle of a line or of a character.
     pub fn push(&mut self, chunk: &[u8]) {
         self.buffer.extend_from_slice(chunk);
     }

@@ -38,7 +38,7 @@ pub(super) fn parameters(tool: &str) -> Vec<&'static str> {
 /// What a call may do.
 #[derive(Clone, Copy)]
 enum ToolEffect {
-    /// Nothing.
+    /// It only reads: clients may call it without asking their user.
     Looks,
     /// Reads a source again.
     Reads,

@@ -12,7 +12,7 @@ use super::ConfigPlace;
 pub enum ConfigFault {
     /// The file can not be read.
     Unreadable {
-        /// Why not.
+        /// The system's reason.
         kind: io::ErrorKind,
     },
     /// The text is not of its format.
@@ -31,23 +31,23 @@ pub enum ConfigFault {
     },
     /// A value of another kind.
     WrongType {
-        /// What belongs here.
+        /// The type that the key takes, in words.
         expected: &'static str,
-        /// What is here.
+        /// The type that was written, in words.
         found: &'static str,
     },
     /// A word that is not among the choices.
     NotOneOf {
-        /// The word.
+        /// The word as it was written.
         found: String,
-        /// The choices.
+        /// The words that are allowed here.
         choices: Vec<&'static str>,
     },
     /// A value that needs some content.
     Empty,
     /// A key that has to be there.
     MissingKey {
-        /// The key.
+        /// The key that has to be there.
         key: &'static str,
     },
     /// Nothing says which kind of thing this is.
@@ -57,9 +57,9 @@ pub enum ConfigFault {
     },
     /// Two keys say that this is of different kinds.
     TwoKinds {
-        /// One key.
+        /// One of the two keys that exclude each other.
         first: &'static str,
-        /// The other.
+        /// The other of the two.
         second: &'static str,
     },
     /// A key that does not go with the kind of the thing.
@@ -69,7 +69,7 @@ pub enum ConfigFault {
     },
     /// Not a span of time.
     BadDuration {
-        /// The text.
+        /// The text as it was written.
         found: String,
     },
     /// Zero where something would end before it began.
@@ -123,30 +123,30 @@ pub enum ConfigFault {
     BadMemory,
     /// Not a number of processors.
     BadCpus,
-    /// Not a volume.
+    /// A volume that is not written as `SOURCE:TARGET[:OPTIONS]`.
     BadVolume,
     /// An environment variable that is not set and has no default.
     UnsetVariable {
-        /// Its name.
+        /// The name that the reference in the string gives.
         name: String,
         /// Whether it was written as `${env:NAME}`.
         spelled_env: bool,
     },
     /// A file that can not be read for its content.
     UnreadableReference {
-        /// The file.
+        /// The file that the reference leads to.
         path: PathBuf,
-        /// Why not.
+        /// The system's reason.
         kind: io::ErrorKind,
     },
     /// A secret from the keyring, which comes later.
     Keyring {
-        /// Its name.
+        /// The name that the reference in the string gives.
         name: String,
     },
     /// A value that an editor would ask its user for.
     Prompted {
-        /// Its name.
+        /// The name that the reference in the string gives.
         name: String,
     },
     /// `${` without its `}`.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::filter::glob_matches;
 use super::server::without_secrets;
 
-/// `[auth]`.
+/// `[auth]`: who may use the gateway. Without it only this machine may.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthSettings {
     /// Tokens that are let in.
@@ -34,7 +34,7 @@ impl TokenSettings {
     }
 }
 
-/// `jwt` of `[auth]`.
+/// `jwt` of `[auth]`: tokens that an identity provider signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
     /// Who has to have issued a token.
@@ -45,7 +45,7 @@ pub struct JwtSettings {
     pub jwks_url: String,
 }
 
-/// `[cluster]`.
+/// `[cluster]`: other processes that serve the same clients.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
     /// The URL of the NATS server.

@@ -9,7 +9,7 @@ use super::server::RedactedNames;
 /// not be written to, and limits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContainerConfig {
-    /// The image.
+    /// The image, with its tag or digest; pulled when the machine does not have it.
     pub image: String,
     /// What runs it; found when absent.
     pub runtime: Option<ContainerRuntime>,
@@ -17,7 +17,7 @@ pub struct ContainerConfig {
     pub env: Vec<(String, String)>,
     /// Arguments after the image.
     pub args: Vec<String>,
-    /// What it reaches.
+    /// Which network the container is in.
     pub network: ContainerNetwork,
     /// How many bytes of memory it may use; `None` is no limit.
     pub memory: Option<u64>,
@@ -78,19 +78,19 @@ impl fmt::Debug for ContainerConfig {
     }
 }
 
-/// What runs containers.
+/// The program that runs containers. Absent in the file: the first that is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerRuntime {
-    /// Podman.
+    /// `podman`, which needs no daemon.
     Podman,
-    /// Docker.
+    /// `docker`, or whatever answers to that name.
     Docker,
 }
 
 /// What a container reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ContainerNetwork {
-    /// Nothing.
+    /// No network at all but its own loopback.
     #[default]
     None,
     /// What the runtime gives to containers.
@@ -102,7 +102,7 @@ pub enum ContainerNetwork {
 /// A part of the machine that a container sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerVolume {
-    /// What it is.
+    /// A path of this machine, or a volume that the runtime keeps.
     pub source: VolumeSource,
     /// Where the container sees it; absolute.
     pub target: String,

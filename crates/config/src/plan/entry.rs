@@ -37,28 +37,28 @@ pub enum EntryCommand {
     Npm {
         /// The package, perhaps with `@version`.
         package: String,
-        /// Arguments after it.
+        /// Arguments that stand behind the package or image.
         args: Vec<String>,
     },
     /// A package of PyPI, run by `uvx`.
     Pypi {
         /// The package, perhaps with `==version`.
         package: String,
-        /// Arguments after it.
+        /// Arguments that stand behind the package or image.
         args: Vec<String>,
     },
-    /// Any other command.
+    /// A program that is on the machine already.
     Command {
-        /// The program.
+        /// The program, looked for in `PATH`.
         command: String,
         /// Its arguments.
         args: Vec<String>,
     },
-    /// A container.
+    /// A container; the image is pulled at the first start.
     Container {
-        /// The image.
+        /// The image, with its tag or digest.
         image: String,
-        /// Arguments after it.
+        /// Arguments that stand behind the package or image.
         args: Vec<String>,
         /// Whether it needs the network.
         network: bool,
@@ -69,9 +69,9 @@ pub enum EntryCommand {
     },
     /// A URL that speaks Streamable HTTP.
     Url {
-        /// The URL.
+        /// The URL of the MCP endpoint.
         url: String,
-        /// Headers to send.
+        /// Headers to send with every request; values may refer to variables.
         headers: Vec<(String, String)>,
     },
 }
@@ -92,7 +92,7 @@ impl EntryCommand {
 /// An environment variable that a server reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryVariable {
-    /// Its name.
+    /// The name under which the server reads it.
     pub name: String,
     /// What it is for.
     pub description: String,

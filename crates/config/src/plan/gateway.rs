@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The protocol revisions, oldest first.
 pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// `[gateway]`.
+/// `[gateway]`: the endpoint, names and limits of the whole gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewaySettings {
     /// Where `serve` listens.
@@ -119,7 +119,7 @@ pub enum NamingSetting {
     /// When there are several servers.
     #[default]
     Auto,
-    /// Always.
+    /// Every name and URI has its server's prefix.
     Prefix,
     /// Only when two servers offer the same name.
     None,
@@ -128,7 +128,7 @@ pub enum NamingSetting {
 /// Which tools are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExposeSetting {
-    /// Every tool.
+    /// Clients list every tool of every server.
     #[default]
     All,
     /// `retrieve_tools` and `call_tool` only.
@@ -143,9 +143,9 @@ pub enum RegistryToolsSetting {
     /// In `stdio`, not in `serve`.
     #[default]
     Auto,
-    /// Everywhere.
+    /// Every client is offered them.
     On,
-    /// Nowhere.
+    /// No client is offered them.
     Off,
 }
 
@@ -155,11 +155,11 @@ pub enum ViewSetting {
     /// Only fields of their revision.
     #[default]
     Strict,
-    /// Everything.
+    /// They get every member, also those that their revision does not define.
     Pass,
 }
 
-/// `[notifications]`.
+/// `[notifications]`: how changes are gathered before clients are told, and who is told at the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotificationSettings {
     /// Whether a fresh legacy session gets the `list_changed` triplet.

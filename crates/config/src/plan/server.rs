@@ -87,7 +87,7 @@ pub enum TransportConfig {
     Stdio {
         /// The program: a name to look up, or an absolute path.
         command: String,
-        /// Its arguments.
+        /// Its arguments, one by one: no shell reads them.
         args: Vec<String>,
         /// Variables to add to its environment.
         env: Vec<(String, String)>,
@@ -96,7 +96,7 @@ pub enum TransportConfig {
     },
     /// A URL that speaks Streamable HTTP.
     Http {
-        /// The URL.
+        /// The URL of the MCP endpoint.
         url: String,
         /// Headers to send with each request.
         headers: Vec<(String, String)>,
@@ -105,7 +105,7 @@ pub enum TransportConfig {
     Container(Box<ContainerConfig>),
     /// A folder of scripts.
     Project {
-        /// The folder.
+        /// The project's folder; relative ones count from the configuration file.
         dir: PathBuf,
         /// Variables that are set for it, such as `MCPBASH_TOOL_ALLOWLIST`.
         env: Vec<(String, String)>,
@@ -183,16 +183,16 @@ pub enum EraSetting {
     /// Whichever it turns out to speak.
     #[default]
     Auto,
-    /// Without a handshake.
+    /// Requests that carry everything themselves (2026-07-28).
     Modern,
-    /// With `initialize`.
+    /// A session that `initialize` opens (2025-11-25 and before).
     Legacy,
 }
 
 /// Whether the tools of a server are used without approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalSetting {
-    /// They are.
+    /// Tools are used as they come.
     #[default]
     Auto,
     /// They wait for a yes.

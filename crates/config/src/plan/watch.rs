@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::server::without_secrets;
 
-/// `[watch.X]`.
+/// `[watch.X]`: something of the user's that is offered as a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchConfig {
     /// The name it is configured by.
     pub id: String,
-    /// What is watched.
+    /// What is watched, by the kind that the file names.
     pub source: WatchSource,
     /// The URI of the resource, when not `watch://ID`.
     pub uri: Option<String>,
@@ -32,21 +32,21 @@ pub struct WatchConfig {
 pub enum WatchSource {
     /// A file, a folder or a glob; one resource per file.
     File {
-        /// The path.
+        /// A file, a folder, or a pattern with `*`.
         path: PathBuf,
     },
     /// The rows of a query.
     Postgres {
-        /// The connection URL.
+        /// The URL of the database. It may hold a password, so it is never shown.
         url: String,
-        /// The query.
+        /// The query whose rows are the content.
         query: String,
         /// The channel to LISTEN on.
         channel: String,
     },
     /// The body of a URL.
     Http {
-        /// The URL.
+        /// The URL that is asked from time to time.
         url: String,
         /// How often to ask.
         every: Duration,
@@ -57,7 +57,7 @@ pub enum WatchSource {
     },
     /// What is posted to `/hooks/NAME`.
     Webhook {
-        /// The NAME.
+        /// The NAME of `/hooks/NAME`, where deliveries are posted.
         name: String,
         /// What the poster signs with.
         secret: String,

@@ -14,7 +14,7 @@ use super::LIMITS;
 /// What is set aside for a body before it has come: more only as it comes, whatever the client announces.
 const FIRST: usize = 1 << 20;
 
-/// Bounds on bodies.
+/// How long a body may take to arrive, and what it takes of the memory for messages.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimits {
     /// How long nothing of it may come.
@@ -34,7 +34,7 @@ pub(crate) enum BodyFault {
     TooSlow,
     /// Messages take all the memory that is set aside for them.
     NoRoom,
-    /// The connection broke.
+    /// The connection broke before all of it was there.
     Broken,
 }
 

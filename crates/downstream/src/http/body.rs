@@ -40,14 +40,14 @@ pub(super) fn error(status: u16, id: Option<&RawId>, code: i64, message: &str) -
     json(status, error_response(id, code, message, None).into())
 }
 
-/// No body.
+/// An answer that is its status alone.
 pub(super) fn empty(status: u16) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response
 }
 
-/// An event stream.
+/// An answer that comes event by event, for as long as the stream lasts.
 pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let mut response = Response::new(Body::new(ChunkedBody(Box::pin(chunks))));
     let headers = response.headers_mut();

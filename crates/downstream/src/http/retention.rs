@@ -13,7 +13,7 @@ use super::sessions::HttpSession;
 /// How many bytes of answers are kept for resumption.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptBytes {
-    /// For one session.
+    /// For one session: a single client can not take the room of the others.
     pub session: usize,
     /// For all of them.
     pub all: usize,

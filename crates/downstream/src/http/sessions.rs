@@ -18,7 +18,7 @@ use super::session_archive::ArchivedSession;
 /// How many streams of requests a session keeps for resumption; how many bytes, says [`AnswerRetention`].
 const STREAMS: usize = 256;
 
-/// One session.
+/// A session of the old era: the engine's session, the streams that carry its answers, and when it was used last.
 pub(super) struct HttpSession {
     session: OnceLock<Arc<Session>>,
     streams: Mutex<HashMap<u64, Arc<ReplyStream>>>,

@@ -17,11 +17,11 @@ pub struct ItemDifference {
 /// The difference between two states of one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListDifference {
-    /// Keys that came.
+    /// Names or URIs that are there now and were not before.
     pub added: Vec<Box<str>>,
-    /// Keys that went.
+    /// Names or URIs that were there before and are not now.
     pub removed: Vec<Box<str>>,
-    /// Items that changed.
+    /// Items that were there before, with another definition.
     pub changed: Vec<ItemDifference>,
 }
 
@@ -78,8 +78,8 @@ fn fields(before: &OfferItem, after: &OfferItem) -> Vec<String> {
 /// A list that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListChange {
-    /// Which list.
+    /// The list that differs.
     pub kind: ListKind,
-    /// How.
+    /// What came, went and changed in it.
     pub difference: ListDifference,
 }

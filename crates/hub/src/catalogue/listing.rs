@@ -22,7 +22,7 @@ pub struct PageKey {
     pub place: usize,
 }
 
-/// A rendered list.
+/// A list as one view sees it, ready to be cut into pages.
 #[derive(Debug)]
 pub struct RenderedList {
     kind: ListKind,

@@ -16,7 +16,7 @@ use crate::ServerId;
 /// Where a name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemRoute {
-    /// Which server.
+    /// The server whose item it is.
     pub server: ServerId,
     /// What that server calls it.
     pub local: Box<str>,
@@ -44,7 +44,7 @@ type NameClaim = (ServerId, Box<str>);
 /// A table after a change of one server.
 #[derive(Debug)]
 pub struct UpdatedNames {
-    /// The table.
+    /// Names as they are after the change.
     pub table: NameTable,
     /// The names that server's items are shown under.
     pub shown: ShownNames,

@@ -15,7 +15,7 @@ use crate::scope::ServerAudience;
 pub struct OfferItem {
     /// What the server calls it.
     pub key: Box<str>,
-    /// Its whole definition.
+    /// Its definition, byte by byte as the server sent it.
     pub raw: Bytes,
     /// The hash of what it says.
     pub digest: Digest,
@@ -34,9 +34,9 @@ pub enum ItemFault {
     /// Its header annotations are invalid, so a modern HTTP client must not use it.
     #[error("tool \"{tool}\": {fault}")]
     Annotation {
-        /// Which tool.
+        /// The tool whose annotation is wrong.
         tool: Box<str>,
-        /// What is wrong.
+        /// What is wrong with the annotation.
         fault: AnnotationFault,
     },
 }
@@ -160,7 +160,7 @@ impl OfferList {
 /// What one server offers at one moment.
 #[derive(Clone, Debug)]
 pub struct ServerOffer {
-    /// Which server.
+    /// The server whose offer this is.
     pub server: ServerId,
     /// Its configured name.
     pub name: Box<str>,

@@ -42,7 +42,7 @@ impl RefreshReason {
 /// Why one list is to be asked for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListMark {
-    /// Why.
+    /// What made it necessary; the metrics count listings by it.
     pub reason: RefreshReason,
     /// How many signals this listing stands for.
     pub signals: u64,

@@ -41,9 +41,9 @@ struct ListFailure {
 /// A list that could not be had, for those who look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedList {
-    /// Which.
+    /// The list that could not be had.
     pub kind: ListKind,
-    /// Why.
+    /// The server's error, or that of the link.
     pub error: String,
     /// When it is tried again.
     pub retry_at: Instant,
@@ -52,7 +52,7 @@ pub struct FailedList {
 /// What there is to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DueRefresh {
-    /// Nobody announces these.
+    /// These lists are to be asked for because the server announces no changes of them.
     Poll(Vec<ListKind>),
     /// These could not be had.
     Retry(Vec<ListKind>),

@@ -16,7 +16,7 @@ use crate::ledger::FollowerId;
 /// One `resources/updated` for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateNotice {
-    /// Whose resource changed.
+    /// The server whose resource changed.
     pub server: ServerId,
     /// The URI to tell: the subscribed one, or a child of it.
     pub uri: Uri,

@@ -15,16 +15,16 @@ pub type Uri = Arc<str>;
 /// A resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceAddress {
-    /// Whose.
+    /// The server that has the resource.
     pub server: ServerId,
-    /// Which.
+    /// Its URI as the server knows it, not as clients see it.
     pub uri: Uri,
 }
 
 /// A resource that somebody wants to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowTarget {
-    /// Where it is.
+    /// The server and the URI there.
     pub address: ResourceAddress,
     /// Its pace, if it has one of its own. The newest subscriber's counts.
     pub pace: Option<NoticePace>,
@@ -46,7 +46,7 @@ pub enum SubscribeMethod {
     PerUri,
     /// By one `subscriptions/listen` for all of them.
     Union,
-    /// Not at all.
+    /// The server offers no subscriptions.
     Unable,
 }
 
@@ -77,7 +77,7 @@ pub enum FollowRefusal {
     /// A bound is reached.
     #[error("too many subscriptions ({limit})")]
     TooMany {
-        /// Which one.
+        /// The bound that was reached.
         limit: usize,
     },
 }
@@ -85,7 +85,7 @@ pub enum FollowRefusal {
 /// How something asked of a server ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TicketAnswer {
-    /// It agreed.
+    /// The server did what was asked.
     Done,
     /// It did not, or can not be asked.
     Failed(FollowRefusal),
@@ -98,23 +98,23 @@ pub enum TicketAnswer {
 pub enum SubscriptionCommand {
     /// Send `resources/subscribe`; its end is told to [`super::SubscriptionTable::answered`].
     Subscribe {
-        /// For the answer.
+        /// The ticket under which the answer is to be reported.
         ticket: ServerTicket,
-        /// What.
+        /// The resource that is meant.
         address: ResourceAddress,
     },
     /// Send `resources/unsubscribe`; its end is told to [`super::SubscriptionTable::answered`].
     Unsubscribe {
-        /// For the answer.
+        /// The ticket under which the answer is to be reported.
         ticket: ServerTicket,
-        /// What.
+        /// The resource that is meant.
         address: ResourceAddress,
     },
     /// Read and hash a resource; the end is told to [`super::SubscriptionTable::answered`].
     Read {
-        /// For the answer.
+        /// The ticket under which the answer is to be reported.
         ticket: ServerTicket,
-        /// What.
+        /// The resource that is meant.
         address: ResourceAddress,
         /// Nobody waits for it: it only saves a needless notice later. A resource that is known to be large is not read for
         /// that, and fails.
@@ -123,38 +123,38 @@ pub enum SubscriptionCommand {
     /// Open a listen for exactly these; its acknowledgement is told to [`super::SubscriptionTable::listening`], its end to
     /// [`super::SubscriptionTable::listen_ended`]. A listen that is open stays open.
     Listen {
-        /// Its generation.
+        /// The generation of the listen: what belongs to an older one is ignored.
         ticket: ServerTicket,
-        /// To whom.
+        /// The server that gets it.
         server: ServerId,
-        /// The whole union.
+        /// All URIs that are followed there.
         uris: Vec<Uri>,
     },
     /// End a listen, whether it was acknowledged or not. Its end is not told.
     Close {
-        /// Its generation.
+        /// The generation of the listen: what belongs to an older one is ignored.
         ticket: ServerTicket,
-        /// To whom.
+        /// The server that gets it.
         server: ServerId,
     },
     /// Begin to read a resource from time to time, and tell [`super::SubscriptionTable::seen`].
     Poll(ResourceAddress),
-    /// Stop that.
+    /// Nobody follows the resource any more: no more reads of it.
     StopPolling(ResourceAddress),
     /// Answer a `resources/subscribe`, then say [`super::SubscriptionTable::acked`].
     Reply(RequestId),
     /// Answer a `resources/subscribe` with an error.
     Refuse {
-        /// Which.
+        /// The request of the client that is answered.
         request: RequestId,
-        /// Why.
+        /// What the client is told.
         refusal: FollowRefusal,
     },
     /// Acknowledge a `subscriptions/listen`, then say [`super::SubscriptionTable::acked`].
     Acknowledge {
-        /// Which.
+        /// The request of the client that is answered.
         request: RequestId,
-        /// What is honoured.
+        /// The resources that will be followed; others of the request are left out.
         honoured: Vec<ResourceAddress>,
         /// What is not, and why.
         left_out: Vec<(ResourceAddress, FollowRefusal)>,

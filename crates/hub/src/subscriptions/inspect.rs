@@ -15,7 +15,7 @@ use crate::ledger::FollowerId;
 pub enum ResourcePhase {
     /// The server is asked, or is away.
     Subscribing,
-    /// The server tells.
+    /// The server agreed to tell of changes.
     Active,
     /// Nobody follows; it is kept for a moment.
     Lingering,
@@ -44,9 +44,9 @@ impl ResourcePhase {
 /// A resource in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedResource<'a> {
-    /// Which.
+    /// The resource, as its server knows it.
     pub address: &'a ResourceAddress,
-    /// How it stands.
+    /// How far following it has come.
     pub phase: ResourcePhase,
     /// How many follow it, answered or not.
     pub followers: usize,

@@ -19,7 +19,7 @@ pub(super) struct ResourceId(pub(super) u64);
 pub(super) enum ResourceState {
     /// The server is to be asked, or was: then under which ticket.
     Subscribing(Option<ServerTicket>),
-    /// The server agreed.
+    /// The server agreed, and somebody follows.
     Active,
     /// The server agreed, and nobody follows.
     Lingering,
@@ -208,11 +208,11 @@ pub(super) struct ServerRecord {
     /// Whether what it refuses is read from time to time.
     pub(super) poll: bool,
     pub(super) by_uri: HashMap<Uri, ResourceId>,
-    /// To be subscribed.
+    /// Resources that the server is still to be asked to follow.
     pub(super) wanting: BTreeSet<ResourceId>,
-    /// To be read.
+    /// Resources whose content is to be read, when there is room for a read.
     pub(super) reads: BTreeSet<ResourceId>,
-    /// To be unsubscribed.
+    /// Resources that the server is to be told of that nobody follows them.
     pub(super) releases: BTreeSet<ResourceId>,
     /// To be read only to know what they say, and how many of those reads are in flight.
     pub(super) learns: BTreeSet<ResourceId>,

@@ -23,7 +23,7 @@ pub enum SubResources {
     /// The subscribed one: there are clients that end a stream on which another comes.
     #[default]
     Coarsen,
-    /// The child's own.
+    /// Followers are told the URI of the child that changed.
     Verbatim,
 }
 
@@ -32,7 +32,7 @@ pub enum SubResources {
 pub struct RetryBackoff {
     /// After the first failure.
     pub first: Duration,
-    /// At most.
+    /// The pause never grows beyond this.
     pub most: Duration,
 }
 

@@ -162,7 +162,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Nobody came back.
+    /// Nobody came back while the resource lingered: the server is told.
     pub(super) fn release(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get(&id).filter(|resource| resource.state == ResourceState::Lingering)
         else {

@@ -11,7 +11,7 @@ use crate::{ProjectSettings, ToolTimeouts};
 /// Which bound was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassedBound {
-    /// The whole time.
+    /// The tool took longer than its timeout, which nothing extended.
     Fixed,
     /// The time without progress.
     Idle,
@@ -74,12 +74,12 @@ impl CallClock {
         }
     }
 
-    /// Somebody is asked.
+    /// Somebody is asked a question: the time until the answer is not the tool's.
     pub(crate) fn pause(&mut self, now: Instant) {
         self.paused.get_or_insert(now);
     }
 
-    /// And has answered.
+    /// The question is answered: the clock goes on from where it stood.
     pub(crate) fn resume(&mut self, now: Instant) {
         if let Some(paused) = self.paused.take() {
             self.since += now.saturating_duration_since(paused.max(self.since));

@@ -50,7 +50,7 @@ pub(crate) enum UnreadFile {
     /// Not where files may be read.
     #[error("Resource outside allowed roots")]
     Outside,
-    /// Too long.
+    /// The file has more bytes than a resource may have.
     #[error("Resource content exceeds {0} bytes")]
     TooLong(usize),
 }

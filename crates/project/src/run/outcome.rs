@@ -15,7 +15,7 @@ pub const CANCELLED: i64 = -32001;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct ScriptFault {
-    /// Its code.
+    /// The JSON-RPC error code.
     pub code: i64,
     /// What happened, for people.
     pub message: String,
@@ -46,7 +46,7 @@ pub(crate) enum ScriptEnd {
     Cancelled,
     /// It wrote more than this many bytes.
     TooMuchOutput(usize),
-    /// To standard error.
+    /// The script wrote more than this to standard error, and was ended.
     TooMuchStderr(usize),
     /// It had more than this many processes.
     TooManyProcesses(usize),

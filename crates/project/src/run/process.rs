@@ -22,7 +22,7 @@ use crate::GivenEnvironment;
 /// How long the pipes of a process that has ended are read on, when something that left its group holds them.
 const LEFT_OVER: Duration = Duration::from_millis(200);
 
-/// What to run.
+/// Everything that is needed to start a script: program, arguments, folder, environment and bounds of its output.
 pub(crate) struct ScriptJob {
     pub(crate) command: Vec<OsString>,
     pub(crate) variables: Variables,
@@ -36,17 +36,17 @@ pub(crate) struct ScriptJob {
 /// What happened to a running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptEvent {
-    /// It ended.
+    /// The process ended by itself; its children may still be there.
     Exited(ExitStatus),
     /// It wrote more than it may.
     TooMuchOutput,
-    /// To standard error.
+    /// It wrote more to standard error than is allowed.
     TooMuchStderr,
     /// It started more processes than it may.
     TooManyProcesses,
 }
 
-/// A running script.
+/// A running script. Dropping it ends its whole process group.
 pub(crate) struct RunningScript {
     child: Child,
     group: Pid,

@@ -14,7 +14,7 @@ use crate::{ProjectResource, ProjectTemplate, ui};
 /// A resource to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceReading {
-    /// Its URI.
+    /// The URI that the client named.
     pub uri: String,
     /// The provider, where it is named; else the scheme decides.
     pub provider: Option<String>,

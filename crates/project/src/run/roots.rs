@@ -10,7 +10,7 @@ use crate::ProjectHome;
 /// How large `config/roots.json` may be.
 const LONGEST: u64 = 1 << 20;
 
-/// A folder.
+/// A folder that the client lets servers work in (`roots/list`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientRoot {
     pub(crate) path: PathBuf,

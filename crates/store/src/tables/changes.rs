@@ -22,7 +22,7 @@ const BYTES: &str = "bytes";
 /// One change in its kept form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRow {
-    /// Its number.
+    /// Its number in the log. Numbers rise and are never used again.
     pub seq: u64,
     /// Its time, in milliseconds since 1970.
     pub time: u64,
@@ -33,7 +33,7 @@ pub struct ChangeRow {
 /// Which changes are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeQuery {
-    /// Where to begin.
+    /// The first row that is wanted.
     pub from: QueryStart,
     /// How many at most.
     pub limit: usize,
@@ -41,7 +41,7 @@ pub struct ChangeQuery {
     pub max_bytes: usize,
 }
 
-/// Where to begin.
+/// The row that a query begins with.
 #[derive(Clone, Copy, Debug)]
 pub enum QueryStart {
     /// After this number, oldest first.
@@ -55,7 +55,7 @@ pub enum QueryStart {
 /// What was found, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeRows {
-    /// The rows.
+    /// The rows that fit the query, oldest first, as far as the limit lets them in.
     pub rows: Vec<ChangeRow>,
     /// The newest number there is; when it is not that of the last row, there may be more.
     pub last: u64,

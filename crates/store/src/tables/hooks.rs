@@ -17,7 +17,7 @@ const DELIVERIES: TableDefinition<'_, Key, Delivery> = TableDefinition::new("hoo
 /// One delivery, as the content of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptDelivery {
-    /// The resource.
+    /// The URI of the resource that the delivery is the content of.
     pub uri: String,
     /// When it came, in milliseconds since 1970.
     pub time: u64,
@@ -25,7 +25,7 @@ pub struct KeptDelivery {
     pub number: u64,
     /// Its type; empty where it has none.
     pub mime_type: String,
-    /// What was posted.
+    /// The body as it was posted.
     pub body: Vec<u8>,
 }
 

@@ -28,7 +28,7 @@ pub struct KeptServers {
 pub enum KeepStep {
     /// A server is to be kept.
     Put(String, Value),
-    /// A server goes.
+    /// The server of this name is kept no longer.
     Remove(String),
     /// A server was switched; `None`: as it is configured.
     Switch(String, Option<bool>),
@@ -92,7 +92,7 @@ impl ServerTable {
 }
 
 impl KeptServers {
-    /// Takes one step.
+    /// Changes the set as the step says; the file is not touched.
     pub fn take(&mut self, step: &KeepStep) {
         match step {
             KeepStep::Put(name, server) => {

@@ -46,7 +46,7 @@ impl SessionTable {
         self.0.is_some()
     }
 
-    /// Everything.
+    /// All sessions that are kept, with the hashes of their ids.
     pub fn read(&self) -> Result<Vec<(SessionKey, Vec<u8>)>, KeepError> {
         let Some(slot) = &self.0 else { return Ok(Vec::new()) };
         slot.run(read).map_err(|error| KeepError(error.to_string()))

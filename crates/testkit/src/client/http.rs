@@ -65,7 +65,7 @@ impl HttpTransport {
         self.send(shared, "POST", message, about, &[], RawId::from(0))
     }
 
-    /// Sends anything.
+    /// Sends bytes that need not be a message, with any headers.
     pub(super) fn raw(
         &self,
         shared: &Arc<ClientShared>,

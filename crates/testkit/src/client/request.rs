@@ -60,7 +60,7 @@ impl<'a> RequestBuilder<'a> {
         self
     }
 
-    /// Sends it.
+    /// Sends the request and does not wait for what comes back.
     pub fn start(self) -> PendingExchange {
         let shared = &self.client.shared;
         let params = if shared.is_modern() && !self.bare { modern_params(shared, &self.params) } else { self.params };

@@ -18,7 +18,7 @@ use crate::record::lock;
 pub(crate) enum ChannelOut {
     /// A message that is not the last.
     Message(Bytes),
-    /// The response.
+    /// The response to the request: a POST ends with it.
     Last(Bytes),
     /// HTTP: answer with a stream now, whatever comes.
     OpenStream,
@@ -30,7 +30,7 @@ pub(crate) enum ChannelOut {
     Stderr(Bytes),
     /// stdio: print on stdout as it is.
     Stdout(Bytes),
-    /// stdio: exit.
+    /// stdio: the process ends with this code.
     Exit(u8),
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum StandaloneOutlet {
     Http(Arc<EventStream>),
 }
 
-/// One connection.
+/// One client's connection to the scripted server: a process, or a session over HTTP.
 pub(crate) struct ClientConnection {
     pub(crate) number: usize,
     pub(crate) session: Option<String>,

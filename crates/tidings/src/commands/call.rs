@@ -23,7 +23,7 @@ const SHOWN: usize = 5;
 /// JSON-RPC's code for arguments that do not fit.
 const INVALID_PARAMS: i64 = -32602;
 
-/// What was typed.
+/// What was typed after `tidings call`.
 pub(super) struct CallArgs<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: &'a [String],

@@ -23,7 +23,7 @@ const RECENT: usize = 20;
 /// How often a gateway is looked for while there is none.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What was typed.
+/// What was typed after `tidings changes`.
 pub(super) struct ChangesArgs<'a> {
     pub(super) follow: bool,
     pub(super) since: Option<&'a str>,
@@ -54,7 +54,7 @@ pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandF
     }
 }
 
-/// Why printing stops.
+/// Why printing stops before the last change: a closed pipe is no failure.
 enum PrintStop {
     /// Standard output is closed.
     Full,

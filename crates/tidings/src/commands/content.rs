@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::failure::CommandFailure;
 
-/// Where content goes.
+/// Writes the content of a result: text to standard output, anything else to a file or in words.
 pub(super) struct ContentPrinter<'a> {
     /// The folder that gets what is not text.
     pub(super) save: Option<&'a Path>,

@@ -15,7 +15,7 @@ use crate::cli::Cli;
 use crate::failure::CommandFailure;
 use crate::wiring;
 
-/// What is wanted.
+/// What was typed after `tidings project run-tool`.
 pub(super) struct RunToolArgs<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,

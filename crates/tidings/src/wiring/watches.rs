@@ -22,7 +22,7 @@ pub(super) struct WatchWiring {
     kept: HookTable,
 }
 
-/// One watch.
+/// A watch that was made of its configuration, with what made it: an equal configuration keeps it.
 #[derive(Clone)]
 struct MadeWatch {
     config: WatchConfig,

@@ -24,7 +24,7 @@ const LAST_WORDS: usize = 4;
 pub struct PullProgress {
     /// The server that needs it.
     pub server: String,
-    /// The image.
+    /// The image that is being pulled.
     pub image: String,
     /// What the runtime says.
     pub line: String,

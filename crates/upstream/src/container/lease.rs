@@ -35,7 +35,7 @@ impl ContainerLeases {
         &self.home
     }
 
-    /// For one container.
+    /// Takes part in the lease for one container.
     pub(super) fn hold(self: &Arc<Self>) -> io::Result<LeaseHold> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (lease, count) = match current.take() {
@@ -157,7 +157,7 @@ impl LeaseFile {
     }
 }
 
-/// Removed when dropped.
+/// A file with the variables of one container, readable only by its user; removed when dropped.
 pub(super) struct EnvFile(PathBuf);
 
 impl EnvFile {

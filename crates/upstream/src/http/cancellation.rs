@@ -45,13 +45,13 @@ struct ProgressState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallPosition {
-    /// Nothing was sent.
+    /// Nothing of the request was written yet, so there is nothing to cancel.
     Waiting,
     /// It is on its way, or has arrived.
     Sent,
     /// The server has begun to answer.
     Begun,
-    /// Answered, or failed.
+    /// Answered or failed: a cancellation comes too late.
     Over,
     /// Cancelled before it was sent: it never will be.
     Withdrawn,

@@ -13,7 +13,7 @@ use super::call::is_message;
 use super::client::{chunk, read_all};
 use super::refusal::{refused, session_refused};
 use super::{HttpLinkShared, LAST_EVENT};
-use crate::pace::{StderrPace, is_unasked};
+use crate::pace::{UnaskedPace, is_unasked};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ impl PushStream {
         self.shared.sink.hears();
         let mut decoder = SseDecoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
-        let mut pace = StderrPace::default();
+        let mut pace = UnaskedPace::default();
         while let Some(Ok(bytes)) = chunk(&mut body).await {
             decoder.push(&bytes);
             loop {

@@ -12,7 +12,7 @@ use tower::Service;
 /// How far names may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NetworkReach {
-    /// Wherever they lead.
+    /// Names may lead to any address.
     Anywhere,
     /// To addresses that everybody can reach.
     Public,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// An image and the bounds around it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContainerSpec {
-    /// The image.
+    /// The image, with its tag or digest.
     pub image: String,
     /// What runs it; found when absent.
     pub runtime: Option<Runtime>,
@@ -13,7 +13,7 @@ pub struct ContainerSpec {
     pub env: Vec<(String, String)>,
     /// Arguments after the image.
     pub args: Vec<String>,
-    /// What it reaches.
+    /// Which network the container is in.
     pub network: Network,
     /// Bytes of memory; `None` is no limit.
     pub memory: Option<u64>,
@@ -67,17 +67,17 @@ impl std::fmt::Debug for ContainerSpec {
     }
 }
 
-/// What runs containers.
+/// The program that runs containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// Podman.
+    /// `podman`, which needs no daemon.
     Podman,
-    /// Docker.
+    /// `docker`, or whatever answers to that name.
     Docker,
 }
 
 impl Runtime {
-    /// The program.
+    /// The name of the program, looked for in `PATH`.
     pub fn program(self) -> &'static str {
         match self {
             Self::Podman => "podman",
@@ -89,7 +89,7 @@ impl Runtime {
 /// What a container reaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// Nothing.
+    /// No network at all but its own loopback.
     #[default]
     None,
     /// What the runtime gives to containers.
@@ -101,7 +101,7 @@ pub enum Network {
 /// A part of this machine that a container sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// What it is.
+    /// A path of this machine, or a volume that the runtime keeps.
     pub source: MountSource,
     /// Where the container sees it.
     pub target: String,

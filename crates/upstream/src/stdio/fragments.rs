@@ -17,7 +17,7 @@ pub(super) enum LineVerdict {
     SomeAnswer,
     /// Part of a message of which everything has been said, or will be when more of it is there.
     Fragment,
-    /// Something else.
+    /// Text that is no part of a message: a log line on the wrong stream.
     Chatter,
 }
 

@@ -51,7 +51,7 @@ const LAST_COMMANDS: Duration = Duration::from_secs(30);
 
 type Spawned = oneshot::Sender<std::io::Result<Child>>;
 
-/// Starts processes.
+/// Starts child processes, each in a group of its own that ends with the gateway.
 pub struct ProcessLauncher {
     helper: Option<PathBuf>,
     jobs: mpsc::Sender<(Command, Spawned)>,
@@ -174,7 +174,7 @@ impl ProcessLauncher {
         self.tell_watchdog(&format!("!{}", serde_json::json!(command)));
     }
 
-    /// Takes it back.
+    /// Takes back a command that was to run when the gateway dies.
     pub(crate) fn not_at_death(&self, command: &[String]) {
         self.tell_watchdog(&format!("~{}", serde_json::json!(command)));
     }

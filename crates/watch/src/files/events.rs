@@ -36,7 +36,7 @@ struct PendingPaths {
     bell: Notify,
 }
 
-/// The watched folders.
+/// The folders whose events the system reports, and the paths that events came for.
 pub(super) struct FolderEvents {
     watcher: RecommendedWatcher,
     pending: Arc<PendingPaths>,
@@ -106,7 +106,7 @@ impl FolderEvents {
     }
 }
 
-/// Waits for events.
+/// Wakes whoever waits for paths that something happened to.
 pub(super) struct EventBell(Arc<PendingPaths>);
 
 impl EventBell {

@@ -27,7 +27,7 @@ pub(super) struct SeenFiles {
 enum DifferenceDoubt {
     /// Something happened to the file.
     Event,
-    /// Perhaps nothing did.
+    /// Nothing is known to have happened to it.
     Any,
 }
 
@@ -71,7 +71,7 @@ impl SeenFiles {
         })
     }
 
-    /// Looks at everything.
+    /// Compares every file, whether an event came for it or not.
     pub(super) fn again(mut self) -> Self {
         self.refresh(DifferenceDoubt::Any);
         self

@@ -41,7 +41,7 @@ pub struct ExaminedTable {
 pub enum TriggerState {
     /// A trigger fires on every change.
     Installed,
-    /// None does.
+    /// No trigger of the table notifies the channel.
     Missing,
     /// There is one, but it was switched off.
     Disabled,

@@ -30,7 +30,7 @@ pub(super) enum NoTrust {
 #[derive(Clone)]
 pub(super) struct PostgresTls(Arc<ClientConfig>);
 
-/// For one host.
+/// The connector for one host, whose name the certificate has to have.
 pub(super) struct ToHost {
     config: Arc<ClientConfig>,
     host: ServerName<'static>,

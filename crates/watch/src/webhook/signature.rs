@@ -27,7 +27,7 @@ const SIGNATURES: &str = "webhook-signature";
 /// Why a delivery is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSignature {
-    /// There is none.
+    /// The request carries no signature.
     #[error("sign the body: X-Hub-Signature-256, or webhook-id, webhook-timestamp and webhook-signature")]
     Missing,
     /// It does not fit.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::failure::CommandFailure;
 
-/// What was typed.
+/// The arguments of a call as they were typed: an object, or pairs that need the tool's schema.
 #[derive(Debug, PartialEq)]
 pub(in crate::commands) enum TypedArgument {
-    /// An object.
+    /// A JSON object, which is handed on as it is.
     Whole(Value),
     /// Names and values that wait for the tool's schema.
     Pairs(Vec<ArgumentPair>),

@@ -32,7 +32,7 @@ impl ProgressLine {
         let _ = out.flush();
     }
 
-    /// Leaves no trace.
+    /// Wipes the line, so that the result stands alone.
     pub(super) fn clear(&self) {
         if self.shown {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

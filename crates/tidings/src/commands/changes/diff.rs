@@ -3,11 +3,11 @@
 /// One line of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum DiffLine<'a> {
-    /// In both.
+    /// The line stands in both texts.
     Same(&'a str),
-    /// Only before.
+    /// The line stands only in the text before.
     Gone(&'a str),
-    /// Only now.
+    /// The line stands only in the text of now.
     Come(&'a str),
     /// Lines in both that are not shown.
     Skipped,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How it is.
+/// How bad a finding is; the worst decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FindingLevel {
     Fine,

@@ -27,7 +27,7 @@ impl ClientServer {
     }
 }
 
-/// What was found.
+/// The servers that the clients of this machine use, and files that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct ClientServers {
     pub(super) servers: Vec<ClientServer>,
