@@ -55,12 +55,14 @@ pub(crate) fn classify(frame: &Frame, claims: TransportClaims) -> MessageClass {
     let meta = ModernMeta::read(frame);
     let absence = match meta {
         Err(fault) if fault.is_absence() => fault,
+        // Modern members are believed before anything else, also when they are faulty: the client meant that era.
         claimed => return MessageClass::Modern(claimed),
     };
     let name = frame.method();
     if frame.kind() == FrameKind::Request && name == Method::Initialize.as_str() {
         return MessageClass::Initialize;
     }
+    // A session id with a modern version header is a mistake, and is answered as one.
     if claims.session && !claims.modern {
         return MessageClass::InSession;
     }
@@ -88,6 +90,7 @@ pub(crate) fn admit_modern(
     if let Some(headers) = request.mirrors {
         mirrors_version(headers, &meta.version)?;
     }
+    // After the header was compared: a client that contradicts itself is told that first.
     if meta.version != Revision::MODERN.as_str() {
         return Err(RequestRefusal::UnsupportedVersion(meta.version));
     }
@@ -102,7 +105,9 @@ pub(crate) fn admit_modern(
             mirrors(headers, &NAME, "Mcp-Name", &value)?;
         }
     }
+    // Only now: the headers of unknown methods are compared too.
     let method = method.ok_or_else(|| RequestRefusal::UnknownMethod(name.into_owned()))?;
+    // Needs the tool's definition, so it comes after everything that is decided without the catalogue.
     if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
         mirrors_params(gateway, request.principal, headers, frame)?;
     }
@@ -146,6 +151,8 @@ pub(crate) fn is_session_version(version: &str) -> bool {
 
 /// Whether a version header is that of the modern era, or of a later one.
 pub(crate) fn is_modern_version(version: &str) -> bool {
+    // Revisions are dates, so their text sorts by age: a client from the future is refused as modern, with the
+    // versions that are supported.
     version >= Revision::MODERN.as_str()
 }
 

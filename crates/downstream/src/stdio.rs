@@ -73,6 +73,8 @@ pub async fn serve(
             Ok(bytes) => IncomingMessage::parse(bytes, &LIMITS),
             Err(fault) => Err(fault),
         };
+        // The gateway is started by the first message, which says what its only client can do: servers are told the
+        // same.
         if connection.is_none()
             && let Some(start) = start.take()
         {
@@ -233,6 +235,7 @@ impl StdioConnection {
                 admit_modern(&self.gateway, &request, &frame, meta)?
             }
             MessageClass::HalfModern(fault) => return Err(RequestRefusal::InvalidParams(fault.to_string())),
+            // On a pipe there is one session at most, so a request without one is only too early.
             MessageClass::InSession | MessageClass::Homeless => {
                 let method = admit_legacy(&frame)?;
                 let session = session
@@ -311,13 +314,16 @@ impl StdioConnection {
         if let Some(session) = self.session() {
             self.gateway.no_more_answers(&session);
         }
+        // Nothing new is taken from here on; what runs may finish.
         self.tasks.close();
         if tokio::time::timeout_at(until, self.tasks.wait()).await.is_err() {
             tracing::warn!(requests = self.tasks.len(), "not everything was finished in time");
+            // Each of them is answered with a refusal, so that the client waits for nothing.
             self.ending.cancel();
             self.tasks.wait().await;
         }
         if let Some(session) = self.session() {
+            // Notices that were still being gathered: the client would learn of the change only after its next start.
             for message in self.gateway.take_last_owed(&session).await {
                 self.outbox.push(&message);
             }

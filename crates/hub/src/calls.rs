@@ -108,7 +108,9 @@ impl LinkCallers {
     fn add(&mut self, principal: &Arc<str>) {
         match self {
             Self::Nobody => *self = Self::One(Arc::clone(principal)),
+            // The pointer first: calls of one client share the name, and this runs for every call.
             Self::One(known) if Arc::ptr_eq(known, principal) || known == principal => {}
+            // For good: what the server says by itself may be about any of them.
             Self::One(_) => *self = Self::Several,
             Self::Several => {}
         }
@@ -152,6 +154,7 @@ impl CallTable {
 
     /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.
     pub fn begin(&mut self, call: NewCall, now: Instant) -> Result<CallId, BeginError> {
+        // Cancellation names calls by the client's id, so two with the same would be one too many.
         if call.id.as_ref().is_some_and(|id| self.find(call.client, id).is_some()) {
             return Err(BeginError::DuplicateId);
         }
@@ -169,6 +172,7 @@ impl CallTable {
         let on_link = self.by_link.entry(call.link).or_default();
         on_link.running.insert(id);
         on_link.callers.add(&call.principal);
+        // Progress moves the deadline, never beyond this.
         let last_moment = now + call.max_timeout;
         self.calls.insert(
             id,
@@ -201,6 +205,7 @@ impl CallTable {
         }
         if let Some(on_link) = self.by_link.get_mut(&call.link) {
             on_link.running.remove(&id);
+            // `link_gone` came first and left the entry for its last calls.
             if on_link.running.is_empty() && !on_link.open {
                 self.by_link.remove(&call.link);
             }
@@ -241,6 +246,7 @@ impl CallTable {
     pub fn link_gone(&mut self, link: LinkKey) {
         let Some(on_link) = self.by_link.get_mut(&link) else { return };
         on_link.open = false;
+        // A new link is a new conversation: nothing of the old calls can be heard on it.
         on_link.ghosts = GhostCalls::default();
         if on_link.running.is_empty() {
             self.by_link.remove(&link);
@@ -265,6 +271,7 @@ impl CallTable {
 
     /// Takes out everything a client has in flight.
     pub fn client_gone(&mut self, client: ClientKey) -> Vec<(CallId, TrackedCall)> {
+        // The common case when a client leaves; the table of all calls is only walked when it has some.
         if !self.per_client.contains_key(&client) {
             return Vec::new();
         }
@@ -288,6 +295,7 @@ impl CallTable {
     pub fn progress(&mut self, id: CallId, value: f64, now: Instant) -> Option<RawId> {
         let call = self.calls.get_mut(&id)?;
         call.deadline = (now + call.timeout).min(call.last_moment);
+        // `partial_cmp`, so that NaN does not rise either.
         if call.progress.is_some_and(|last| value.partial_cmp(&last) != Some(std::cmp::Ordering::Greater)) {
             return None;
         }
@@ -299,6 +307,7 @@ impl CallTable {
     /// another client has abandoned counts too, because its server may still be at work on it.
     pub fn sole_on(&self, link: LinkKey) -> Option<CallId> {
         let on_link = self.by_link.get(&link)?;
+        // With two calls running, guessing whose it is could show one client what belongs to another.
         let sole = on_link.running.first().copied().filter(|_| on_link.running.len() == 1)?;
         let client = self.calls.get(&sole)?.client;
         on_link.ghosts.are_all_of(client).then_some(sole)

@@ -232,6 +232,7 @@ impl<V: PartialEq> Ledger<V> {
 
     /// One more has this view.
     fn share(&mut self, view: V, now: ViewDigests) -> usize {
+        // A linear search: there are as many views as revisions and scopes in use, not as many as clients.
         let same = |shared: &Option<SharedView<V>>| shared.as_ref().is_some_and(|shared| shared.of == view);
         if let Some(place) = self.views.iter().position(same) {
             if let Some(shared) = &mut self.views[place] {
@@ -240,6 +241,7 @@ impl<V: PartialEq> Ledger<V> {
             return place;
         }
         let new = Some(SharedView { of: view, digests: now, changed: Topics::default(), followers: 1 });
+        // Places are reused but never moved: followers remember theirs as an index.
         match self.views.iter().position(Option::is_none) {
             Some(free) => {
                 self.views[free] = new;
@@ -280,6 +282,7 @@ impl<V: PartialEq> Ledger<V> {
 
     /// A new state can be read. Says who is owed something by it, and who is not.
     pub fn commit(&mut self, occasion: &CommitOccasion, digests: impl Fn(&V) -> ViewDigests) -> LedgerCommit {
+        // Each view is hashed once per commit, however many followers share it.
         let mut unchanged = true;
         for view in self.views.iter_mut().flatten() {
             let new = digests(&view.of);
@@ -291,11 +294,14 @@ impl<V: PartialEq> Ledger<V> {
         for topic in occasion.touched.iter() {
             done.silent[topic as usize] = self.silent.len() as u64;
         }
+        // Nothing was said and nothing differs: the loop over all followers, who may be thousands, is spared.
         if unchanged && occasion.touched.is_empty() {
             return done;
         }
         let mut held = occasion.held_by.map(|server| self.held.entry(server).or_default());
         for (id, follower) in &mut self.followers {
+            // Its view is not one of the shared ones; whoever drives the ledger makes it anew and reports by
+            // `show_own`.
             if follower.own.is_some() {
                 done.own.push(*id);
                 continue;
@@ -304,6 +310,8 @@ impl<V: PartialEq> Ledger<V> {
             for topic in follower.follows.iter() {
                 if !changed.contains(topic) {
                     done.unchanged[topic as usize] += u64::from(occasion.touched.contains(topic));
+                // The notice that is owed already will make it list, and it will find this change too; `since` stays
+                // that of the oldest.
                 } else if follower.owed.contains(topic) {
                     done.coalesced[topic as usize] += 1;
                 } else {
@@ -331,6 +339,7 @@ impl<V: PartialEq> Ledger<V> {
     /// owed. Says whether it is owed anything by this.
     pub fn show_own(&mut self, id: FollowerId, at: Instant, digests: ViewDigests) -> bool {
         let Some(follower) = self.followers.get_mut(&id) else { return false };
+        // The first view of its own is what it begins with: there is nothing to compare it to.
         let Some(before) = follower.own.replace(digests) else { return false };
         let differs = |topic: &Topic| before[*topic as usize] != digests[*topic as usize];
         let mut owes = false;
@@ -351,6 +360,7 @@ impl<V: PartialEq> Ledger<V> {
         for (id, topics) in held {
             let Some(follower) = self.followers.get_mut(&id) else { continue };
             for (topic, since) in Topic::ALL.into_iter().zip(topics) {
+                // Another server may have made the same topic owed meanwhile: then that older moment stands.
                 if let Some(since) = since.filter(|_| !follower.owed.contains(topic)) {
                     follower.owed.insert(topic);
                     follower.since[topic as usize] = Some(since);
@@ -376,6 +386,7 @@ impl<V: PartialEq> Ledger<V> {
         let Some(follower) = self.followers.get_mut(&id) else { return NoticeDelivery::default() };
         let topics = std::mem::take(&mut follower.owed);
         let since = std::mem::take(&mut follower.since);
+        // What is held would be told a second time when its window ends, though the client lists all of it now.
         for held in self.held.values_mut() {
             settle(held, id, topics);
         }
@@ -399,6 +410,7 @@ impl<V: PartialEq> Ledger<V> {
             let mut held = self.held.values().filter_map(|held| held.get(&id));
             held.any(|held| held[topic as usize].is_some())
         };
+        // A notice that is only held counts as untold: the process may end before it is released.
         let is_told = |topic: Topic| !follower.owed.contains(topic) && !is_held(topic);
         Topic::ALL.map(|topic| is_told(topic).then_some(view.digests[topic as usize]))
     }

@@ -43,6 +43,7 @@ impl ReconnectPace {
 
     /// The pause after this many failures in a row.
     fn pause(&self, failures: u32) -> Duration {
+        // Bounded before the shift: failures are counted for as long as the server is away.
         let doubled = 1_u32 << failures.saturating_sub(1).min(16);
         self.first.saturating_mul(doubled).min(self.longest)
     }
@@ -244,6 +245,7 @@ impl LinkHealth {
             LinkEvent::Connecting => self.connecting(now, &mut commands),
             LinkEvent::Connected => {
                 self.phase = HealthPhase::Up(LinkTrust::Trusted);
+                // The introduction alone proves little: servers that crash on their first request pass it.
                 self.exchanged = false;
                 self.connected_at = Some(now);
                 self.ended_because = None;
@@ -260,6 +262,7 @@ impl LinkHealth {
             LinkEvent::CheckFailed(trouble) => self.check_failed(trouble, now, &mut commands),
             LinkEvent::Ended => self.ended(now, &mut commands),
             LinkEvent::Wanted => self.wanted(now, &mut commands),
+            // The user may have replaced the server by one of the other era: everything learned is dropped.
             LinkEvent::RestartAsked => {
                 self.failures = 0;
                 commands.push(LinkCommand::ForgetEra);
@@ -315,12 +318,15 @@ impl LinkHealth {
         if trouble.is_definite() || failed >= FAILED_CHECKS {
             let reason = if trouble.is_definite() { EndReason::Refused } else { EndReason::Unreachable };
             self.phase = HealthPhase::Ending(reason);
+            // Else the next handshake would begin with the era that was just refused.
             if trouble == RequestTrouble::WrongEra {
                 commands.push(LinkCommand::ForgetEra);
             }
             commands.push(LinkCommand::End(reason));
             return;
         }
+        // Calls still go out: one lost check may be the network's fault, and a link of a child process can not be
+        // made again without killing it.
         self.phase = HealthPhase::Up(LinkTrust::Doubted { because, failed, until: now + CHECK_AGAIN * failed });
     }
 
@@ -332,6 +338,7 @@ impl LinkHealth {
             HealthPhase::Idle | HealthPhase::Connecting | HealthPhase::Waiting { .. } => return,
         };
         let held = self.connected_at.is_some_and(|at| now.saturating_duration_since(at) >= STABLE);
+        // It was of use, so its end is no sign that the next one fails: the count begins anew.
         if self.exchanged || held {
             self.failures = 0;
             // At once, but a server that dies of every call is not started as fast as the machine can.

@@ -101,6 +101,7 @@ impl OwnLink {
     }
 
     fn rest(&mut self, error: &str, now: Instant) -> Instant {
+        // Bounded before the shift.
         let until = now + FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.state = OwnLinkState::Resting { until, error: error.into() };
@@ -139,6 +140,7 @@ impl OwnLinks {
             Some(OwnLinkState::Resting { .. }) | None => {}
         }
         let links = self.owners.get(owner);
+        // What rests holds no process and no connection, so it does not count.
         if links.is_some_and(|links| links.values().filter(|link| link.is_counted()).count() >= self.limits.per_owner) {
             return LinkClaim::TooManyOfOwner(self.limits.per_owner);
         }
@@ -147,6 +149,7 @@ impl OwnLinks {
         }
         let links = self.owners.entry(owner.clone()).or_default();
         let fresh = || OwnLink { state: OwnLinkState::Connecting { roots_changed: false }, failures: 0 };
+        // An entry that rested keeps its count of failures: the next pause is longer than the last.
         let link = links.entry(server).or_insert_with(fresh);
         link.state = OwnLinkState::Connecting { roots_changed: false };
         self.counted += 1;
@@ -157,6 +160,7 @@ impl OwnLinks {
     /// to be told that the owner's roots changed.
     pub fn connected(&mut self, owner: &LinkOwner, server: ServerId, key: LinkKey, now: Instant) -> Option<bool> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
+        // The owner left and came back meanwhile: the attempt of the first time is nobody's.
         let OwnLinkState::Connecting { roots_changed } = link.state else { return None };
         link.state = OwnLinkState::Up { key, since: now, used: now };
         self.by_key.insert(key, (owner.clone(), server));
@@ -180,6 +184,7 @@ impl OwnLinks {
         let link = links.get_mut(&server)?;
         let OwnLinkState::Up { since, .. } = link.state else { return None };
         self.counted -= 1;
+        // Forgotten, with its failures: the next one is made at once when it is needed.
         if now.duration_since(since) >= STABLE {
             links.remove(&server);
         } else {

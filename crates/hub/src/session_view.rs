@@ -82,6 +82,7 @@ impl SessionView {
     ) -> Vec<OwnLinkLook> {
         let before = self.parts.len();
         self.parts.retain(|server, _| servers.contains(server));
+        // A server that left takes its part of the view with it.
         if self.parts.len() != before {
             self.built = None;
         }
@@ -102,6 +103,8 @@ impl SessionView {
             };
             part.shared = there;
             if !is_same || (is_asked && part.phase == OwnLookPhase::Asleep) {
+                // A change of the shared catalogue is often one of several: the look waits until they have ended. A
+                // client that asks does not.
                 let at = if is_same { now } else { now + quiet };
                 looks.extend(part.want(*server, at));
             }
@@ -148,11 +151,13 @@ impl SessionView {
                 part.phase = OwnLookPhase::Settled;
                 self.built = None;
                 match (again, complete) {
+                    // Something was said during the look, perhaps too late for it.
                     (true, _) => now + quiet,
                     (false, false) => now + RETRY,
                     (false, true) => return None,
                 }
             }
+            // Nobody may hurry it: clients that ask in a loop would make it try as fast as they do.
             OwnLinkLooked::Failed { retry_at } => {
                 part.phase = OwnLookPhase::Trying;
                 return Some(OwnLinkLook { server, at: retry_at, may_hurry: false });
@@ -184,6 +189,7 @@ impl SessionView {
             return Arc::clone(own);
         }
         let offers = self.parts.values().filter_map(|part| part.offer.as_ref());
+        // The own offers take the place of the shared ones, server by server; those without an own offer stay.
         let whole = offers.fold(Arc::clone(shared), |whole, offer| Arc::new(whole.with_kept(offer)));
         let own = whole.seen_by(scope);
         self.built = Some((Arc::clone(shared), Arc::clone(&own)));
@@ -211,6 +217,8 @@ impl OwnServerPart {
     fn want(&mut self, server: ServerId, at: Instant) -> Option<OwnLinkLook> {
         match self.phase {
             OwnLookPhase::Looking | OwnLookPhase::Trying => {
+                // Not a second look at once: what is said during one causes exactly one more, however often it is
+                // said.
                 self.again = true;
                 None
             }

@@ -51,23 +51,23 @@
 //! When [`unsubscribe`] returns, the route and everything queued are gone and the answer may be written; what was taken
 //! before must be written before.
 //!
-//! [`subscribe`]: Subscriptions::subscribe
-//! [`unsubscribe`]: Subscriptions::unsubscribe
-//! [`cancel`]: Subscriptions::cancel
-//! [`listen`]: Subscriptions::listen
-//! [`acked`]: Subscriptions::acked
-//! [`take_dirty`]: Subscriptions::take_dirty
-//! [`gone`]: Subscriptions::gone
-//! [`connected`]: Subscriptions::connected
-//! [`lost`]: Subscriptions::lost
-//! [`removed`]: Subscriptions::removed
-//! [`missed`]: Subscriptions::missed
-//! [`answered`]: Subscriptions::answered
-//! [`listening`]: Subscriptions::listening
-//! [`listen_ended`]: Subscriptions::listen_ended
-//! [`changed`]: Subscriptions::changed
-//! [`seen`]: Subscriptions::seen
-//! [`resumed`]: Subscriptions::resumed
+//! [`subscribe`]: SubscriptionTable::subscribe
+//! [`unsubscribe`]: SubscriptionTable::unsubscribe
+//! [`cancel`]: SubscriptionTable::cancel
+//! [`listen`]: SubscriptionTable::listen
+//! [`acked`]: SubscriptionTable::acked
+//! [`take_dirty`]: SubscriptionTable::take_dirty
+//! [`gone`]: SubscriptionTable::gone
+//! [`connected`]: SubscriptionTable::connected
+//! [`lost`]: SubscriptionTable::lost
+//! [`removed`]: SubscriptionTable::removed
+//! [`missed`]: SubscriptionTable::missed
+//! [`answered`]: SubscriptionTable::answered
+//! [`listening`]: SubscriptionTable::listening
+//! [`listen_ended`]: SubscriptionTable::listen_ended
+//! [`changed`]: SubscriptionTable::changed
+//! [`seen`]: SubscriptionTable::seen
+//! [`resumed`]: SubscriptionTable::resumed
 
 mod ancestors;
 mod changes;
@@ -167,6 +167,7 @@ impl SubscriptionTable {
                 SubscriptionTimer::Learn(id) => self.learn(id),
                 SubscriptionTimer::Overdue(ticket) => self.overdue(ticket, now),
                 SubscriptionTimer::Decide(request) => self.decide(request, now),
+                // `finish` sends for every busy server, and a listen that is missing is opened there.
                 SubscriptionTimer::Reopen(server) => _ = self.busy.insert(server),
                 SubscriptionTimer::Shrink(server) => self.shrink(server, now),
             }
@@ -182,6 +183,8 @@ impl SubscriptionTable {
 
     /// The end of every event: what servers are to be sent, then everything that is to be done.
     fn finish(&mut self, now: Instant) -> SubscriptionCommands {
+        // Once per fact, at its end: a fact that concerns hundreds of resources of a server causes one listen, not
+        // hundreds.
         while let Some(server) = self.busy.pop_first() {
             self.send(server, now);
             self.tidy(server);
@@ -223,6 +226,7 @@ impl SubscriptionTable {
             self.busy.insert(address.server);
         }
         if let Some(known) = resource.known {
+            // Whoever follows it next may begin with what was known, and is told only if it differs.
             self.contents.remember(address, known);
         }
     }

@@ -75,6 +75,7 @@ fn watch(file: &Path, bell: &Arc<FolderBell>) -> notify::Result<notify::Recommen
 /// Where the file is, and where that leads.
 fn folders(file: &Path) -> Vec<PathBuf> {
     let here = std::path::absolute(file).ok();
+    // Where the file is a link, its target may be edited in place.
     let there = std::fs::canonicalize(file).ok();
     let mut folders: Vec<PathBuf> =
         [here, there].into_iter().flatten().filter_map(|path| path.parent().map(Path::to_owned)).collect();
@@ -97,6 +98,7 @@ async fn quiet(bell: &FolderBell) {
     while !bell.whole.swap(false, Ordering::SeqCst) {
         let quiet = (Instant::now() + QUIET).min(latest);
         tokio::select! {
+            // The deadline first: a folder that never goes quiet would win every time.
             biased;
             () = tokio::time::sleep_until(quiet) => return,
             () = bell.rings.notified() => {}

@@ -227,6 +227,7 @@ impl ServerRegistry {
             }
             (None, None) => return Err(RegistryRefusal::Unknown { name: name.to_owned() }),
         };
+        // Back to what the configuration says is no switch at all: later changes of the configuration count again.
         let switch = (configured != enabled).then_some(enabled);
         // Whoever switches a server of the file on wants it to be there, also if it fails.
         let must_start =
@@ -278,6 +279,8 @@ impl ServerRegistry {
         steps.iter().for_each(|step| sources.take(step, &self.0.base));
         let todo = self.difference(&desired, &sources, must_start)?;
         let table = self.0.table.clone();
+        // Called when nothing else can fail, inside the engine's transaction: what is kept and what runs never
+        // differ.
         let keep = async || {
             let kept = tokio::task::spawn_blocking(move || table.keep(&steps).map_err(|error| error.to_string()));
             kept.await.unwrap_or_else(|error| Err(error.to_string()))
@@ -312,10 +315,12 @@ impl ServerRegistry {
         for wanted in &resolved.wanted {
             let name = &wanted.config.name;
             match desired.running.get(name) {
+                // Compared as configuration, so a file that was saved without a change restarts nothing.
                 Some(running) if running == wanted => continue,
                 Some(_) => steps.changed.push(name.clone()),
                 None => steps.added.push(name.clone()),
             }
+            // Whoever adds a server is told that it does not start; a server of the file is there as failing instead.
             let start = if must_start.contains(name) { Start::MustSucceed } else { Start::MayFail };
             let plan = Box::new(self.plan(&wanted.config, wanted.origin)?);
             steps.operations.push(Operation::Put { plan, start });

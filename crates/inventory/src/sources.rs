@@ -82,6 +82,7 @@ impl ServerSources {
         }
         for (name, kept) in &self.kept {
             let (enabled, problem) = match &kept.read {
+                // Shown as on, with its problem: leaving it out would look as if it had never been added.
                 Err(errors) => (true, Some(errors.to_string())),
                 Ok(server) => (server.enabled, self.shadowed(server)),
             };

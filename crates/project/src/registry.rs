@@ -136,6 +136,7 @@ impl RegistryTask {
             Ok(None) => return self.hook = HookState::default(),
             Err(problem) => return self.hook = HookState { problem: Some(problem), ..HookState::default() },
         };
+        // A hook that was edited is run at once, one that was not when its time is over.
         let is_new = self.hook.signature != Some(hook.signature);
         if is_new || self.hook.due.is_none_or(|due| due <= Instant::now()) {
             self.register(&hook).await;
@@ -180,6 +181,7 @@ impl RegistryTask {
     fn publish(&self, survey: &ProjectSurvey) {
         let current = self.sender.borrow().clone();
         let next = match (&survey.contents, current) {
+            // Events came and nothing that clients see is different: nobody is woken.
             (Ok(contents), Some(state)) if *contents == *state.contents && state.broken.is_none() => return,
             (Ok(contents), _) => {
                 ProjectState { digests: contents.digests(), contents: Arc::new(contents.clone()), broken: None }
@@ -227,6 +229,7 @@ impl RegistryTask {
                     self.events = Some(events);
                     return true;
                 }
+                // Folders were added: what happened in them before they were watched needs another look.
                 Ok(true) => self.events = Some(events),
                 Err(reason) => {
                     self.give_up_events(&reason);

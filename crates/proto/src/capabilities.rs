@@ -84,6 +84,7 @@ pub fn for_client<'a>(
             }
         }
     }
+    // Declared when one server at least can be followed; the others refuse each subscription by itself.
     if let Some(resources) = out.get_mut("resources").filter(|_| followed) {
         resources["subscribe"] = true.into();
     }
@@ -97,6 +98,7 @@ pub fn for_client<'a>(
                 }
             }
         }
+        // Behind several servers an extension is promised only if the gateway knows how to carry it.
         None if told.revision.era() == Era::Modern => {
             let carried = extensions::carried(servers.iter().map(|server| server.capabilities));
             if !carried.is_empty() {
@@ -123,6 +125,8 @@ pub fn frozen(told: CapabilityReader) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
     let mut out: Map<String, Value> =
         all.into_iter().map(|name| (name.to_owned(), declared(name, told.silent))).collect();
+    // Capabilities can not be changed after the introduction, so everything that a server may bring later is
+    // promised.
     out["resources"]["subscribe"] = true.into();
     finish(out, told)
 }
@@ -137,6 +141,7 @@ fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {
         out.remove("completions");
     }
     if told.asks_changes && out.values().any(|capability| capability.get("listChanged").is_some()) {
+        // The old era has no extensions.
         let group = if told.revision.era() == Era::Modern { "extensions" } else { "experimental" };
         out.entry(group).or_insert_with(|| json!({}))[meta::CHANGES] = json!({});
     }

@@ -28,6 +28,7 @@ impl ContentView<'_> {
 
     /// Every block of an array, or the single block where the protocol allows one.
     pub fn blocks(&self, bytes: &[u8], span: ByteSpan, patch: &mut Patch) {
+        // Content of a prompt's message is one block, that of a tool's result a list of them.
         if is_object(bytes, span) {
             self.block(bytes, span, patch);
         }
@@ -56,6 +57,7 @@ impl ContentView<'_> {
                     self.uri_member(bytes, resource, patch);
                 }
             }
+            // Blocks inside blocks, in messages of sampling.
             "tool_result" => {
                 if let Some(inner) = get(bytes, span, "content") {
                     self.blocks(bytes, inner, patch);

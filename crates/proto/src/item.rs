@@ -42,9 +42,11 @@ impl ItemView<'_> {
         if self.hides(Revision::V2025_11_25) {
             edit.remove("icons");
         }
+        // Tasks were part of that revision alone.
         if self.view == FieldView::Strict && self.revision != Revision::V2025_11_25 {
             edit.remove("execution");
         }
+        // Older clients validate results against the schema, and know only objects.
         if self.hides(Revision::V2026_07_28) && edit.get("outputSchema").is_some_and(|at| !is_object_schema(item, at)) {
             edit.remove("outputSchema");
         }
@@ -63,6 +65,7 @@ impl ItemView<'_> {
                 inner.finish(patch);
             }
         }
+        // The annotations of resources are older than those of tools.
         if self.hides(Revision::V2025_03_26) && self.kind == ListKind::Tools {
             edit.remove("annotations");
             return;

@@ -9,7 +9,10 @@ pub fn public_name(prefix: &str, local: &str) -> String {
     if full.len() <= MAX_PUBLIC_NAME {
         return full;
     }
+    // Of the whole name: two that differ only behind the cut stay different, and the name is the same after every
+    // restart.
     let digest = blake3::hash(full.as_bytes()).to_hex();
+    // Eight digits and the underscore before them.
     let keep = full.floor_char_boundary(MAX_PUBLIC_NAME - 9);
     format!("{}_{}", &full[..keep], &digest[..8])
 }

@@ -73,6 +73,8 @@ pub fn translate(
             edit.finish(&mut patch);
         }
         None if destination.revision.era() == Era::Modern => {
+            // Behind the id, or behind the opening brace: both are places where a member may be inserted with a comma
+            // before or after it.
             let at = frame.id_span().map_or(1, |span| span.end);
             patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester)));
         }
@@ -85,6 +87,7 @@ pub fn translate(
 fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &RequestTarget, patch: &mut Patch) {
     let rename = |edit: &mut ObjectEdit<'_>| {
         let current = edit.get(target.member).and_then(|at| string_at(bytes, at));
+        // An edit copies the message; where the names are equal there is nothing to copy for.
         if current.as_deref() != Some(&target.local) {
             edit.set(target.member, encode_string(&target.local));
         }
@@ -108,6 +111,7 @@ fn edit_params(
 ) {
     // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
     edit.remove("task");
+    // Strict servers of the older revisions refuse members that they do not know.
     if method == Method::Complete && destination.revision < Revision::V2025_06_18 {
         edit.remove("context");
     }
@@ -121,6 +125,7 @@ fn edit_params(
             }
             None => {}
         },
+        // They belong to a dialogue that the old era does not have.
         (Era::Modern, Era::Legacy) => {
             edit.remove("requestState").remove("inputResponses");
         }
@@ -143,12 +148,15 @@ fn edit_meta(
         return;
     };
     let mut edit = frame.edit(span);
+    // Only where the client wants progress: a token that was not asked for would make servers send what nobody reads.
     if edit.get(meta::PROGRESS_TOKEN).is_some() {
         edit.set(meta::PROGRESS_TOKEN, destination.id.to_string());
     }
     match (requester.era, destination.revision.era()) {
+        // With one server behind the gateway, what client and server agree on is their own business.
         (Era::Modern, Era::Modern) if requester.alone => {}
         (Era::Modern, Era::Modern) => strip_extensions(bytes, &edit, patch),
+        // Reserved keys are those of the modern envelope; they mean nothing there.
         (_, Era::Legacy) => {
             edit.remove_where(|key| key.starts_with(meta::RESERVED));
         }
@@ -166,6 +174,7 @@ fn edit_meta(
 fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     let Some(span) = meta.get(meta::CLIENT_CAPABILITIES) else { return };
     let mut capabilities = ObjectEdit::new(bytes, span);
+    // What is experimental between this client and one server would be heard by all of them.
     capabilities.remove("experimental");
     let carried = |id: &str| extensions::is_carried(id);
     let any = |at: &ByteSpan| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));

@@ -64,6 +64,7 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> Client
     if !is_object(frame.bytes(), outcome) {
         return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
     }
+    // The ordinary call: nothing but the id is replaced, and the result is not even looked at.
     if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
         return ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
@@ -103,9 +104,12 @@ fn translate_result(
     match (reader.from, result_type.as_deref()) {
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
         (Era::Modern, Some("input_required")) => return input_required(frame, edit, id, reader, patch),
+        // An extension of the only server may answer in ways that the gateway does not know.
         (Era::Modern, Some(_)) if reader.verbatim && reader.era() == Era::Modern => {
             return ClientAnswer { payload: patch.apply(bytes).into(), error: None };
         }
+        // A result of an unknown type can not be translated: passing it on would have the client take it for a
+        // complete one.
         (Era::Modern, Some(other)) => {
             let message = format!("the server answered with an unknown result type \"{other}\"");
             return ClientAnswer::error(id, code::INTERNAL_ERROR, &message);
@@ -116,9 +120,11 @@ fn translate_result(
             if result_type.as_deref() != Some("complete") {
                 edit.set("resultType", "\"complete\"");
             }
+            // The modern result must say how long it may be kept. A legacy server said nothing, so: not at all.
             if reader.method == Method::ResourcesRead && reader.from == Era::Legacy {
                 edit.set("ttlMs", "0").set("cacheScope", "\"private\"");
             }
+            // What only some may see must not be kept by a cache that others share.
             if reader.private && edit.get("cacheScope").is_some_and(|at| at.of(bytes) != b"\"private\"") {
                 edit.set("cacheScope", "\"private\"");
             }
@@ -149,6 +155,7 @@ fn input_required(
     }
     let inner = edit.get("requestState").and_then(|at| string_at(bytes, at));
     if let Some(inner) = inner {
+        // Sealed, so that the state comes back to the server that gave it, and to no other.
         edit.set("requestState", encode_string(&(reader.seal)(&inner)));
     }
     edit_meta(frame, &edit, reader, &mut patch);
@@ -160,6 +167,7 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, 
     let bytes = frame.bytes();
     let Some(span) = result.get("_meta").filter(|span| is_object(bytes, *span)) else { return };
     let mut edit = frame.edit(span);
+    // It names a subscription between the gateway and the server.
     edit.remove(meta::SUBSCRIPTION_ID);
     match (reader.era(), reader.identity) {
         (Era::Legacy, _) if reader.from == Era::Modern => {
@@ -215,6 +223,7 @@ fn map_ui_resource(bytes: &[u8], edit: &ObjectEdit<'_>, reader: &AnswerReader<'_
 fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     let Some(structured) = edit.get("structuredContent") else { return };
     let too_old = reader.content.hides(Revision::V2025_06_18);
+    // Before 2026-07-28 structured content had to be an object.
     let not_an_object = reader.content.hides(Revision::V2026_07_28) && !is_object(bytes, structured);
     if !too_old && !not_an_object {
         return;
@@ -230,6 +239,7 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerRead
             let is_text = |at: ByteSpan| get(bytes, at, "type").is_some_and(|t| t.of(bytes) == b"\"text\"");
             let mut blocks = elements(bytes, content).peekable();
             let comma = if blocks.peek().is_some() { "," } else { "" };
+            // A server that followed the rules has put the same as text there already.
             if !blocks.any(is_text) && bytes.get(content.start) == Some(&b'[') {
                 patch.insert(content.start + 1, format!("{block}{comma}"));
             }

@@ -27,6 +27,7 @@ impl UriMap {
         match self {
             Self::Transparent => uri.to_owned(),
             Self::Prefix(prefix) => match split_ui(uri) {
+                // Clients know pages by the scheme, so it stays in front and the prefix goes into the host.
                 Some((scheme, rest)) => format!("{scheme}{prefix}/{rest}"),
                 None => format!("{prefix}+{uri}"),
             },
@@ -49,6 +50,7 @@ impl UriMap {
         if self.is_transparent() {
             return;
         }
+        // The second spelling is that of drafts of the extension, which servers still send.
         for at in [get_path(bytes, meta, &["ui", "resourceUri"]), get(bytes, meta, "ui/resourceUri")] {
             if let Some((at, uri)) = at.and_then(|at| Some((at, string_at(bytes, at)?))) {
                 patch.replace(at, encode_string(&self.outward(&uri)));
@@ -63,5 +65,6 @@ fn split_ui(uri: &str) -> Option<(&str, &str)> {
 
 fn after<'u>(text: &'u str, prefix: &str, seam: char) -> Option<&'u str> {
     let head = text.get(..prefix.len())?;
+    // Clients may write the scheme and the host of a URI in other cases.
     head.eq_ignore_ascii_case(prefix).then(|| text[prefix.len()..].strip_prefix(seam)).flatten()
 }

@@ -128,6 +128,8 @@ impl ChangeLog {
         let weight = record.weight();
         let full = queue.waiting.len() >= shared.limits.max_waiting
             || queue.bytes.saturating_add(weight) > shared.limits.max_waiting_bytes;
+        // The caller is on the path of a commit and must not wait for a disk; the loss is counted, and told with the
+        // next record.
         if full {
             queue.lost += 1;
             tracing::error!(server = %record.server, kind = %record.kind, "too many changes wait to be recorded; one is lost");
@@ -236,6 +238,7 @@ impl LogShared {
         let mut queue = self.queue();
         loop {
             if !queue.waiting.is_empty() {
+                // All of it at once: many changes of one moment are one transaction, so one sync of the disk.
                 queue.bytes = 0;
                 let waiting = std::mem::take(&mut queue.waiting).into();
                 return Some((waiting, std::mem::take(&mut queue.lost)));
@@ -296,6 +299,7 @@ impl LogWriter {
         for mut record in records {
             seq += 1;
             record.seq = seq;
+            // The first record after a loss tells of it, so that readers know of the gap.
             record.lost = std::mem::take(&mut lost);
             let time = u64::try_from(record.time.as_millisecond()).unwrap_or_default();
             match serde_json::to_vec(&record) {

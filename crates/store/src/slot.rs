@@ -32,9 +32,11 @@ impl DatabaseSlot {
         match work(&database) {
             Err(error) if is_io(&error) => {
                 tracing::warn!(%error, path = %self.path.display(), "the store failed; it is opened again");
+                // Only if it is still the one in use: another thread may have opened the next already.
                 self.give_up(&database);
                 // Or its lock would keep the next one from being opened.
                 drop(database);
+                // Once more and not again: a disk that fails twice is the caller's to report.
                 work(&*self.get()?)
             }
             done => done,

@@ -111,6 +111,8 @@ impl LinkConnector {
             None => match probe(open.link(), introduction).await {
                 Ok(ProbeOutcome::Modern(hello)) => Ok(hello),
                 Ok(ProbeOutcome::Legacy) => legacy(&open, introduction).await,
+                // There are servers that end at a first message that is not `initialize`: started again, they get
+                // just that.
                 Ok(ProbeOutcome::Died) => {
                     open.link().close().await;
                     let words = open.link().last_words();
@@ -123,6 +125,7 @@ impl LinkConnector {
         };
         match outcome {
             Ok(hello) => {
+                // Before the link is given out: a call must not overtake `initialized`.
                 open.settle(&hello).await;
                 abandoned.keep();
                 Ok(ConnectedLink { link: open.into_link(), hello: *hello })
@@ -182,6 +185,7 @@ async fn legacy(open: &OpenTransport, introduction: &LegacyIntroduction) -> Resu
     open.expect_era(Era::Legacy);
     match introduce_legacy(open.link(), introduction).await? {
         InitializeOutcome::Hello(hello) => Ok(hello),
+        // It refused `initialize` with an error that only the modern era has.
         InitializeOutcome::IsModern => {
             open.expect_era(Era::Modern);
             introduce_modern(open.link(), introduction).await.map(Box::new)

@@ -92,6 +92,7 @@ impl ContainerStarter {
         let tool = RuntimeTool::find(spec)?;
         let program = format!("{} run {}", tool.program(), spec.image);
         let fail = |reason: String| LinkError::Spawn { program: program.clone(), reason };
+        // Docker makes folders that are missing, owned by root: better refused than found later.
         check_mounts(spec).map_err(&fail)?;
         self.ensure_image(&tool, server, &spec.image).await?;
         let beside = |error: std::io::Error| fail(format!("{}: {error}", self.leases.home().display()));
@@ -115,6 +116,7 @@ impl ContainerStarter {
             hold,
             runs: AtomicBool::new(false),
         });
+        // Before it is: from here on it may exist, whatever happens to us.
         contained.hold.started();
         self.launcher.at_death(&contained.removal);
         let epilogue = Arc::clone(&contained) as Arc<dyn ProcessEpilogue>;
@@ -136,6 +138,7 @@ impl ContainerStarter {
             let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(images.entry(image.to_owned()).or_default())
         };
+        // Servers of the same image wait for one pull instead of starting several.
         let _turn = one.lock().await;
         // Somebody else may have got it in the meantime.
         if image::is_here(tool, image).await {
@@ -210,6 +213,8 @@ impl ContainerEpilogue {
 
     /// The runtime's own exit codes: it failed, the command could not be run, the command was not found.
     fn is_own_failure(&self, code: Option<i32>) -> bool {
+        // The codes by which podman and docker tell of their own failures. A server that was up may end with the
+        // same.
         matches!(code, Some(125..=127)) && !self.runs.load(Ordering::Relaxed)
     }
 }

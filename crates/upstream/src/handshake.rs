@@ -92,6 +92,7 @@ fn discover(id: u64, introduction: &LegacyIntroduction) -> OutgoingRequest {
 /// An introduction that is too long is refused: what it says is kept.
 fn fits(frame: Frame) -> Result<Frame, LinkError> {
     match frame.bytes().len() {
+        // Handshakes are parsed as a whole, unlike calls: an answer of 64 MB would be one of a server gone wrong.
         0..=BUDGET => Ok(frame),
         len => {
             Err(LinkError::Refused(format!("its answer of {len} bytes exceeds the budget of {BUDGET} for a handshake")))
@@ -105,6 +106,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &LegacyIntroduction) ->
     let patience = if introduction.is_legacy { PROBE_AGAIN } else { PROBE };
     let answer = async { fits(call.answer().await?) };
     match tokio::time::timeout(patience, answer).await {
+        // Silence is no answer of the modern era; some legacy servers ignore what comes before `initialize`.
         Err(_) => Ok(ProbeOutcome::Legacy),
         Ok(Ok(frame)) => match read_discover(&frame) {
             DiscoverOutcome::Hello(hello) => Ok(ProbeOutcome::Modern(hello)),
@@ -115,6 +117,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &LegacyIntroduction) ->
             DiscoverOutcome::NotModern => Ok(ProbeOutcome::Legacy),
         },
         Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(ProbeOutcome::Died),
+        // A legacy HTTP server refuses what has no session.
         Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(ProbeOutcome::Legacy),
         Ok(Err(LinkError::Protocol(_))) => Ok(ProbeOutcome::Legacy),
         Ok(Err(error)) => Err(error),
@@ -126,6 +129,7 @@ pub(crate) async fn introduce_modern(
     link: &dyn Link,
     introduction: &LegacyIntroduction,
 ) -> Result<ServerHello, LinkError> {
+    // Twice: the first may be refused for its version though the list of versions has it.
     for id in MODERN_IDS {
         let frame = fits(introduction.within(link.call(discover(id, introduction)).answer()).await?)?;
         match read_discover(&frame) {
@@ -156,6 +160,7 @@ pub(crate) async fn introduce_legacy(
 ) -> Result<InitializeOutcome, LinkError> {
     let revision = Revision::LATEST_LEGACY;
     let declared = match &introduction.only_client {
+        // With one client the server is told what that client can do, and nothing that nobody could answer.
         Some((own, era)) => capabilities::of_client(own, *era, revision),
         None => capabilities::towards_legacy_server(revision),
     };
@@ -232,6 +237,7 @@ fn read_discover(frame: &Frame) -> DiscoverOutcome {
 /// The newest era of ours among the versions that a server lists. One that answers the probe may speak legacy only.
 fn common_era(versions: &Value) -> Option<Era> {
     let listed = versions.as_array()?.iter().filter_map(|version| Revision::parse(version.as_str()?));
+    // Servers of both eras list both; the newest that we know decides.
     listed.max().map(Revision::era)
 }
 

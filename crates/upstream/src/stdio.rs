@@ -95,6 +95,7 @@ impl StdioLink {
     }
 
     async fn run(self: Arc<Self>, mut process: ChildProcess, mut stdout: tokio::process::ChildStdout) {
+        // Lines are split off without copying, so the buffer is handed out with them and grows anew.
         let mut buffer = BytesMut::with_capacity(16 << 10);
         let error = tokio::select! {
             error = self.read(&mut stdout, &mut buffer) => error,
@@ -142,6 +143,7 @@ impl StdioLink {
                     tokio::time::sleep(pause).await;
                 }
             }
+            // A long line comes in many pieces: each is searched once.
             searched = buffer.len();
             if buffer.len() > MAX_MESSAGE {
                 return LinkError::Protocol(format!("a message exceeds {MAX_MESSAGE} bytes"));
@@ -223,6 +225,7 @@ impl StdioLink {
         let waiting = match (number, id) {
             (Some(number), _) => self.lock().answered(number),
             (None, Some(_)) => None,
+            // Without a readable id it can only be given to somebody if there is only one who waits.
             (None, None) => self.lock().take_sole(),
         };
         match (waiting, number) {
@@ -230,6 +233,7 @@ impl StdioLink {
                 let reason = LinkError::Protocol(format!("its answer can not be read: {error}"));
                 queue.finish(CallEvent::Failed(reason));
             }
+            // The call was given up; the table of calls wants to know that the server is done with it.
             (None, Some(late)) => self.sink.answered_late(late),
             (None, None) => self.sink.remark(format!("sent an answer that can not be read ({error}): {text}")),
         }

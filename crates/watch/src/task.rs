@@ -48,6 +48,7 @@ impl SourceTask {
         let signals = SourceSignals { observations: Arc::clone(&self.observations), ready: watch::Sender::new(false) };
         let abort = tokio::spawn(watch_on(Arc::clone(&self.source), signals.clone())).abort_handle();
         let task = Arc::new(RunningWatch { signals, abort });
+        // Weak: the task ends with the last listen that needs it.
         *slot = Arc::downgrade(&task);
         task
     }
@@ -62,6 +63,7 @@ impl SourceTask {
 async fn watch_on(source: Arc<dyn WatchedSource>, signals: SourceSignals) {
     loop {
         source.watch(signals.clone()).await;
+        // A source watches for ever; if one returns, that is a fault of ours.
         tracing::error!("a watch ended; it is begun again");
         signals.ready();
         tokio::time::sleep(AGAIN).await;
@@ -73,6 +75,8 @@ impl RunningWatch {
     /// knows what it would have been before.
     pub(super) async fn ready(&self) {
         let mut ready = self.signals.ready.subscribe();
+        // A source that is slow to begin, such as a database that is down, must not keep the listen from being
+        // acknowledged.
         if tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await.is_err() {
             self.signals.ready();
         }

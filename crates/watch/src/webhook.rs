@@ -113,6 +113,7 @@ impl WebhookSource {
 
     /// Takes over what another one of the same resources has received: it is configured differently, and its content is the same.
     pub fn inherit(&self, before: &Self) {
+        // Otherwise the same bodies would be other resources.
         if before.about.uri() == self.about.uri() && before.pointer == self.pointer {
             *self.state() = before.state().clone();
             self.deliveries.send_replace(*before.deliveries.borrow());
@@ -120,6 +121,7 @@ impl WebhookSource {
     }
 
     fn restore(&self, kept: ReceivedDelivery) {
+        // Kept under an earlier configuration.
         if !self.owns(&kept.uri) {
             return;
         }
@@ -153,6 +155,7 @@ impl WebhookSource {
 
     /// Writes what these resources say now.
     fn write(&self, uris: Vec<String>) {
+        // Held while it is written, so that of two deliveries the later one is kept last.
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(keeper) = &*writing else { return };
         let (mut put, mut remove) = (Vec::new(), Vec::new());
@@ -175,6 +178,7 @@ impl WebhookSource {
         body: Bytes,
         at: SystemTime,
     ) -> Result<(DeliveryOutcome, Vec<String>), BadSignature> {
+        // The poster got no answer the first time and tries again: it is told yes, and nobody is told of a change.
         if self.verifier.verify(headers, &body, at)? == DeliveryOutcome::Again {
             return Ok((DeliveryOutcome::Again, Vec::new()));
         }
@@ -253,6 +257,7 @@ impl WebhookState {
         let mut forgotten = Vec::new();
         let mut bytes: usize = self.parts.values().map(|part| part.content.bytes.len()).sum();
         while self.parts.len() > MOST_PARTS || bytes > MOST_BYTES {
+            // By number and not by time, which may step back.
             let oldest = self.parts.iter().min_by_key(|(_, part)| part.number).map(|(uri, _)| uri.clone());
             let Some((uri, gone)) = oldest.and_then(|uri| self.parts.remove_entry(&uri)) else { break };
             bytes -= gone.content.bytes.len();

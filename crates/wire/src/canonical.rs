@@ -78,6 +78,7 @@ fn feed(hasher: &mut Hasher, bytes: &[u8], span: ByteSpan) {
 
 fn feed_text(hasher: &mut Hasher, tag: u8, text: &[u8]) {
     hasher.update(&[tag]);
+    // The length in front: else ["a","b"] and ["ab"] would be fed the same bytes.
     hasher.update(&(text.len() as u64).to_le_bytes());
     hasher.update(text);
 }

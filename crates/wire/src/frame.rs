@@ -154,6 +154,7 @@ impl IncomingMessage {
     /// Validates bytes as a message or a batch.
     pub fn parse(bytes: Bytes, limits: &FrameLimits) -> Result<Self, FrameError> {
         check_text(&bytes, limits)?;
+        // Told by the first byte, so that a single message is scanned once, with its members found on the way.
         if first_byte(&bytes) == Some(b'[') {
             return Self::parse_batch(&bytes, limits);
         }
@@ -167,6 +168,7 @@ impl IncomingMessage {
             if parts.len() == limits.max_batch {
                 return Err(FrameFault::BatchTooLong { limit: limits.max_batch }.into());
             }
+            // Each part by itself: a faulty one is answered with its fault, and does not spoil the others.
             parts.push(Frame::parse_text(bytes.slice(element.range()), limits));
         }
         if parts.is_empty() { Err(FrameFault::EmptyBatch.into()) } else { Ok(Self::Batch(parts)) }
@@ -204,6 +206,7 @@ impl Frame {
                     id: found[ID],
                     method: found[METHOD],
                     params: found[PARAMS],
+                    // `classify` has seen to it that there is only one of them.
                     outcome: found[RESULT].or(found[ERROR]),
                     index,
                     meta,
@@ -220,6 +223,8 @@ impl Frame {
 
     /// A member that stands twice in the params, the result or the error, or in their `_meta`.
     fn repeated(&self) -> Option<Box<str>> {
+        // Deeper down a repeated key is between client and server; up to here the gateway itself reads and replaces
+        // members.
         let body = self.params.or(self.outcome)?;
         let inside = |span| repeated(&self.bytes, &self.members(span));
         inside(body).or_else(|| inside(self.get(body, "_meta")?))
@@ -341,6 +346,7 @@ fn envelope(
     if let Err(fault) = scan_envelope(bytes, limits, found, (index, meta), &mut duplicate) {
         // Up to the place that is too deep the text is sound. Text that is not JSON has no id, whatever it looks like.
         let sound = matches!(fault, FrameFault::Json(ScanError::TooDeep { .. }) | FrameFault::DuplicateMember(_));
+        // An error must not be sent under an id that perhaps nobody used.
         if duplicate == Some(ID) || !sound {
             found[ID] = None;
         }
@@ -366,6 +372,7 @@ fn scan_envelope(
     // Members that JSON-RPC does not have. Nearly no message has any, so nothing is allocated.
     let mut others = Vec::new();
     scanner.space();
+    // Still scanned to its end, so that text which is not JSON is called that.
     if scanner.peek() != Some(b'{') {
         scanner.value()?;
         scanner.finish()?;
@@ -381,11 +388,13 @@ fn scan_envelope(
     loop {
         let key = scanner.key()?;
         let value = match key.span.of(bytes) {
+            // The members that the gateway will look for are remembered while the scanner is there anyway.
             b"\"params\"" | b"\"result\"" => scanner.indexed_value(index, Some((META, &mut *meta)))?,
             _ => scanner.value()?,
         };
         match envelope_member(bytes, key) {
             Some(i) => {
+                // A repeated id counts more than any other: it decides whether an error can be addressed.
                 if found[i].replace(value).is_some() && (i == ID || duplicate.is_none()) {
                     *duplicate = Some(i);
                 }
@@ -412,6 +421,7 @@ fn repeated(bytes: &[u8], members: &[ObjectMember]) -> Option<Box<str>> {
         let name = key.text(bytes).unwrap_or_default();
         name.chars().take(SHOWN).collect::<String>().into_boxed_str()
     };
+    // Comparing each pair beats filling a set, up to about here.
     if members.len() <= FEW {
         let twin =
             |(i, member): (usize, &ObjectMember)| members[..i].iter().any(|other| other.key.same(member.key, bytes));
@@ -443,6 +453,7 @@ fn classify(bytes: &[u8], found: &[Option<ByteSpan>; 6]) -> Result<FrameKind, Fr
     }
     let id = found[ID].map(|span| span.of(bytes));
     let has_id = id.is_some_and(|raw| RawId::from_raw(raw).is_some());
+    // Only an error response may have `null`, where the server could not read the request's id.
     if id.is_some() && !has_id && (found[METHOD].is_some() || id != Some(b"null")) {
         return Err(FrameFault::Id);
     }

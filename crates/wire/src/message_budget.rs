@@ -63,6 +63,7 @@ impl BudgetLease {
         if length <= FREE.max(self.taken) {
             return Ok(());
         }
+        // In steps: the counter is shared by all connections, and a body comes in many small chunks.
         let more = (length - self.taken).next_multiple_of(FREE);
         let limit = self.budget.limit;
         let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);

@@ -344,6 +344,8 @@ const fn special_bytes(word: u64) -> u64 {
     let quotes = word ^ (ONES * b'"' as u64);
     let backslashes = word ^ (ONES * b'\\' as u64);
     let zeros = (quotes.wrapping_sub(ONES) & !quotes) | (backslashes.wrapping_sub(ONES) & !backslashes);
+    // A byte below 0x20 borrows and sets its high bit. Borrows can also set that of a byte above it, never of one
+    // below: the lowest bit found is right.
     let controls = word.wrapping_sub(ONES * 0x20) & !word;
     (zeros | controls) & HIGH
 }

@@ -112,6 +112,8 @@ impl SseDecoder {
             return Err(EventTooLong { limit: self.limit });
         }
         if found.is_none() {
+            // The next chunk is searched from here: a long line that comes in small pieces would cost the square of
+            // its length.
             self.searched = end;
             return Ok(None);
         }
@@ -127,6 +129,7 @@ impl SseDecoder {
 
     fn field(&mut self, line: &[u8]) {
         let (name, value) = match memchr::memchr(b':', line) {
+            // A line that begins with a colon is a comment; servers send them to keep the connection alive.
             Some(0) => return,
             Some(colon) => {
                 let value = &line[colon + 1..];
@@ -143,6 +146,7 @@ impl SseDecoder {
                 self.has_data = true;
             }
             b"event" => self.current.event = String::from_utf8_lossy(value).into_owned(),
+            // The standard says to ignore such an id.
             b"id" if !value.contains(&0) => self.current.id = Some(String::from_utf8_lossy(value).into_owned()),
             b"retry" => self.current.retry = milliseconds(value).or(self.current.retry),
             _ => {}
@@ -152,6 +156,7 @@ impl SseDecoder {
     fn dispatch(&mut self) -> Option<SseEvent> {
         let mut event = std::mem::take(&mut self.current);
         event.data = self.lease.take().attach(self.data.split().freeze());
+        // Unlike a browser, which drops an event without data: servers prime a resumption with the id alone.
         let meant = self.has_data || event.id.is_some() || event.retry.is_some();
         self.has_data = false;
         meant.then_some(event)

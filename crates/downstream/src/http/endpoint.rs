@@ -80,10 +80,12 @@ impl HttpEndpoint {
             return refused.into();
         }
         let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        // Before anything of the body is read: who may not come in can not make us hold bytes.
         let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
         let received = ReceivedRequest { headers: &parts.headers, principal };
         match parts.method {
             Verb::POST => self.post(&received, incoming).await,
+            // The modern era has neither streams to attach to nor sessions to end.
             Verb::GET | Verb::DELETE if received.claims_modern() => not_allowed("POST"),
             Verb::GET => self.get(&received),
             Verb::DELETE => self.delete(&received),
@@ -134,6 +136,8 @@ impl HttpEndpoint {
                 response
             }
         };
+        // The rest is read and thrown away: a client that is still sending would see a reset connection instead of
+        // the answer.
         self.tasks.spawn(tokio::time::timeout(self.options.body_pause, async move {
             let mut left = LIMITS.max_bytes;
             while let Some(Ok(frame)) = incoming.frame().await {
@@ -166,6 +170,7 @@ impl HttpEndpoint {
                 body::error(400, None, code::INVALID_REQUEST, "modern clients send no responses")
             }
             (MessageClass::Homeless, _) => {
+                // Names both ways in: it is not known which one the client meant.
                 let text = "no session: send initialize first, or the modern _meta with every request";
                 body::error(400, frame.id().as_ref(), code::INVALID_REQUEST, text)
             }

@@ -64,18 +64,21 @@ impl RenderedList {
         let (mut ttl_ms, mut public) = (u64::MAX, !snapshot.limited);
         for of in snapshot.rendered.iter().filter(|of| of.offer.shows(kind)) {
             let (offer, list) = (&of.offer, of.offer.list(kind));
+            // Servers of the old era say nothing about how long a list is fresh, or for whom.
             let says = offer.era == Era::Modern;
             ttl_ms = ttl_ms.min(if says && offer.current { list.ttl_ms } else { 0 });
             // Also when it is down: all pages of a list have one scope.
             public &= says && list.public;
             let segment = of.segment(kind, revision, snapshot.view);
             if segment.len() > 0 {
+                // One byte for the comma between two servers.
                 let at = if parts.is_empty() { 0 } else { bytes + 1 };
                 bytes = at + segment.text.len();
                 parts.push(ServerItems { of: Arc::clone(of), segment: Arc::clone(segment), first: len, at });
                 len += segment.len();
             }
         }
+        // Nobody has vouched for an empty list.
         if !snapshot.offers.iter().any(|offer| offer.shows(kind)) {
             (ttl_ms, public) = (0, false);
         }
@@ -85,6 +88,7 @@ impl RenderedList {
     /// The items after a key.
     pub fn page(&self, after: Option<&PageKey>, size: usize) -> ListPage {
         let start = after.map_or(0, |after| self.place_after(after));
+        // A page of nothing would have itself as its successor.
         let end = (start + size.max(1)).min(self.len);
         if start >= end {
             return ListPage { items: Bytes::new(), next: None };
@@ -105,6 +109,8 @@ impl RenderedList {
             Some(part) => {
                 let list = part.of.offer.list(self.kind);
                 let place = |key: &String| part.segment.place(list.place(key)?);
+                // The last of the named items that is still there; when all are gone, the count is the best guess
+                // there is.
                 let known = after.keys.iter().find_map(place).map(|place| place + 1);
                 part.first + known.unwrap_or_else(|| after.place.min(part.segment.len()))
             }

@@ -239,6 +239,7 @@ impl NameTable {
     pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&ItemRoute> {
         self.public.get(name).filter(|route| there(route.server)).or_else(|| {
             let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
+            // An alias that two servers claim leads nowhere: a guess could call the wrong tool.
             claims.next().filter(|_| claims.next().is_none())
         })
     }
@@ -267,6 +268,7 @@ impl ChangeReach<'_> {
     fn spread(&mut self, table: &NameTable) {
         let mut seen = HashSet::new();
         while let Some(name) = self.names.pop() {
+            // Names can claim each other in a circle.
             if !seen.insert(name.clone()) {
                 continue;
             }
@@ -278,6 +280,7 @@ impl ChangeReach<'_> {
                 let Some(offer) = self.offer(server) else { continue };
                 let has = table.shown_as(offer, &local);
                 let wants: Vec<Box<str>> = candidates(offer, &local).chain(has).collect();
+                // A claim from before may be of an item that does not want the name any more.
                 if wants.contains(&name) && self.items.insert(place_of(offer, &local)) {
                     self.names.extend(wants);
                 }
@@ -292,6 +295,7 @@ fn place_of(offer: &ServerOffer, local: &str) -> NamingOrder {
 
 /// The names that an item takes where it can: its own, then with the prefix. What gives way has only one.
 fn candidates(offer: &ServerOffer, local: &str) -> impl Iterator<Item = Box<str>> {
+    // What is built in gives way instead of taking a prefix: its names are part of the documentation.
     let second = (offer.bare && !offer.yields).then(|| public_name(&offer.prefix, local).into());
     std::iter::once(wanted_name(offer, local)).chain(second)
 }

@@ -74,6 +74,7 @@ impl RenderedOffer {
     fn render(&self, view: ItemView<'_>) -> OfferSegment {
         let mut text = BytesMut::new();
         let list = self.offer.list(view.kind);
+        // A list that the server does not declare is not shown, though something of it may be known.
         let most = if self.offer.shows(view.kind) { list.items.len() } else { 0 };
         let (mut items, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut digests = Vec::with_capacity(most);
@@ -86,12 +87,14 @@ impl RenderedOffer {
             let rendered = view.render(&item.raw, &public_key);
             text.put_slice(&rendered);
             let digest = match item.has_details {
+                // Its size or time is shown, but is no change of the list: the item is hashed without it.
                 true => Digest::of_all([&item.digest, &Digest::of_bytes(public_key.as_bytes())]),
                 false => digest(&rendered, ByteSpan::new(0, rendered.len())),
             };
             digests.push((place, digest));
             ends.push(text.len());
         }
+        // Equal items of two servers are different items: a call goes elsewhere.
         let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());
         // Another order says the same, so the hash is over the items by key.
         digests.sort_unstable_by_key(|(place, _)| *place);

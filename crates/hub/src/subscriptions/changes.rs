@@ -37,6 +37,7 @@ impl SubscriptionTable {
                     resource.learning = None;
                     self.note(id, None, now);
                 }
+                // Nobody follows it, but what is remembered of it is out of date.
                 None => _ = self.contents.take(&ResourceAddress { server, uri: Uri::clone(uri) }),
             }
             for id in above {
@@ -79,6 +80,8 @@ impl SubscriptionTable {
     /// A follower is woken only when it had nothing to take, so this is repeated until it gives nothing.
     pub fn take_dirty(&mut self, follower: FollowerId, most: usize) -> Vec<UpdateNotice> {
         let Some(entry) = self.followers.get_mut(&follower) else { return Vec::new() };
+        // From where the last call stopped: a resource that changes all the time must not keep the others from being
+        // told.
         let later = entry.ready.range(entry.cursor..);
         let ids: Vec<ResourceId> = later.chain(entry.ready.range(..entry.cursor)).take(most).copied().collect();
         let mut notices = Vec::with_capacity(ids.len());
@@ -100,7 +103,9 @@ impl SubscriptionTable {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| !resource.seats.is_empty()) else { return };
         let pending =
             resource.pending.get_or_insert_with(|| GatheredChanges { first: now, changed: ChangedUris::default() });
+        // Where followers are told only the subscribed URI, children need not be remembered one by one.
         pending.changed.add(child.filter(|_| self.settings.sub_resources == SubResources::Verbatim));
+        // Each change puts the notice off again, but never beyond `max_wait` after the first.
         let due = (now + resource.pace.quiet).min(pending.first + resource.pace.max_wait);
         self.timers.arm(SubscriptionTimer::Announce(id), due);
     }
@@ -112,6 +117,7 @@ impl SubscriptionTable {
         let mut open = Vec::new();
         for (follower, seat) in &mut resource.seats {
             match &mut seat.dirty {
+                // Not taken yet: one notice stands for both, with the time of the first.
                 Some(dirty) => dirty.changed.merge(&pending.changed),
                 None => {
                     seat.dirty = Some(UntoldChanges { since: pending.first, changed: pending.changed.clone() });

@@ -71,6 +71,7 @@ impl SubscriptionTable {
             if entry.requests.iter().filter_map(|number| self.requests.get(number)).any(honours) {
                 continue;
             }
+            // Its answer was not handed out yet: it waits for the new decision instead.
             seat.gate = FollowerGate::Waiting;
             for number in &entry.requests {
                 if let Some(request) = self.requests.get_mut(number)
@@ -100,6 +101,7 @@ impl SubscriptionTable {
     /// Answers a request of which everything is decided.
     pub(super) fn answer(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
+        // Answered once, when the last of its resources is decided.
         if !request.undecided.is_empty() || std::mem::replace(&mut request.answered, true) {
             return;
         }
@@ -111,6 +113,7 @@ impl SubscriptionTable {
                 let honoured = honoured.collect();
                 self.out.push(SubscriptionCommand::Acknowledge { request: id, honoured, left_out });
             }
+            // It names one resource, so there is at most one refusal.
             FollowRequestKind::Subscribe => match left_out.into_iter().next() {
                 None => self.out.push(SubscriptionCommand::Reply(id)),
                 Some((_, refusal)) => {
@@ -146,6 +149,7 @@ impl SubscriptionTable {
             let Some(resource) = self.resources.get_mut(&place) else { continue };
             resource.waiting.remove(&(follower, id));
             let left_out = (resource.address.clone(), refusal.clone());
+            // The same client may have asked for the resource twice; the other request keeps the seat.
             let others = !resource.waiting_of(follower).is_empty();
             if let Some(request) = self.requests.get_mut(&id) {
                 request.left_out.push(left_out);

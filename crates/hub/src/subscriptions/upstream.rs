@@ -80,6 +80,7 @@ impl SubscriptionTable {
         resource.tries = 0;
         resource.unheard_since = None;
         if resource.seats.is_empty() {
+            // Everybody left while the server was asked.
             return self.emptied(id, now);
         }
         self.admit(id);
@@ -134,9 +135,12 @@ impl SubscriptionTable {
         resource.tries += 1;
         if *refusal != FollowRefusal::NotOffered {
             let is_reached = !matches!(refusal, FollowRefusal::Unreachable | FollowRefusal::TimedOut);
+            // A server that answered is left alone for longer than one that could not be reached.
             let backoff = if is_reached { self.settings.retry } else { self.settings.reach };
             self.timers.arm(SubscriptionTimer::Retry(id), now + backoff.pause(tries));
         }
+        // A link that is lost for a moment is not worth a notice; a server that says no is, at once: followers would
+        // trust a promise that nobody keeps.
         let patience = if *refusal == FollowRefusal::Unreachable { TRIES_UNTOLD } else { 0 };
         if tries == patience {
             self.note(id, None, now);
@@ -171,6 +175,7 @@ impl SubscriptionTable {
         let server = resource.address.server;
         if self.servers.get(&server).is_some_and(|server| server.link == Some(SubscribeMethod::Union)) {
             self.forget(id);
+            // The listen still has the URI. It is not opened anew for each that goes, but once after a while.
             self.surplus(server, now);
         } else {
             self.let_go(id);
@@ -229,6 +234,7 @@ impl SubscriptionTable {
                 }
             }
         }
+        // Subscriptions before reads: a read is only worth its cost for a resource that is followed.
         while let Some(id) = self.next_errand(server, |entry| &mut entry.reads) {
             let ticket = self.depart(server, TicketErrand::Read(id), now);
             let Some(resource) = self.resources.get_mut(&id) else { continue };

@@ -72,6 +72,7 @@ impl ScriptGuard {
         let overrun = CancellationToken::new();
         let mut state = self.lock();
         state.running.insert(mark.to_owned(), overrun.clone());
+        // One task looks for all scripts, and only while some run.
         if !std::mem::replace(&mut state.looking, true) {
             self.tasks.spawn(Arc::clone(self).look());
         }
@@ -135,6 +136,7 @@ impl ScriptGuard {
                     }
                 }
             }
+            // Never up: a fork bomb that grows slowly would raise its own threshold.
             usual = usual.min(now);
         }
     }
@@ -173,6 +175,7 @@ async fn sweep(marks: HashSet<String>) {
 /// All tasks of the machine, as `/proc/loadavg` tells; zero where it does not.
 fn tasks_of_machine() -> usize {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    // The fourth field is `running/all`: one small read, where counting means a walk through `/proc`.
     let tasks = text.split_whitespace().nth(3).and_then(|field| field.split('/').nth(1)?.parse().ok());
     tasks.unwrap_or_default()
 }

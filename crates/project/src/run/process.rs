@@ -82,8 +82,10 @@ impl RunningScript {
             .args(arguments)
             .env_clear()
             .envs(&job.variables)
+            // By this mark, processes are found that left the group.
             .env(marked_processes::MARK, &mark)
             .current_dir(&job.cwd)
+            // The gateway's own input is the protocol, when it runs on stdio.
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -112,6 +114,7 @@ impl RunningScript {
     pub(crate) async fn next(&mut self) -> ScriptEvent {
         loop {
             tokio::select! {
+                // In this order: what was printed before the end is read before the end is seen.
                 biased;
                 () = self.watched.overrun() => return ScriptEvent::TooManyProcesses,
                 read = read_into(&mut self.stdout, &mut self.output) => {

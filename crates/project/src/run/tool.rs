@@ -280,6 +280,7 @@ impl ToolConversation {
                     self.question = Some(asked);
                     return;
                 }
+                // Nobody can be asked any more; the script hears that, instead of waiting.
                 None => elicit::answered(Err(Value::Null)),
             },
         };
@@ -327,6 +328,7 @@ fn token(params: &Value) -> Option<RawId> {
 /// What a tool left in a file; nothing else that it may have put there is opened.
 fn left(path: &Path) -> Vec<u8> {
     let mut text = Vec::new();
+    // Not through a link: a script must not have other files read in its place.
     if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
         && let Ok(file) = std::fs::File::open(path)
     {

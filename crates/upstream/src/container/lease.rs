@@ -88,6 +88,8 @@ impl LeaseHold {
 
 impl Drop for LeaseHold {
     fn drop(&mut self) {
+        // Once started, only its removal releases the lease: a crash in between must leave the file for the next
+        // process.
         if !self.started.load(Ordering::Relaxed) {
             self.removed();
         }
@@ -109,6 +111,7 @@ impl LeaseFile {
         let fresh = home.join(format!("{id}.{UNHELD}"));
         let file = private().open(&fresh)?;
         file.lock()?;
+        // Locked before it has the name that others look for: a lease that can be found is always held, or abandoned.
         fs::rename(&fresh, home.join(format!("{id}.{HELD}")))?;
         Ok(Self { id, home: home.to_owned(), file: Mutex::new((file, Vec::new())), numbers: AtomicU64::new(1) })
     }
@@ -127,6 +130,7 @@ impl LeaseFile {
         if file.1.contains(tool) {
             return Ok(());
         }
+        // Before the container is started, so that whoever cleans up knows where to look, whenever we die.
         let line = serde_json::json!({ "runtime": tool.program(), "args": tool.args });
         writeln!(file.0, "{line}")?;
         file.1.push(tool.clone());
@@ -192,6 +196,7 @@ impl AbandonedLease {
             return None;
         }
         let lock = File::open(path).ok()?;
+        // Its process lives.
         lock.try_lock().ok()?;
         let id = path.file_stem()?.to_str()?.to_owned();
         let text = fs::read_to_string(path).ok()?;
@@ -228,6 +233,8 @@ fn private() -> OpenOptions {
 fn make_private(home: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(home)?;
     let found = fs::symlink_metadata(home)?;
+    // The folder for temporary files belongs to everybody: somebody may have put a link, or a folder of theirs, there
+    // first.
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to somebody else"));
     }

@@ -156,6 +156,7 @@ pub(super) fn cancellation(id: u64, reason: Option<&str>) -> Bytes {
 pub(super) fn cancel(shared: &Arc<HttpLinkShared>, id: u64, reason: Option<&str>) {
     let message = cancellation(id, reason);
     let known = shared.progress.lock().calls.get(&id).cloned();
+    // Too old to be remembered, so it was sent long ago.
     let Some(call) = known else {
         shared.tasks.spawn(post(Arc::clone(shared), message));
         return;
@@ -163,6 +164,7 @@ pub(super) fn cancel(shared: &Arc<HttpLinkShared>, id: u64, reason: Option<&str>
     {
         let mut state = call.lock();
         if state.position == CallPosition::Waiting {
+            // Nothing was sent: the call ends here, and the server never hears of it.
             state.position = CallPosition::Withdrawn;
             return;
         }
@@ -174,9 +176,11 @@ async fn tell(shared: Arc<HttpLinkShared>, call: Arc<CallProgress>, message: Byt
     let _ = tokio::time::timeout(MOMENT, call.begun()).await;
     let position = {
         let mut state = call.lock();
+        // Under the same lock as the position, so that `begun` either sees the wish or is seen by us.
         state.tell_again = state.position == CallPosition::Sent;
         state.position
     };
+    // The answer won: there is nothing left to cancel.
     if position == CallPosition::Over {
         return;
     }

@@ -49,6 +49,7 @@ impl HttpDestination {
         let invalid = || LinkError::Unreachable(format!("{url}: not a URL of a server"));
         let parts = url.clone().into_parts();
         let authority = parts.authority.ok_or_else(invalid)?;
+        // User and password belong into `Authorization`, never into `Host`.
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
         Ok(Self {
             scheme: parts.scheme.ok_or_else(invalid)?,
@@ -149,13 +150,16 @@ impl ConnectionPool {
     fn take(&self, to: &HttpDestination) -> Option<DrivenConnection> {
         let idle = &mut self.state().idle;
         let fits = |idle: &IdleConnection| !idle.connection.sender.is_closed() && idle.to.leads_where(to);
+        // The youngest first: servers close the oldest without a word.
         let ready = idle.iter().rposition(|kept| kept.connection.sender.is_ready() && fits(kept));
         let place = ready.or_else(|| idle.iter().rposition(fits))?;
+        // Order does not matter much, and moving all others for it would.
         Some(idle.swap_remove(place).connection)
     }
 
     fn keep(self: &Arc<Self>, to: Arc<HttpDestination>, connection: DrivenConnection) {
         let mut state = self.state();
+        // Dropped here, which closes it.
         if connection.sender.is_closed() || state.idle.len() >= KEPT || state.closed {
             return;
         }
@@ -171,6 +175,7 @@ impl ConnectionPool {
         let mut state = self.state();
         state.closed = true;
         state.tending = None;
+        // Dropped outside the lock: closing a connection runs code of others.
         let idle = std::mem::take(&mut state.idle);
         drop(state);
         drop(idle);
@@ -275,7 +280,9 @@ impl http_body::Body for Body {
         let polled = Pin::new(&mut self.incoming).poll_frame(cx);
         match &polled {
             Poll::Ready(None) => self.release(),
+            // Known with the last frame: the next call finds the connection without another poll of this body.
             Poll::Ready(Some(Ok(_))) => self.release_at_end(),
+            // Where the answer broke off, the next one would begin in its middle.
             Poll::Ready(Some(Err(_))) => self.lease = None,
             Poll::Pending => {}
         }

@@ -116,11 +116,13 @@ impl PushStream {
         let status = answer.status();
         match status {
             _ if status.is_success() => {}
+            // The status that the specification gives to servers without such a stream.
             StatusCode::METHOD_NOT_ALLOWED => return PushEnd::Unsupported,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
                 return PushEnd::Later;
             }
             _ if status.is_client_error() => {
+                // Read in full, for its words and so that the connection can be used again.
                 let said = read_all(answer.into_body(), MAX_MESSAGE).await.unwrap_or_default();
                 let refusal = session_refused(&state, status).or_else(|| refused(&state, status, None, &said));
                 let Some(refusal) = refusal else { return PushEnd::Unsupported };
@@ -165,8 +167,10 @@ impl PushStream {
             self.resume_from = Some(id);
         }
         if let Some(retry) = event.retry {
+            // A server's wish, within reason: 0 would be a busy loop, and days would be never.
             self.retry = Some(Duration::from_millis(retry.clamp(10, 60_000)));
         }
+        // Primes a resumption, or keeps the connection alive.
         if event.data.is_empty() {
             return 0;
         }
@@ -189,6 +193,7 @@ impl PushStream {
                 self.shared.sink.unowned(frame);
                 unasked
             }
+            // An answer here is nobody's: calls are answered on their own streams.
             Ok(_) => 0,
             Err(error) => {
                 tracing::debug!(url = %self.shared.url, %error, "not a message");

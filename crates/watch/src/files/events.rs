@@ -126,6 +126,7 @@ impl PendingPaths {
     fn add(&self, event: notify::Result<Event>) {
         let mut batch = lock(&self.batch);
         match event {
+            // The system dropped events because too many came.
             Ok(event) if event.need_rescan() => batch.all = true,
             Ok(event) if is_idle(event.kind) => return,
             Ok(event) => {
@@ -136,9 +137,11 @@ impl PendingPaths {
                 }
                 batch.paths.extend(paths);
             }
+            // What the error was about is not known.
             Err(_) => batch.all = true,
         }
         if batch.paths.len() > MOST_PATHS {
+            // Beyond this many, looking at everything is cheaper than the set of them.
             *batch = PathBatch { all: true, ..PathBatch::default() };
         }
         drop(batch);
@@ -154,6 +157,7 @@ impl PathInterest {
 
 /// Reading changes nothing; our own reading above all.
 fn is_idle(kind: EventKind) -> bool {
+    // Our own reading causes events too; they must not cause the next look.
     matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
 
@@ -194,6 +198,7 @@ pub(super) fn is_remote(path: &Path) -> bool {
         0x6573_5546,
         0x0BD0_0BD0,
     ];
+    // The path may come later; the file system is that of the folder it will be in.
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
     rustix::fs::statfs(existing).is_ok_and(|about| REMOTE.contains(&(about.f_type.cast_unsigned() & 0xFFFF_FFFF)))
 }

@@ -81,6 +81,8 @@ impl ServedFile {
     /// Whether the same stamp later means the same content. Clocks of file systems are coarse: a file that had just been
     /// written may have been written again within the same tick.
     pub(super) fn is_settled(&self) -> bool {
+        // A file that was written within the last two seconds may be written again without its stamp showing it: the
+        // clocks of file systems are coarse.
         let seconds = self.at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let seconds = i64::try_from(seconds).unwrap_or(0);
         self.stamp.is_none_or(|stamp| stamp.changed.0 + 2 < seconds && stamp.modified.0 + 2 < seconds)

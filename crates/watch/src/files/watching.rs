@@ -79,6 +79,7 @@ impl SeenFiles {
 
     /// Looks at what something happened to; at everything when that may have changed the folders themselves.
     pub(super) fn after(mut self, batch: &PathBatch) -> Self {
+        // A single file: there is nothing to walk.
         let Some(root) = self.survey.root.clone() else {
             self.refresh(DifferenceDoubt::Event);
             return self;
@@ -94,6 +95,7 @@ impl SeenFiles {
             let Ok(name) = path.strip_prefix(&root) else { continue };
             members_changed |= self.check(&root, name, DifferenceDoubt::Event);
         }
+        // What a link points to lies outside the watched folders: no event comes for it.
         for name in self.survey.links.clone() {
             members_changed |= self.check(&root, &name, DifferenceDoubt::Any);
         }
@@ -138,6 +140,7 @@ impl SeenFiles {
         for folder in &footing.folders {
             arm(&mut events, folder);
         }
+        // Each folder is armed before it is read: a file that comes in between is seen twice rather than never.
         let survey = self.declared.survey(&mut |folder| arm(&mut events, folder));
         if let Some(events) = &mut events {
             let wanted: BTreeSet<PathBuf> = survey.folders.union(&footing.folders).cloned().collect();
@@ -154,6 +157,7 @@ impl SeenFiles {
     /// could not wait for it.
     fn take(&mut self, survey: FileSurvey, doubt: DifferenceDoubt) {
         let old = std::mem::replace(&mut self.survey, survey);
+        // The first look is what followers begin with, no change.
         if std::mem::take(&mut self.first) && !self.signals.is_ready() {
             return;
         }
@@ -184,6 +188,7 @@ impl SeenFiles {
         let (Some(found), Some(stamp)) = (new, is) else {
             return self.signals.observed(uri, None);
         };
+        // Too long to be read for every event: the stamp has to do.
         if stamp.size > LONGEST_COMPARED {
             if !is_same {
                 self.signals.changed(uri);
