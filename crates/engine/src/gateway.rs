@@ -12,7 +12,7 @@ use tidings_hub::ledger::{CommitOccasion, FollowerId};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
-use tidings_upstream::{LegacyIntroduction, LinkConnector, ServerHello, SharedLink};
+use tidings_upstream::{LinkConnector, OwnIntroduction, ServerHello, SharedLink};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -309,14 +309,14 @@ impl Inner {
     }
 
     /// How a server is told who we are; `own` is the session that the connection is made for.
-    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> LegacyIntroduction {
+    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> OwnIntroduction {
         let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
         let several = self.servers.load().external() > 1;
         let reaches = |(declared, era)| match several {
             true => (capabilities::among_several(declared), era),
             false => (declared, era),
         };
-        LegacyIntroduction {
+        OwnIntroduction {
             client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
             only_client: own.or_else(|| self.only_client.clone()).map(reaches),
             gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::container::{ContainerLink, ContainerStarter, PullProgress};
 use crate::handshake::{
-    InitializeOutcome, LegacyIntroduction, ProbeOutcome, first_try, introduce_legacy, introduce_modern, probe,
+    InitializeOutcome, OwnIntroduction, ProbeOutcome, first_try, introduce_legacy, introduce_modern, probe,
 };
 use crate::http::{HttpClient, HttpLink};
 use crate::link::{MessageSink, SharedLink};
@@ -88,7 +88,7 @@ impl LinkConnector {
         &self,
         spec: &ServerSpec,
         known: Option<Era>,
-        introduction: &LegacyIntroduction,
+        introduction: &OwnIntroduction,
         sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
     ) -> Result<ConnectedLink, LinkError> {
         self.try_connect(spec, known, introduction, sink).await.map_err(|error| remedy::explain(spec, error))
@@ -98,7 +98,7 @@ impl LinkConnector {
         &self,
         spec: &ServerSpec,
         known: Option<Era>,
-        introduction: &LegacyIntroduction,
+        introduction: &OwnIntroduction,
         sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
     ) -> Result<ConnectedLink, LinkError> {
         let first = first_try(spec.era, known);
@@ -142,7 +142,7 @@ impl LinkConnector {
     async fn connect_again(
         &self,
         spec: &ServerSpec,
-        introduction: &LegacyIntroduction,
+        introduction: &OwnIntroduction,
         sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
     ) -> Result<ConnectedLink, LinkError> {
         self.try_connect(spec, Some(Era::Legacy), introduction, sink).await
@@ -181,7 +181,7 @@ impl Drop for AbandonedLink<'_> {
     }
 }
 
-async fn legacy(open: &OpenTransport, introduction: &LegacyIntroduction) -> Result<Box<ServerHello>, LinkError> {
+async fn legacy(open: &OpenTransport, introduction: &OwnIntroduction) -> Result<Box<ServerHello>, LinkError> {
     open.expect_era(Era::Legacy);
     match introduce_legacy(open.link(), introduction).await? {
         InitializeOutcome::Hello(hello) => Ok(hello),

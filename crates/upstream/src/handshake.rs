@@ -24,9 +24,9 @@ const PROBE_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
 const MODERN_IDS: [u64; 2] = [3, 4];
 
-/// How we introduce ourselves to a legacy server.
+/// How the gateway introduces itself to a server, in either era.
 #[derive(Clone, Debug)]
-pub struct LegacyIntroduction {
+pub struct OwnIntroduction {
     /// Our `clientInfo`.
     pub client_info: Value,
     /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
@@ -39,7 +39,7 @@ pub struct LegacyIntroduction {
     pub is_legacy: bool,
 }
 
-impl LegacyIntroduction {
+impl OwnIntroduction {
     /// Waits for an answer for as long as there is patience.
     async fn within<T>(&self, answer: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
         let begun = Instant::now();
@@ -74,7 +74,7 @@ pub(crate) enum ProbeOutcome {
 }
 
 /// The `_meta` of requests that the gateway itself makes of a modern server.
-pub(crate) fn own_meta(introduction: &LegacyIntroduction) -> Value {
+pub(crate) fn own_meta(introduction: &OwnIntroduction) -> Value {
     json!({
         meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
         meta::CLIENT_INFO: introduction.client_info,
@@ -83,7 +83,7 @@ pub(crate) fn own_meta(introduction: &LegacyIntroduction) -> Value {
     })
 }
 
-fn discover(id: u64, introduction: &LegacyIntroduction) -> OutgoingRequest {
+fn discover(id: u64, introduction: &OwnIntroduction) -> OutgoingRequest {
     let params = json!({ "_meta": own_meta(introduction) }).to_string();
     let bytes = request(&RawId::from(id), Method::Discover.as_str(), Some(params.as_bytes()));
     OutgoingRequest { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
@@ -101,7 +101,7 @@ fn fits(frame: Frame) -> Result<Frame, LinkError> {
 }
 
 /// Asks whether the server is modern. Only an answer that no legacy server gives counts as yes.
-pub(crate) async fn probe(link: &dyn Link, introduction: &LegacyIntroduction) -> Result<ProbeOutcome, LinkError> {
+pub(crate) async fn probe(link: &dyn Link, introduction: &OwnIntroduction) -> Result<ProbeOutcome, LinkError> {
     let call = link.call(discover(PROBE_ID, introduction));
     let patience = if introduction.is_legacy { PROBE_AGAIN } else { PROBE };
     let answer = async { fits(call.answer().await?) };
@@ -127,7 +127,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &LegacyIntroduction) ->
 /// The modern introduction, when the era is known.
 pub(crate) async fn introduce_modern(
     link: &dyn Link,
-    introduction: &LegacyIntroduction,
+    introduction: &OwnIntroduction,
 ) -> Result<ServerHello, LinkError> {
     // Twice: the first may be refused for its version though the list of versions has it.
     for id in MODERN_IDS {
@@ -156,7 +156,7 @@ pub(crate) enum InitializeOutcome {
 /// The legacy introduction, up to the server's answer.
 pub(crate) async fn introduce_legacy(
     link: &dyn Link,
-    introduction: &LegacyIntroduction,
+    introduction: &OwnIntroduction,
 ) -> Result<InitializeOutcome, LinkError> {
     let revision = Revision::LATEST_LEGACY;
     let declared = match &introduction.only_client {

@@ -27,7 +27,7 @@ use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::spec::HttpSpec;
 use crate::{CallStream, LinkError, MAX_MESSAGE};
 pub use client::HttpClient;
-pub use pool::Body as HttpBody;
+pub use pool::HttpBody;
 pub(crate) use pool::HttpDestination;
 pub use reach::is_public;
 

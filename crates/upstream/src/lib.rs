@@ -24,7 +24,7 @@ pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};
 pub use container::PullProgress;
 pub use error::LinkError;
-pub use handshake::{LegacyIntroduction, ServerHello};
+pub use handshake::{OwnIntroduction, ServerHello};
 pub use http::{HttpBody, HttpClient, is_public};
 pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
 pub use log_budget::{LineAdmission, LogBudget};

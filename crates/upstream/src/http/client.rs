@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use tidings_wire::MESSAGES;
 
 use super::dial::connector;
-use super::pool::{Body, ConnectionPool, HttpDestination};
+use super::pool::{ConnectionPool, HttpBody, HttpDestination};
 use super::reach::NetworkReach;
 use crate::LinkError;
 
@@ -42,7 +42,7 @@ impl HttpClient {
     }
 
     /// Sends a request; redirects are not followed.
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, LinkError> {
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<HttpBody>, LinkError> {
         let to = Arc::new(HttpDestination::new(request.uri())?);
         self.pool.send(&to, request).await
     }
@@ -52,7 +52,7 @@ impl HttpClient {
         &self,
         to: &Arc<HttpDestination>,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, LinkError> {
+    ) -> Result<Response<HttpBody>, LinkError> {
         self.pool.send(to, request).await
     }
 
@@ -85,7 +85,7 @@ impl HttpClient {
 }
 
 /// The next piece of a body; `None` at its end, or when the connection broke.
-pub(crate) async fn chunk(body: &mut Body) -> Option<Result<Bytes, LinkError>> {
+pub(crate) async fn chunk(body: &mut HttpBody) -> Option<Result<Bytes, LinkError>> {
     loop {
         match body.frame().await? {
             Ok(frame) => {
@@ -99,7 +99,7 @@ pub(crate) async fn chunk(body: &mut Body) -> Option<Result<Bytes, LinkError>> {
 }
 
 /// A whole body of bounded size. One that arrives in one piece is not copied.
-pub(crate) async fn read_all(mut body: Body, limit: usize) -> Result<Bytes, LinkError> {
+pub(crate) async fn read_all(mut body: HttpBody, limit: usize) -> Result<Bytes, LinkError> {
     let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
     let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let mut rest = BytesMut::new();

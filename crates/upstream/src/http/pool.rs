@@ -110,7 +110,7 @@ impl ConnectionPool {
         self: &Arc<Self>,
         to: &Arc<HttpDestination>,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, LinkError> {
+    ) -> Result<Response<HttpBody>, LinkError> {
         *request.uri_mut() = to.target.clone();
         request.headers_mut().insert(HOST, to.host.clone());
         // A new connection that breaks before anything was written to it is tried once more.
@@ -134,7 +134,7 @@ impl ConnectionPool {
             match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
                     let lease = ConnectionLease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
-                    return Ok(answer.map(|incoming| Body::new(incoming, lease)));
+                    return Ok(answer.map(|incoming| HttpBody::new(incoming, lease)));
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if !fresh || std::mem::take(&mut once_more) => request = unsent,
@@ -245,12 +245,12 @@ struct ConnectionLease {
 }
 
 /// The body of an answer. Read to its end, it gives its connection back.
-pub struct Body {
+pub struct HttpBody {
     incoming: Incoming,
     lease: Option<ConnectionLease>,
 }
 
-impl Body {
+impl HttpBody {
     fn new(incoming: Incoming, lease: ConnectionLease) -> Self {
         let mut body = Self { incoming, lease: Some(lease) };
         body.release_at_end();
@@ -272,7 +272,7 @@ impl Body {
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for HttpBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
