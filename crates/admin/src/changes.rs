@@ -1,4 +1,4 @@
-//! `GET /changes` and `GET /changes/stream`.
+//! `GET /changes` and `GET /changes/stream`: the change log as pages, and as a feed that a reader resumes by number.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! `GET /servers` and `GET /status`.
+//! `GET /servers` and `GET /status`: what is configured beside what runs, one entry per server.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

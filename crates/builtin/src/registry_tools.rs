@@ -112,6 +112,7 @@ impl RegistryToolSet {
         let name = params["name"].as_str().unwrap_or_default();
         // The router does not lead others here; what starts commands does not rely on that.
         if !self.surroundings.is_admin(request.call) {
+            // The same words as for a tool that does not exist: who may not use it need not know of it.
             return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
         }
         if name == definitions::EXEC {

@@ -120,6 +120,7 @@ impl SearchToolSet {
     /// Has the tool called, if there is one.
     async fn pass_on(&self, request: u64, call: CallArguments) -> Result<LocalOutcome, String> {
         match self.surroundings.find_tool(request, &call.name).await {
+            // It would be redirected to itself without end.
             Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
@@ -161,6 +162,8 @@ impl SearchToolSet {
         let whose = if view.shared { SearchView::Shared } else { SearchView::Own };
         let search = move || {
             let wanted = |found: &FoundTool| {
+                // The index knows the tools of everybody; what this caller does not see must not be found, not even
+                // by its score.
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
             let found = index.search(&whole, whose, &text, limit, wanted);

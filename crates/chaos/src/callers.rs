@@ -51,6 +51,7 @@ impl SteadyCallers {
             let (targets, stop, outcomes) = (targets.clone(), Arc::clone(&stop), Arc::clone(&outcomes));
             let tokens = Arc::clone(&tokens);
             tasks.spawn(async move {
+                // Each begins with another server, so that one that is down does not stop all of them at once.
                 for target in targets.iter().cycle().skip(number) {
                     if stop.load(Ordering::SeqCst) {
                         return;
@@ -97,6 +98,7 @@ impl CallOutcomes {
     fn note(&mut self, token: &str, answer: &Exchange) {
         match text_of(answer) {
             Ok(text) if text.contains(token) => self.succeeded += 1,
+            // The answer to somebody else's call is worse than none.
             Ok(text) => self.wrong = Some((token.to_owned(), text)),
             Err(error) => {
                 self.failed += 1;

@@ -28,6 +28,7 @@ pub(crate) fn file(
     surroundings: &ConfigSurroundings<'_>,
     tolerant: bool,
 ) -> Result<Config, ConfigErrors> {
+    // Not canonical: where the file is a link, paths in it count from where the user sees it.
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().map_or_else(PathBuf::new, Path::to_owned);
     if is_json(text, path) {
@@ -75,6 +76,7 @@ pub(crate) fn single_server(
 
 /// Decodes a catalogue file.
 pub(crate) fn catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, ConfigErrors> {
+    // References stay as they are written: they are resolved when an entry is added, by whoever adds it.
     let nothing = ConfigSurroundings { env: &|_| None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
     let reading = reading(Some(path), PathBuf::new(), ReferenceDialect::Verbatim, &nothing);
     let tree = if is_json(text, path) {
@@ -98,6 +100,7 @@ pub(crate) fn is_json(text: &str, path: &Path) -> bool {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json" | "jsonc") => true,
         Some("toml") => false,
+        // Neither name: TOML can not begin with a brace.
         _ => text.trim_start().starts_with('{'),
     }
 }
@@ -137,12 +140,14 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let auth = root.section("auth").map(access::auth);
     root.remember("cluster");
     let cluster = root.section("cluster").and_then(access::cluster);
+    // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
     Config { gateway, notifications, servers, watches, auth, cluster, ..Config::default() }
 }
 
 /// The plan with what was noted about it, or the faults.
 fn conclude(reading: FileReading<'_>, mut config: Config) -> Result<Config, ConfigErrors> {
+    // Between servers, so only when all of them are read.
     clash::check(&reading, &config.servers);
     let findings = reading.findings.into_inner();
     match ConfigErrors::from_found(findings.errors) {

@@ -148,6 +148,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
             self.known.push(key);
         }
         let entry = self.entries.iter().find(|entry| entry.key == key && !self.hidden.contains(&key))?;
+        // Files of other clients write `null` for what is not set; TOML has none.
         (self.reading.is_native() || entry.node.value != ConfigValue::Null).then_some(entry)
     }
 
@@ -228,6 +229,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
     pub(crate) fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let entry = self.entry(key)?;
         match &entry.node.value {
+            // Only zero needs no unit.
             ConfigValue::Integer(0) => Some(Duration::ZERO),
             ConfigValue::Text(written) => {
                 let text = self.reading.text(&self.key(key), &entry.node)?;

@@ -1,4 +1,6 @@
-//! Who is asking.
+//! Who is asking: from a bearer token to the principal it stands for.
+//!
+//! What a principal may see is decided in `hub/scope.rs`; whether an `Origin` may come in at all, in `http/guard.rs`.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,6 @@
-//! Which servers somebody may use.
+//! Which servers somebody may use: patterns of names, and the right to change the gateway.
+//!
+//! Two principals with equal scopes share one view of the catalogue. Who a principal is, is decided by the transports.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

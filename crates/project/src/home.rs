@@ -1,4 +1,4 @@
-//! Where a project lives.
+//! Where a project lives: its folders, which variables may move, and the settings that go with it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The four lists.
+//! The four lists, and for each the words by which the protocol calls it: method, member, key.
 
 /// A list that servers offer and clients page through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

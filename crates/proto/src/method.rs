@@ -1,4 +1,4 @@
-//! The requests a client may send.
+//! The requests a client may send, and what of each the gateway has to know to route it.
 
 use crate::Era;
 

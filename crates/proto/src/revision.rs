@@ -1,4 +1,5 @@
-//! The five published revisions.
+//! The five published revisions, and the era of each. A new one is added here first; the compiler and the tables beside this
+//! file name the rest.
 
 use std::fmt;
 

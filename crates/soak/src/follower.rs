@@ -128,6 +128,7 @@ impl FollowerTask {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<FollowerOrder>) {
         loop {
             tokio::select! {
+                // Notices before orders: a stream that is to be dropped is first heard to its end.
                 biased;
                 message = self.messages.recv() => match message {
                     Some(message) => self.hear(&message).await,
@@ -193,6 +194,7 @@ impl FollowerTask {
             seen.trace.note(format!("listed {}: {} items", kind.name(), list.len()));
             seen.lists[*kind as usize] = list;
         }
+        // A run of hours would keep every message otherwise.
         self.client.record().clear();
         self.bell.send_modify(|rings| *rings += 1);
     }
@@ -226,6 +228,7 @@ impl FollowerTask {
         let resumes = resume.is_some();
         self.open(resume).await;
         self.note(if resumes { "resumed its stream" } else { "opened a new stream" });
+        // On a new stream, what changed meanwhile is told to nobody: the specification has the client list again.
         if !resumes {
             self.list(&SoakList::ALL).await;
         }

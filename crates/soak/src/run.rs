@@ -195,6 +195,7 @@ impl SoakRun {
     /// with many connections does not.
     fn check_flat(&self) -> Result<(), SoakFailure> {
         let all = &self.summary.vitals;
+        // Caches and pools fill in the first third; what grows after that is a leak.
         let third = all.len().div_ceil(3);
         let warm = all.iter().take(third).copied().reduce(Vitals::larger).ok_or(SoakFailure::NoVitals)?;
         let end = Vitals::middle(&all[all.len() - third..]).ok_or(SoakFailure::NoVitals)?;

@@ -1,4 +1,4 @@
-//! Opening the file.
+//! Opening the file of the data directory, with one owner at a time; what is in it is in `tables`.
 
 use std::fs::OpenOptions;
 use std::io;

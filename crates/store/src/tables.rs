@@ -1,4 +1,4 @@
-//! One file per table.
+//! One file per table. Each owns the form in which its rows are kept, and reads what earlier versions wrote.
 
 pub(crate) mod changes;
 pub(crate) mod hooks;

@@ -130,6 +130,7 @@ impl Backend {
     ) -> Result<Value, CommandFailure> {
         params["_meta"] = own_meta();
         if hear.is_some() {
+            // Without a token no server sends progress; one request is made at a time, so any token will do.
             params["_meta"][meta::PROGRESS_TOKEN] = 1.into();
         }
         let id = RawId::from(1);
@@ -199,6 +200,7 @@ async fn post(
     let answer =
         answer.map_err(|_| CommandFailure::Failed(format!("the gateway at {} does not answer", running.url)))?;
     let answer = answer.map_err(unreachable)?;
+    // The gateway answers as a stream when something came before the answer.
     let streamed = answer.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event"));
     if !streamed {
         let body = Limited::new(answer.into_body(), LIMITS.max_bytes).collect();
@@ -223,6 +225,7 @@ fn kept(cli: &Cli) -> ServerTable {
         let store = Store::existing(data.path()).ok().flatten()?;
         ServerTable::new(&store).read().ok()
     });
+    // In memory, though it was read from the store: a command must change nothing there, and the store may be in use.
     ServerTable::in_memory(kept.unwrap_or_default())
 }
 

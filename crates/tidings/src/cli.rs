@@ -1,4 +1,4 @@
-//! What users type.
+//! What users type: commands, options and their help. Parsing only; a command's work is in the file of its name in `commands`.
 
 mod groups;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One file per command.
+//! One file per command: from what was typed to a request of the gateway, and from its answer to what is printed.
 
 mod attach;
 mod authors;

@@ -1,4 +1,4 @@
-//! From the configuration's plan to the engine's.
+//! From the configuration's plan to the engine's. The only place that knows both; it decides nothing that one of them could.
 
 mod containers;
 mod projects;
@@ -26,9 +26,7 @@ use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable};
-use tidings_upstream::{
-    EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec as Link,
-};
+use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
 use tidings_watch::WebhookSet;
 
 use crate::cli::Cli;
@@ -129,6 +127,7 @@ pub(crate) fn prepare(
     let registry =
         ServerRegistry::new(RegistrySetup { config: config.clone(), file, text, load, base, planner: plans, table });
     let mut demo = None;
+    // A first start that shows nothing teaches nothing.
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
     let made = nothing.then(|| Demo::in_data_directory(cli)).transpose().unwrap_or_else(|failure| {
         tracing::warn!("no demo is shown: {failure}");
@@ -193,6 +192,7 @@ impl PreparedGateway {
             let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
+        // What a gateway that was killed left behind.
         containers::sweep(&self.connector);
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
@@ -303,16 +303,19 @@ impl EnginePlans {
             }
             TransportConfig::Stdio { command, args, env, cwd } => {
                 let (program, args, env) = (command.clone(), args.clone(), env.clone());
-                remote(Link::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
+                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
             }
+            // It would call itself until all connections are used up.
             TransportConfig::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
                 "http",
                 format!("{url} is the address of this gateway; remove it from the configuration"),
             ),
             TransportConfig::Http { url, headers } => {
-                remote(Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
+                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
             }
-            TransportConfig::Container(container) => remote(Link::Container(Box::new(containers::spec(container)))),
+            TransportConfig::Container(container) => {
+                remote(TransportSpec::Container(Box::new(containers::spec(container))))
+            }
             TransportConfig::Project { dir, env } => self.projects.source(dir, env),
         };
         let is_project = matches!(server.transport, TransportConfig::Project { .. });
@@ -328,6 +331,7 @@ impl EnginePlans {
                 tidings_config::IsolationSetting::Auto => Isolation::Auto,
                 tidings_config::IsolationSetting::Session => Isolation::Session,
             },
+            // Scripts have a clock of their own, which tells why it ended one; the gateway's must not be first.
             timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
             max_timeout: server.max_timeout,
             poll_interval: server.poll_interval,

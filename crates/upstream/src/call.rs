@@ -1,4 +1,4 @@
-//! What comes back for one call.
+//! What comes back for one call: a stream that ends with the answer, and the bounded queue that links fill it through.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,6 @@
 //! Making a link: transport, era, introduction.
+//!
+//! When a link is made, and when the next one after a failure, is decided by `hub/link_health.rs`; here one attempt is made.
 
 use std::path::PathBuf;
 use std::sync::Arc;

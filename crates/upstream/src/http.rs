@@ -1,4 +1,5 @@
-//! A server behind Streamable HTTP, of either era.
+//! A server behind Streamable HTTP, of either era: one POST for each call, and for legacy servers the stream on which they speak
+//! by themselves (`push`). Connections are kept in `pool`, which knows nothing of MCP.
 
 mod call;
 mod cancellation;

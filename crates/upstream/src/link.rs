@@ -1,4 +1,4 @@
-//! What every link can do.
+//! What every link can do, whatever its transport, and where it delivers what belongs to no call.
 
 use std::sync::Arc;
 

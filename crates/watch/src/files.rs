@@ -1,4 +1,4 @@
-//! Files, folders and patterns of paths.
+//! Files, folders and patterns of paths as resources. `survey` looks, `events` says when, `watching` compares.
 
 mod events;
 mod glob;

@@ -1,4 +1,4 @@
-//! How long to wait before the next try.
+//! How long to wait before the next try of a source that can not be reached.
 
 use std::time::Duration;
 

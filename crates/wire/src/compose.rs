@@ -1,4 +1,4 @@
-//! Making new messages.
+//! Making new messages: those that the gateway itself says. What it passes on is patched instead (`patch`).
 
 use bytes::{BufMut, Bytes, BytesMut};
 

@@ -1,4 +1,4 @@
-//! Request ids as raw text.
+//! Request ids as raw text: `1` and `1.0` are different ids to some peers, so an id goes back as it came.
 
 use std::fmt;
 

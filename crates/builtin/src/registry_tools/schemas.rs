@@ -1,4 +1,4 @@
-//! What results look like.
+//! The output schemas of the registry tools: what their structured results look like.
 
 use serde_json::{Value, json};
 

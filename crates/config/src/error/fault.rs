@@ -1,4 +1,4 @@
-//! The faults, and their words.
+//! The faults, and their words. Each says what to change; where it stands is in the error around it.
 
 use std::fmt;
 use std::io;

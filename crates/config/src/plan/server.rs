@@ -1,4 +1,4 @@
-//! One server behind the gateway.
+//! One server behind the gateway, as configured: values that were checked, with defaults filled in. Nothing here reads a file.
 
 use std::fmt;
 use std::path::PathBuf;

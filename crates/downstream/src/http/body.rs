@@ -1,4 +1,6 @@
-//! Answers over HTTP.
+//! The bodies of answers over HTTP: a message with its length, an event stream, an error with its status.
+//!
+//! What is in them is decided elsewhere; when an answer counts as delivered is decided here.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,6 @@
-//! Legacy sessions over HTTP.
+//! Legacy sessions over HTTP: the table by id, and each session's streams and idle time.
+//!
+//! What a session may do and what it is owed is the engine's `Session`. What of it outlives the process is in `session_archive`.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! Lines on their way to standard output.
+//! Lines on their way to standard output, bounded in bytes: what may be dropped, what waits for room, and what never does.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 

@@ -1,4 +1,6 @@
-//! One server's lists.
+//! One server's lists as the server gave them, with hashes that tell whether a later listing says the same.
+//!
+//! Public names do not belong here (`names`), nor the text that clients get (`rendered`).
 
 use std::sync::Arc;
 

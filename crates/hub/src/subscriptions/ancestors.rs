@@ -1,4 +1,4 @@
-//! What a URI lies under.
+//! What a URI lies under: a server may announce a child of the resource that was subscribed to.
 
 /// So many levels are looked at, from below: nobody can make a change expensive by a long URI.
 const MOST: usize = 64;

@@ -1,4 +1,4 @@
-//! What can be shown.
+//! What the API and `tidings subscriptions` show of the table. Nothing here changes it.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What can be chosen.
+//! The bounds of the table and every time it waits for: all of them are here, so that tests can choose their own.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is waited for, by time.
+//! What the table waits for, by time. Arming a timer again replaces it, so there is at most one of each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;

@@ -14,9 +14,7 @@ use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlann
 use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
-use tidings_upstream::{
-    EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec as Link,
-};
+use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -70,14 +68,14 @@ struct Plans;
 impl ServerPlanner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
         let transport = match &server.transport {
-            TransportConfig::Stdio { command, args, env, cwd } => Link::Stdio(StdioSpec {
+            TransportConfig::Stdio { command, args, env, cwd } => TransportSpec::Stdio(StdioSpec {
                 program: command.clone(),
                 args: args.clone(),
                 env: env.clone(),
                 cwd: cwd.clone(),
             }),
             TransportConfig::Http { url, headers } => {
-                Link::Http(HttpSpec { url: url.clone(), headers: headers.clone() })
+                TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() })
             }
             _ => return Err("this house has neither containers nor projects".into()),
         };

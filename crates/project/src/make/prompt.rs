@@ -1,4 +1,4 @@
-//! Prompts.
+//! From a prompt's file and metadata to the entry that is listed.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Tools.
+//! From a tool's script and metadata to the entry that is listed.
 
 use std::path::PathBuf;
 

@@ -161,6 +161,7 @@ impl ServerCore {
 
     pub(crate) fn next_request_id(&self) -> RawId {
         let number = self.request_ids.fetch_add(1, Ordering::Relaxed);
+        // A string, and never equal to that of another server: tests see whose question was passed on.
         RawId::from_raw(format!("\"{}-{number}\"", self.name).as_bytes()).expect("a string is an id")
     }
 
@@ -204,6 +205,7 @@ impl ServerCore {
         let life = self.life();
         life.token.cancel();
         life.tasks.close();
+        // All tasks, so that nothing of the old life answers in the new one.
         crate::within(&format!("the death of server {}", self.name), life.tasks.wait()).await;
         self.forget_connections();
         self.listens.send_replace(Vec::new());
@@ -238,6 +240,7 @@ impl ServerCore {
 
     pub(crate) fn notify_legacy(&self, message: &Bytes, fits: impl Fn(&ClientConnection) -> bool) -> usize {
         let conns = self.connections();
+        // Nothing may be sent before `initialize` was answered.
         let chosen = conns.iter().filter(|conn| conn.revision().is_some() && fits(conn));
         chosen.map(|conn| conn.push(message, self.script.forgetful)).count()
     }

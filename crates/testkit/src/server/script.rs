@@ -47,6 +47,7 @@ fn check_order(call: &ScriptedCall, conn: &ClientConnection) {
     if !state.seen_ids.insert(call.id.as_str().to_owned()) {
         call.core.fault(format!("id {} of {method} was used before on this connection", call.id));
     }
+    // `server/discover` is the probe of the modern era, which a legacy server sees first.
     let early = matches!(method, "initialize" | "server/discover" | "ping");
     if !early && !state.initialized {
         call.core.fault(format!("{method} before notifications/initialized"));

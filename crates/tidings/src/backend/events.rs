@@ -1,4 +1,4 @@
-//! Server-sent events of a running gateway.
+//! Server-sent events of a running gateway, with a bound on how long it may be silent.
 
 use std::time::Duration;
 

@@ -68,6 +68,7 @@ impl<'a> ChangeSource<'a> {
                 next = QueryStart::After(row.seq);
             }
             all.rows.extend(page.rows);
+            // The newest are wanted: what was read first goes again.
             let surplus = all.rows.len().saturating_sub(limit);
             all.rows.drain(..surplus);
             if done {
