@@ -36,6 +36,7 @@ impl HttpEndpoint {
             Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy).into()),
             Ok((engine_session, answer)) => {
                 session.begin(Arc::clone(&engine_session));
+                // The engine's session exists already, so it is ended in order.
                 let Some(entered) = self.sessions.add(&session) else {
                     self.gateway.end_session(&engine_session);
                     return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
@@ -67,6 +68,8 @@ impl HttpEndpoint {
         let method = match admit_legacy(&frame) {
             Ok(method) => method,
             Err(refusal) => {
+                // In this era errors of requests are answers like any other; only a broken sequence of messages is
+                // HTTP's business.
                 let status = if matches!(refusal, RequestRefusal::InvalidRequest(_)) { 400 } else { 200 };
                 return body::json(status, refusal.respond(&id, Era::Legacy).into());
             }
@@ -82,6 +85,7 @@ impl HttpEndpoint {
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
         let mut underway =
             AwaitedExchange { http, tasks: &self.tasks, ahead: LegacyRemainder::First(first_reply(exchange)) };
+        // The client would rather have a stream at once, so nothing is waited for.
         if prefers_events(received.header(ACCEPT)) {
             let stream = underway.detach();
             return self.stream(http, session, &stream);
@@ -117,7 +121,9 @@ impl HttpEndpoint {
         after: Option<u64>,
         prime: bool,
     ) -> Response<Body> {
+        // Held by the body: a session with an open stream does not expire.
         let in_use = InUse::new(http);
+        // Only the standalone stream carries notices; the streams of requests carry what belongs to the request.
         let owed = http.session().filter(|_| stream.number == 0).map(|session| {
             let (gateway, session, http) = (self.gateway.clone(), Arc::clone(session), Arc::clone(http));
             Box::new(move |give: &mut dyn FnMut(OwedNotice)| {
@@ -145,6 +151,7 @@ impl HttpEndpoint {
         };
         let resumed = received.header(LAST_EVENT).and_then(parse_event_id);
         if let Some((number, sequence)) = resumed
+            // Otherwise it was forgotten: the client gets the standalone stream, which is the best there is.
             && let Some(stream) = http.stream(number)
         {
             return self.read(&http, &stream, Some(sequence), false);
@@ -157,6 +164,7 @@ impl HttpEndpoint {
         match self.session_of(received) {
             Ok(http) => {
                 if let Some(id) = received.header(SESSION) {
+                    // First, so that no request finds a session that is just ending.
                     self.sessions.remove(id);
                 }
                 self.end(&http);

@@ -34,6 +34,7 @@ impl HttpEndpoint {
                 self.respond(exchange).await
             }
             Err(refusal) => {
+                // The statuses that the modern transport gives these errors.
                 let status = if matches!(refusal, RequestRefusal::UnknownMethod(_)) { 404 } else { 400 };
                 body::json(status, refusal.respond(&id, Era::Modern).into())
             }
@@ -51,6 +52,7 @@ impl HttpEndpoint {
                 Reply::Cancelled => return body::events(stream::empty()),
                 reply => ModernRemainder::Said(reply, exchange),
             },
+            // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
             () = self.gateway.long_while(QUIET) => ModernRemainder::First(first),
         };
         body::events(stream::unfold(ahead, |ahead| async move {

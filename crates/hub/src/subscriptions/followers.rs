@@ -33,6 +33,7 @@ impl SubscriptionTable {
     ) -> SubscriptionCommands {
         self.open_request(request, session, FollowRequestKind::Subscribe, now);
         self.join(session, request, target);
+        // At once where nothing is undecided: the resource is followed already, or was refused.
         self.answer(request);
         self.finish(now)
     }
@@ -143,6 +144,7 @@ impl SubscriptionTable {
             return;
         };
         resource.pace = target.pace.unwrap_or(self.settings.pace);
+        // A second subscription of the same client is answered at once, though the server may be asked anew just now.
         let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != FollowerGate::Waiting);
         let gate = if agreed { FollowerGate::Answered } else { FollowerGate::Waiting };
         resource.seats.entry(follower).or_insert_with(|| {
@@ -194,6 +196,7 @@ impl SubscriptionTable {
         if let Some(id) = found.filter(|id| followed.is_some_and(|resources| resources.contains(id))) {
             return Ok(*id);
         }
+        // Before anything is added: a refused request must leave no trace.
         let limits =
             [(followed.map_or(0, BTreeSet::len), self.settings.per_follower), (self.seats, self.settings.total)];
         if let Some((_, limit)) = limits.into_iter().find(|(count, limit)| count >= limit) {
@@ -208,6 +211,7 @@ impl SubscriptionTable {
         let mut resource = ResourceRecord::new(target.address.clone(), pace, known);
         let server = self.servers.entry(target.address.server).or_default();
         server.by_uri.insert(target.address.uri.clone(), id);
+        // The open listen has it still, from somebody who left.
         if server.is_covered(&target.address.uri) {
             resource.state = ResourceState::Active;
             resource.is_agreed = true;
@@ -254,6 +258,7 @@ impl SubscriptionTable {
         }
         match resource.state {
             ResourceState::Active => {
+                // Clients subscribe and unsubscribe in quick succession; the server is not bothered each time.
                 resource.state = ResourceState::Lingering;
                 self.timers.arm(SubscriptionTimer::Release(id), now + self.settings.linger);
             }
@@ -269,6 +274,7 @@ impl SubscriptionTable {
     /// A follower has something to take.
     pub(super) fn ready(&mut self, follower: FollowerId, id: ResourceId) {
         let Some(entry) = self.followers.get_mut(&follower) else { return };
+        // Woken once: it takes until there is nothing left.
         if entry.ready.is_empty() {
             self.out.push(SubscriptionCommand::Wake(follower));
         }

@@ -59,6 +59,7 @@ impl SubscriptionTable {
         let covered = |(uri, id): (&Uri, &ResourceId)| (*id, entry.is_covered(uri));
         let ids: Vec<(ResourceId, bool)> = entry.by_uri.iter().map(covered).collect();
         if let Some(before) = before {
+            // Only now: between two listens there would be a gap in which changes are missed.
             self.out.push(SubscriptionCommand::Close { ticket: before.ticket, server });
         }
         self.busy.insert(server);
@@ -128,6 +129,7 @@ impl SubscriptionTable {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let Some(open) = entry.open.take() else { return };
         let lasted = now.saturating_duration_since(open.since);
+        // A proxy that ends every stream after a while is no failing server; one that ends them at once is.
         entry.tries = if lasted >= self.settings.steady { 0 } else { entry.tries + 1 };
         if entry.tries > 0 {
             self.timers.arm(SubscriptionTimer::Reopen(server), now + self.settings.reopen.pause(entry.tries - 1));
@@ -191,6 +193,7 @@ impl SubscriptionTable {
         // A listen that is being opened is looked at when it is acknowledged.
         let Some(open) = entry.open.as_ref().filter(|_| entry.opening.is_none()) else { return };
         let wanted = self.wanted(entry, open);
+        // Somebody came back for what was surplus.
         if wanted == open.honoured.len() && wanted > 0 {
             return;
         }

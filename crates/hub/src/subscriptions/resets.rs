@@ -67,6 +67,7 @@ impl SubscriptionTable {
         if let Some((id, resource)) = found.and_then(|id| Some((id, self.resources.get_mut(&id)?)))
             && resource.seats.contains_key(&follower)
         {
+            // Its content does not tell whether a child changed.
             let before = before.filter(|_| !resource.has_children);
             match &mut resource.gap {
                 // Others compare with another content: one notice too many is better than none.
@@ -104,6 +105,7 @@ impl SubscriptionTable {
         entry.link = None;
         entry.open = None;
         entry.opening = None;
+        // Answers of the old link will not come, and count for nothing if they do: their tickets are gone.
         entry.in_flight = 0;
         entry.tries = 0;
         entry.reads.clear();
@@ -158,6 +160,7 @@ impl SubscriptionTable {
     pub(super) fn after_gap(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let Some(gap) = resource.gap else { return self.learn(id) };
+        // The content before is known: a read decides whether anybody is told.
         if gap.before.is_some() {
             if let Some(server) = self.servers.get_mut(&resource.address.server) {
                 server.reads.insert(id);
@@ -175,6 +178,7 @@ impl SubscriptionTable {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.reading == Some(ticket)) else {
             return;
         };
+        // Comparing with nothing means that followers are told: one notice too many is better than none.
         if resource.state == ResourceState::Baseline || resource.unread >= MOST_REREADS {
             return self.compare(id, ticket, None, now);
         }

@@ -76,6 +76,7 @@ impl HttpCall {
         if let Some(event) = self.ready.pop_front() {
             return Some(event);
         }
+        // Whoever wants to go on sets the next stage; an error on the way leaves it over.
         let event = match std::mem::replace(&mut self.stage, HttpCallStage::Over) {
             HttpCallStage::Over => return None,
             HttpCallStage::Start(request) => self.post(*request).await,
@@ -97,6 +98,7 @@ impl HttpCall {
     }
 
     async fn post(&mut self, request: OutgoingRequest) -> Result<CallEvent, LinkError> {
+        // Cancelled before anything was written.
         if self.ticket.as_ref().is_some_and(|ticket| !ticket.send()) {
             return Err(LinkError::Stopped);
         }
@@ -222,6 +224,7 @@ impl HttpCall {
     /// Also when the server made a string of our number.
     fn is_mine(&self, id: &RawId) -> bool {
         let text = id.as_str();
+        // There are servers that answer number 1 with string "1".
         id.as_u64() == Some(self.id) || text.trim_matches('"').parse() == Ok(self.id)
     }
 
@@ -252,6 +255,7 @@ impl HttpCall {
     fn event(&mut self, event: SseEvent) -> Result<bool, LinkError> {
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
+            // Something new came, so the attempts before were worth it.
             self.attempts = 0;
         }
         if let Some(retry) = event.retry {
@@ -278,6 +282,7 @@ impl HttpCall {
 
     /// The stream ended before the answer. Only a server that closes it in good order wants to be left alone for a while.
     fn interrupted(&mut self, in_order: bool) -> Result<CallEvent, LinkError> {
+        // The modern era has no resumption, and without an event id there is nothing to resume from.
         if self.shared.state().era == Era::Modern || self.resume_from.is_none() {
             return Err(LinkError::Lost);
         }

@@ -121,6 +121,7 @@ impl ProcessLauncher {
             return Err(fail(crate::remedy::NOT_FOUND.into()));
         }
         let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0);
+        // A gateway in its own configuration would start itself until the machine is full.
         if depth >= DEEPEST {
             return Err(fail(format!(
                 "gateways are nested {depth} deep ({DEPTH}); does a server start its own gateway?"
@@ -383,6 +384,8 @@ impl ChildProcess {
 
     /// Ends it: its input is closed already; then SIGTERM, then SIGKILL, to the whole group. Says how it ended.
     pub(crate) async fn end(&mut self) -> LinkError {
+        // Its input is closed by now, which is how the protocol asks a server to end; a signal comes only if that was
+        // not enough.
         let mut status = tokio::time::timeout(GRACE, self.child.wait()).await.ok();
         if status.is_none() {
             self.signal(Signal::TERM);
@@ -451,6 +454,7 @@ async fn log_lines(name: String, stderr: tokio::process::ChildStderr, words: Std
             say_left_out(&name, left_out);
             tracing::info!(target: "tidings::server", server = %name, "{text}");
         }
+        // Also what was left out of the log: the last words before a crash matter most.
         words.add(text);
     }
     lines.take_tail().into_iter().for_each(|text| words.add(text));
