@@ -115,6 +115,7 @@ fn mark_of(pid: i32, text: &mut Vec<u8>) -> Option<String> {
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -124,6 +125,11 @@ mod tests {
         let sleep = |mark: &str| Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
         let mut ours = sleep(&mark);
         let mut other = sleep(&format!("{mark}0"));
+        // A process that has just been started has no environment to be read for a moment: the kernel sets it up last.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while count(|found| found == mark).is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(count(|found| found == mark), HashMap::from([(mark.clone(), 1)]));
         kill_marked(|found| found == mark);
         assert_eq!(ours.wait().unwrap().signal(), Some(9));
