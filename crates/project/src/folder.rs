@@ -160,6 +160,7 @@ pub(crate) fn inside(root: &Path, base: &Path, path: &str) -> Result<PathBuf, Pr
     if wanted.is_absolute() && !wanted.starts_with(root) {
         return Err(ProjectFault::Outside(path.to_owned()));
     }
+    // Links are followed before it is decided, so that none leads out of the project.
     let Ok(real) = base.join(wanted).canonicalize() else {
         return Err(if climbs {
             ProjectFault::Outside(path.to_owned())

@@ -87,6 +87,7 @@ async fn heard(
         loop {
             tokio::select! {
                 output = &mut output => break output,
+                // Read at the same time: a script that fills one pipe while we wait for the other would never end.
                 said = &mut complaints, if complaint.is_none() => complaint = Some(said),
             }
         }

@@ -67,6 +67,7 @@ impl ProjectSurvey {
         if self.contents.is_err()
             && let Some(previous) = previous
         {
+            // A look that failed as a whole made nothing; the next one still falls back on what was good last.
             self.made = previous.made;
         }
     }
@@ -97,6 +98,7 @@ impl SurveyLook<'_> {
         let registered = registration.and_then(|r| r.list("resources"));
         let templates = registration.and_then(|r| r.list("resourceTemplates"));
         let (mut resources, mut found_templates) = (Vec::new(), Vec::new());
+        // Templates lie among the resources, so the folder is walked for either.
         if registered.is_none() || templates.is_none_or(|entries| !entries.is_empty()) {
             (resources, found_templates) = self.found_resources(registered.is_none());
         }
@@ -137,6 +139,7 @@ impl SurveyLook<'_> {
 
     /// Sorted by name; of two with the same, the first counts.
     fn distinct<T>(&mut self, mut entries: Vec<Arc<T>>, name: fn(&T) -> &String) -> Vec<Arc<T>> {
+        // Stable, so that of equal names the first in the order of files is kept.
         entries.sort_by(|a, b| name(a).cmp(name(b)));
         let mut last: Option<String> = None;
         entries.retain(|entry| {

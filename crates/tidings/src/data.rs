@@ -62,6 +62,7 @@ impl DataDir {
     pub(crate) fn admin_token(&self) -> Result<String, CommandFailure> {
         self.create()?;
         let path = self.0.join("admin.token");
+        // The same over restarts: scripts and clients may have kept it.
         if let Ok(token) = std::fs::read_to_string(&path)
             && !token.trim().is_empty()
         {
@@ -131,6 +132,7 @@ impl DataDir {
 
 /// Takes a lock that another process may try for a moment, to see whether anybody has it.
 fn take(lock: &std::fs::File) -> bool {
+    // Whoever looks whether a gateway runs holds the lock for a moment.
     (0..20).any(|attempt| {
         if attempt > 0 {
             std::thread::sleep(Duration::from_millis(10));

@@ -30,6 +30,7 @@ pub(crate) fn start(cli: &Cli) {
         start_queue();
     }
     let level = match (serving, cli.verbose) {
+        // A command shows what was asked for; only what goes wrong belongs beside it.
         (true, 0) => "info",
         (false, 0) => "error",
         (_, 1) => "debug",
@@ -122,6 +123,7 @@ impl LineQueue {
 
     fn push(&self, line: &[u8]) {
         let mut waiting = self.waiting();
+        // The newest is dropped and not the oldest, which may say how it began.
         if waiting.bytes + line.len() > MAX_WAITING {
             waiting.left_out += 1;
             return;

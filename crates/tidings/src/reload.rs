@@ -14,6 +14,7 @@ pub(crate) async fn follow(registry: ServerRegistry, stop: CancellationToken) {
 /// Follows the file until the end, and reads it again on SIGHUP. On a terminal that signal says that the terminal is
 /// closed, which still ends the process.
 pub(crate) async fn run(registry: ServerRegistry, stop: CancellationToken) {
+    // In a terminal the signal means that the window was closed: then the gateway ends, as every program does.
     let hangups = if std::io::stdin().is_terminal() { None } else { signal(SignalKind::hangup()).ok() };
     let Some(mut hangups) = hangups else { return follow(registry, stop).await };
     let on_signal = async {

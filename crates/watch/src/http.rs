@@ -106,6 +106,8 @@ impl HttpSource {
             let (key, value) = (HeaderName::try_from(name), HeaderValue::try_from(value));
             headers.insert(key.map_err(|_| fault())?, value.map_err(|_| fault())?);
         }
+        // An address in the URL is the user's word; a name may be made to lead into the private network by whoever
+        // owns it.
         let anywhere = watch.private || is_declared_private(url.host().unwrap_or_default());
         let client = if anywhere { HttpClient::new() } else { HttpClient::public_only() };
         let client = client.map_err(HttpFault::Client)?;
@@ -128,6 +130,7 @@ impl HttpSource {
                 return Err(why);
             }
         };
+        // Answers may overtake each other; an older one must not undo what a newer one said.
         if number > state.believed {
             state.believed = number;
             state.body = Some(body.clone());
@@ -187,6 +190,7 @@ impl HttpSource {
         let mime_type = self.about.mime_type.clone().or_else(guessed);
         let last_modified = headers.get(header::LAST_MODIFIED).cloned();
         let dated = last_modified.as_ref().and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        // A server without dates or tags sends the same body each time: it did not change just now.
         let before = known.filter(|known| known.content.bytes == bytes).map(|known| known.changed);
         let changed = dated.or(before).unwrap_or_else(SystemTime::now);
         let etag = headers.get(header::ETAG).cloned();

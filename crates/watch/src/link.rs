@@ -68,6 +68,7 @@ impl Link for WatchLink {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.stop.cancel();
+        // The sink leads back to whoever holds this link: kept, it would keep both.
         drop(self.sink.lock().unwrap_or_else(PoisonError::into_inner).take());
         Box::pin(std::future::ready(()))
     }

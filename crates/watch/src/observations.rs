@@ -56,6 +56,7 @@ pub(super) struct OwedUpdate {
 
 impl OwedUpdate {
     fn take_one(&mut self) -> Self {
+        // The list first: a URI that is new is not known to the client before it has listed.
         if std::mem::take(&mut self.list) {
             return Self { list: true, uris: BTreeSet::new() };
         }
@@ -108,6 +109,7 @@ impl Observations {
         let seen = seen.unwrap_or(ABSENT);
         let tells = match (followed.known, how) {
             (Some(known), _) => known != seen,
+            // What followers begin with is no change.
             (None, ObservedLook::First) => false,
             (None, ObservedLook::Again) => true,
             // A reader knows what it read, but the others were told nothing yet.
@@ -192,6 +194,8 @@ impl Drop for ObservationPlace {
                 state.by_uri.remove(uri);
             }
         }
+        // A listen is often replaced by another of the same client: what the old one was not told yet goes to those
+        // that follow now.
         let untold = std::mem::take(&mut *lock(&self.follower.dirty));
         for uri in untold.uris {
             let heirs = state.by_uri.get(&uri).into_iter().flat_map(|followed| &followed.followers);

@@ -122,6 +122,8 @@ impl PostgresSource {
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notification(_) = message {
+                    // What the notification says does not matter, and several are one: the query is asked again
+                    // either way.
                     ring.notify_one();
                 }
             }
@@ -146,6 +148,7 @@ impl PostgresSource {
             Ok(connected) => connected,
             Err(why) => return why,
         };
+        // Before the first look: a change between the two would be told to nobody otherwise.
         let listen = format!("LISTEN {}", trigger::identifier(&self.channel));
         match tokio::time::timeout(CONNECT, connected.client.batch_execute(&listen)).await {
             Ok(Ok(())) => {}
@@ -231,6 +234,7 @@ impl WatchedSource for PostgresSource {
     /// Over a connection of its own, so that readers and the watch do not wait for each other.
     fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         Box::pin(async move {
+            // Clients may read as often as they like; the database gets only so many connections of ours.
             let _turn = self.readers.acquire().await;
             let rows = async { self.look(&mut self.connect().await?.client).await }.await;
             let bytes = rows.map_err(|why| UnreadableReason::Upstream(why.to_string()))?.into();

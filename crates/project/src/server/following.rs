@@ -45,6 +45,7 @@ impl LinkFollowing {
             return Err((code::INTERNAL_ERROR, format!("at most {MOST} resources of a project are followed")));
         }
         let answer = read(registry, runner, uri).await.ok_or((code::INTERNAL_ERROR, "can not be read".to_owned()))?;
+        // What can not be read now can not be compared later either.
         if answer.kind() == FrameKind::Error {
             let error = answer.outcome().map(|at| answer.raw(at)).unwrap_or_default();
             let error: serde_json::Value = serde_json::from_slice(error).unwrap_or_default();

@@ -132,6 +132,7 @@ async fn announce(
         }
         let Some(state) = changes.borrow_and_update().clone() else { continue };
         let mut methods: Vec<&str> = told.outdated(&state).into_iter().map(announced_as).collect();
+        // Resources and templates have one notification.
         methods.dedup();
         for method in methods {
             if let Ok(frame) = Frame::parse(notification(method, None), &LIMITS) {

@@ -26,6 +26,7 @@ impl SurveyLook<'_> {
     /// What was made of this file before, where it can not be told now.
     pub(super) fn keep(&mut self, path: &Path, problem: ProjectProblem) -> Option<MadeEntry> {
         self.problems.push(problem);
+        // A file that is just being edited is often broken for a moment: its last good state stays listed.
         let kept = self.previous?.made.get(path)?.clone();
         self.made.insert(path.to_owned(), kept.clone());
         Some(kept)

@@ -27,6 +27,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
+    // The tools of all servers would be open to the whole network.
     if !listen.is_loopback() && config.auth.is_none() {
         return Err(CommandFailure::Usage(format!(
             "{listen} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes \
@@ -43,6 +44,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let access = access::of(config, &token)?;
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
+        // Before anything is started or opened: the most common mistake costs nothing.
         .map_err(|error| unheard(&listen, &error, &data))?;
     let address = listener.local_addr().map_err(CommandFailure::failed)?;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
@@ -72,6 +74,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let parts = AdminParts { gateway: gateway.clone(), registry, index, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
+    // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);
     let _ = reloading.await;
     gateway.shutdown().await;

@@ -125,6 +125,7 @@ impl StdioRelay {
         match &*frame.method() {
             "notifications/initialized" => session.is_initialized = true,
             "logging/setLevel" => session.level = frame.params().map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            // Remembered for a gateway that lost its sessions: it is told all of this again.
             "resources/subscribe" => session.follows.extend(uri()),
             "resources/unsubscribe" => _ = uri().map(|uri| session.follows.remove(&uri)),
             _ => {}
@@ -137,6 +138,7 @@ impl StdioRelay {
     async fn cancel(self: Arc<Self>, line: Bytes, frame: &Frame) {
         let id = frame.param(&["requestId"]).and_then(|at| RawId::from_raw(frame.raw(at)));
         let running = id.and_then(|id| self.running().get(&id).cloned());
+        // A modern request is cancelled by closing its connection, which the token does; a legacy one by a message.
         if !running.as_ref().is_some_and(|running| running.is_modern) {
             self.legacy(line, None).await;
         }
@@ -288,6 +290,7 @@ impl StdioRelay {
         for is_last in [false, true] {
             let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: line.clone() };
             match self.door.send(&letter).await {
+                // The gateway does not know the session: a new one is opened in the client's name, who need not know.
                 Ok((response, _)) if response.status() == StatusCode::NOT_FOUND && !is_last => {
                     if !self.begin_anew().await {
                         return Err(FORGOTTEN);
@@ -310,6 +313,7 @@ impl StdioRelay {
                 is_answered |= is_answer(&message, id);
                 self.write(&message).await;
             }
+            // Where the gateway ended, so did the request: what it did is not known, and it is not made again.
             if is_answered || !self.door.is_running(gateway) {
                 return is_answered;
             }
