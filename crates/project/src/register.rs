@@ -20,11 +20,11 @@ pub(crate) const KINDS: [&str; 5] = ["tools", "resources", "resourceTemplates", 
 
 /// A registration that is well formed; its entries are looked at later.
 #[derive(Clone, Debug)]
-pub(crate) struct HookRegistration {
+pub(crate) struct ProjectRegistration {
     pub(crate) document: JsonDocument,
 }
 
-impl HookRegistration {
+impl ProjectRegistration {
     /// The entries of a kind; `None` where the folders decide.
     pub(crate) fn list(&self, kind: &str) -> Option<&[Value]> {
         self.document.members.get(kind)?.as_array().map(Vec::as_slice)
@@ -59,7 +59,7 @@ impl HookRegistration {
 }
 
 /// What `register.json` says; `None` when it is not there.
-pub(crate) fn declared(home: &ProjectHome) -> Result<Option<HookRegistration>, ProjectProblem> {
+pub(crate) fn declared(home: &ProjectHome) -> Result<Option<ProjectRegistration>, ProjectProblem> {
     let path = home.folders.server.join("register.json");
     if !is_there(&path) {
         return Ok(None);
@@ -71,7 +71,7 @@ pub(crate) fn declared(home: &ProjectHome) -> Result<Option<HookRegistration>, P
     }
     let text = String::from_utf8(bytes).map_err(|_| fail(ProjectFault::NotText))?;
     let document = JsonDocument::parse(relative(&home.root, &path), 1, text)?;
-    HookRegistration::checked(document, true).map(Some)
+    ProjectRegistration::checked(document, true).map(Some)
 }
 
 fn is_there(path: &Path) -> bool {

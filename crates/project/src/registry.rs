@@ -12,7 +12,7 @@ use crate::entry::{ListDigests, ProjectContents};
 use crate::events::WatchedFolders;
 use crate::home::ProjectHome;
 use crate::problem::{ProblemSeverity, ProjectProblem};
-use crate::register::{HookRegistration, RegisterHook, hook_of};
+use crate::register::{ProjectRegistration, RegisterHook, hook_of};
 use crate::survey::ProjectSurvey;
 
 /// How long events are gathered before a look; an editor makes several for one save.
@@ -81,7 +81,7 @@ impl ProjectRegistry {
 #[derive(Default)]
 struct HookState {
     /// What it registered last.
-    good: Option<HookRegistration>,
+    good: Option<ProjectRegistration>,
     signature: Option<[u8; 32]>,
     problem: Option<ProjectProblem>,
     due: Option<Instant>,

@@ -14,7 +14,7 @@ use crate::entry::{ProjectCompletion, ProjectContents, ProjectPrompt, ProjectRes
 use crate::folder::problem;
 use crate::home::ProjectHome;
 use crate::problem::{ProjectFault, ProjectProblem};
-use crate::register::{HookRegistration, declared};
+use crate::register::{ProjectRegistration, declared};
 
 /// What a look at a project found.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl ProjectSurvey {
 
     /// Looks again. `hook` is what `register.sh` registered. A file that does not parse now, because it is being written or
     /// by mistake, counts as it was.
-    pub(crate) fn after(previous: Option<&Self>, home: &ProjectHome, hook: Option<&HookRegistration>) -> Self {
+    pub(crate) fn after(previous: Option<&Self>, home: &ProjectHome, hook: Option<&ProjectRegistration>) -> Self {
         let mut look =
             SurveyLook { home, previous, problems: Vec::new(), folders: BTreeSet::new(), made: BTreeMap::new() };
         let folders = &home.folders;
@@ -88,7 +88,7 @@ struct SurveyLook<'a> {
 }
 
 impl SurveyLook<'_> {
-    fn contents(&mut self, hook: Option<&HookRegistration>) -> Result<ProjectContents, ProjectProblem> {
+    fn contents(&mut self, hook: Option<&ProjectRegistration>) -> Result<ProjectContents, ProjectProblem> {
         let declared = declared(self.home)?;
         let registration = declared.as_ref().or(hook);
         let tools = match registration.and_then(|r| r.list("tools")) {

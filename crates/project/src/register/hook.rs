@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tidings_upstream::ProcessLauncher;
 
-use super::{HookRegistration, is_there, ownership};
+use super::{ProjectRegistration, is_there, ownership};
 use crate::folder::{head, problem, relative};
 use crate::home::ProjectHome;
 use crate::problem::{ProjectFault, ProjectProblem};
@@ -68,7 +68,7 @@ impl RegisterHook {
         &self,
         home: &ProjectHome,
         launcher: Option<&Arc<ProcessLauncher>>,
-    ) -> Result<HookRegistration, ProjectProblem> {
+    ) -> Result<ProjectRegistration, ProjectProblem> {
         let said = shell::run(home, launcher, &self.command(), home.settings.register_limit, PATIENCE).await;
         let said =
             said.map_err(|silent| self.problem(home, ProjectFault::Hook(format!("register.sh {silent}")), None))?;
@@ -92,7 +92,7 @@ impl RegisterHook {
     }
 
     /// What it printed: entries of the helpers, or else one JSON object.
-    fn read(&self, home: &ProjectHome, output: &[u8]) -> Result<HookRegistration, ProjectProblem> {
+    fn read(&self, home: &ProjectHome, output: &[u8]) -> Result<ProjectRegistration, ProjectProblem> {
         let file = relative(&home.root, &self.path);
         let fail = |fault| self.problem(home, fault, None);
         let text =
@@ -120,7 +120,7 @@ impl RegisterHook {
             };
             members = printed;
         }
-        HookRegistration::made(&file, members)
+        ProjectRegistration::made(&file, members)
     }
 }
 

@@ -61,13 +61,13 @@ fn answer(action: &str) -> Value {
 }
 
 /// Looks for questions in the folder of a call.
-pub(crate) struct QuestionBox {
-    watch: BoxWatch,
+pub(crate) struct QuestionWatch {
+    watch: FolderNotifier,
 }
 
-impl QuestionBox {
+impl QuestionWatch {
     pub(crate) fn new(folder: &CallFolder) -> io::Result<Self> {
-        Ok(Self { watch: BoxWatch::new(folder)? })
+        Ok(Self { watch: FolderNotifier::new(folder)? })
     }
 
     /// Waits for a question and takes it. May be dropped and called again.
@@ -101,10 +101,10 @@ fn take(folder: &CallFolder) -> Option<Value> {
 
 /// Read like a pipe, which is all that is needed of it.
 #[cfg(target_os = "linux")]
-struct BoxWatch(tokio::net::unix::pipe::Receiver);
+struct FolderNotifier(tokio::net::unix::pipe::Receiver);
 
 #[cfg(target_os = "linux")]
-impl BoxWatch {
+impl FolderNotifier {
     fn new(folder: &CallFolder) -> io::Result<Self> {
         use rustix::fs::inotify;
         let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
@@ -123,10 +123,10 @@ impl BoxWatch {
 }
 
 #[cfg(not(target_os = "linux"))]
-struct BoxWatch;
+struct FolderNotifier;
 
 #[cfg(not(target_os = "linux"))]
-impl BoxWatch {
+impl FolderNotifier {
     fn new(_folder: &CallFolder) -> io::Result<Self> {
         Ok(Self)
     }

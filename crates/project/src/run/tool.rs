@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::asks::AskedQuestion;
 use super::clock::{CallClock, TimeBounds};
-use super::elicit::{self, ElicitOutcome, QuestionBox};
+use super::elicit::{self, ElicitOutcome, QuestionWatch};
 use super::environment::Variables;
 use super::folder::{CallFolder, ERROR, RESOURCES, STREAM, ToolFolder};
 use super::outcome::{self, FinishedScript, ScriptEnd, ScriptFault};
@@ -55,7 +55,7 @@ impl ScriptRunner {
         let roots = self.roots(call).await;
         let ToolFolder { folder, mut progress_pipe } = self.folders.tool_folder().map_err(|error| no_folder(&error))?;
         let asks = call.caller.form || call.caller.url;
-        let letterbox = asks.then(|| QuestionBox::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
+        let letterbox = asks.then(|| QuestionWatch::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
         let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
         let job = ScriptJob {
             command: process::command(&tool.script, &self.home.environment)
@@ -255,7 +255,7 @@ impl ScriptRunner {
 struct ToolConversation {
     herald: LineNotifier,
     clock: CallClock,
-    letterbox: Option<QuestionBox>,
+    letterbox: Option<QuestionWatch>,
     question: Option<AskedQuestion>,
 }
 
@@ -301,7 +301,7 @@ fn respond(folder: &CallFolder, answer: &Value) {
     }
 }
 
-async fn next_question(letterbox: &mut Option<QuestionBox>, folder: &CallFolder) -> Value {
+async fn next_question(letterbox: &mut Option<QuestionWatch>, folder: &CallFolder) -> Value {
     match letterbox {
         Some(letterbox) => letterbox.next(folder).await,
         None => std::future::pending().await,

@@ -11,12 +11,12 @@ use crate::entry::{ProjectCompletion, ProjectPrompt, ProjectResource, ProjectTem
 use crate::folder::inside;
 use crate::make::{EntryOrigin, ProviderNames, body_of, completion, prompt, resource, template, tool};
 use crate::problem::{ProjectFault, ProjectProblem};
-use crate::register::HookRegistration;
+use crate::register::ProjectRegistration;
 
 impl SurveyLook<'_> {
     pub(super) fn registered_tools(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
     ) -> Vec<Arc<ProjectTool>> {
         let folder = self.home.folders.tools.clone();
@@ -31,7 +31,7 @@ impl SurveyLook<'_> {
 
     pub(super) fn registered_resources(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
     ) -> Vec<Arc<ProjectResource>> {
         let folder = self.home.folders.resources.clone();
@@ -49,7 +49,7 @@ impl SurveyLook<'_> {
 
     pub(super) fn registered_templates(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
     ) -> Vec<Arc<ProjectTemplate>> {
         let folder = self.home.folders.resources.clone();
@@ -58,7 +58,7 @@ impl SurveyLook<'_> {
 
     pub(super) fn registered_prompts(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
     ) -> Vec<Arc<ProjectPrompt>> {
         let folder = self.home.folders.prompts.clone();
@@ -74,7 +74,7 @@ impl SurveyLook<'_> {
 
     pub(super) fn registered_completions(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
     ) -> Vec<Arc<ProjectCompletion>> {
         let root = self.home.root.clone();
@@ -84,7 +84,7 @@ impl SurveyLook<'_> {
     /// Makes each entry; one that is wrong does not harm the others.
     fn each<T>(
         &mut self,
-        by: Option<&HookRegistration>,
+        by: Option<&ProjectRegistration>,
         entries: &[Value],
         base: &Path,
         make: impl Fn(&mut Self, &EntryOrigin<'_>) -> Result<T, ProjectProblem>,

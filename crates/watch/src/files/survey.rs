@@ -239,8 +239,8 @@ impl DeclaredPath {
 
     /// Folders whose entries decide what the declared path leads to, and the entries that do. The folders that are
     /// walked are not among them.
-    pub(super) fn footing(&self) -> SurveyFooting {
-        let mut footing = SurveyFooting::default();
+    pub(super) fn footing(&self) -> OuterFolders {
+        let mut footing = OuterFolders::default();
         let mut ahead: Vec<PathBuf> = parts(&self.path);
         let mut here = PathBuf::from("/");
         let mut links = 0;
@@ -274,7 +274,7 @@ impl DeclaredPath {
 
 /// What to watch beside the folders that are walked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SurveyFooting {
+pub(super) struct OuterFolders {
     pub(super) folders: BTreeSet<PathBuf>,
     pub(super) entries: BTreeSet<PathBuf>,
 }

@@ -40,14 +40,14 @@ pub(super) enum NotAnswered {
     Nobody,
 }
 
-pub(super) struct GatewayDoor {
+pub(super) struct GatewayClient {
     data: DataDir,
     client: HttpClient,
     /// Where the last request was answered. Elsewhere it is first seen whether anybody listens.
     answered: Mutex<Option<u32>>,
 }
 
-impl GatewayDoor {
+impl GatewayClient {
     pub(super) fn new(data: DataDir) -> Result<Self, CommandFailure> {
         Ok(Self { data, client: HttpClient::new().map_err(CommandFailure::failed)?, answered: Mutex::default() })
     }

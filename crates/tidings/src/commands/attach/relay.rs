@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::door::{GatewayDoor, NotAnswered, PROMPTLY, RelayedMessage, is_stream, whole};
+use super::door::{GatewayClient, NotAnswered, PROMPTLY, RelayedMessage, is_stream, whole};
 use super::stream::StreamMessages;
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(super) struct StdioRelay {
-    door: GatewayDoor,
+    door: GatewayClient,
     out: mpsc::Sender<Bytes>,
     session: Mutex<Option<LegacySession>>,
     /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
@@ -59,7 +59,7 @@ struct LegacySession {
 impl StdioRelay {
     pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>) -> Result<Self, CommandFailure> {
         Ok(Self {
-            door: GatewayDoor::new(data)?,
+            door: GatewayClient::new(data)?,
             out,
             session: Mutex::default(),
             running: Mutex::default(),
