@@ -31,6 +31,7 @@ pub(crate) async fn list(
     };
     match admin.changes.read(query).await {
         Ok(found) => {
+            // Rows are kept as JSON text and joined as that: nothing is parsed to be shown.
             let rows: Vec<&[u8]> = found.rows.iter().map(|row| &row.json[..]).collect();
             let end = format!(r#"],"last":{}}}"#, found.last);
             let body = [br#"{"changes":["#, &rows.join(&b","[..])[..], end.as_bytes()];
@@ -119,6 +120,7 @@ async fn resume_after(
             let from = QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());
             let found = admin.changes.read(ChangeQuery { from, limit: 1, max_bytes: 1 }).await;
             let found = found.map_err(|error| Box::new(unavailable(&error)))?;
+            // Just before the first change of that time; where there is none yet, from now on.
             Ok(Some(found.rows.first().map_or(found.last, |row| row.seq - 1)))
         }
     }

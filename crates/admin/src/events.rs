@@ -29,6 +29,7 @@ pub(crate) fn respond(events: impl EventSource, ending: CancellationToken) -> Re
         Some((Ok::<_, Infallible>(chunk), (events, ending, false)))
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    // nginx would hold events back until its buffer is full.
     (headers, [("x-accel-buffering", "no")], Body::from_stream(chunks)).into_response()
 }
 

@@ -35,6 +35,7 @@ async fn deliver(
     match hook.deliver(&headers, body).await {
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
         Err(why) => {
+            // The poster rarely shows its user the answer, so the user is told here.
             tracing::warn!(hook = name, "a delivery was refused: {why}");
             let status = match why {
                 BadSignature::TooMany => StatusCode::TOO_MANY_REQUESTS,

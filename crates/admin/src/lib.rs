@@ -92,6 +92,7 @@ pub fn router(parts: AdminParts, keys: AccessTokens, loopback: bool) -> Router {
         })
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));
+    // Names of servers and numbers of clients are nobody else's business.
     if !loopback {
         metrics = metrics.layer(middleware::from_fn_with_state(admin.clone(), authorise));
     }

@@ -60,6 +60,8 @@ pub fn edit(
     let others = |config: &crate::Config| -> Vec<crate::ServerConfig> {
         config.servers.iter().filter(|server| server.name != name).cloned().collect()
     };
+    // Inline tables and dotted keys can be written in ways that an insertion changes; the result is compared instead
+    // of trusted.
     if others(&before) != others(&after) {
         return Err(EditError::Unusual("other servers would change as well".into()));
     }
@@ -102,6 +104,7 @@ fn toml(text: &str, name: &str, edit: &ServerEdit<'_>) -> Result<String, EditErr
 /// A JSON value in TOML's words; `None` for what TOML has no word for.
 fn native(json: &Json) -> Option<Value> {
     Some(match json {
+        // TOML has no null.
         Json::Null => return None,
         Json::Bool(value) => (*value).into(),
         Json::Number(number) => match number.as_i64() {

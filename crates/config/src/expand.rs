@@ -16,7 +16,7 @@ pub struct ConfigSurroundings<'a> {
 
 impl std::fmt::Debug for ConfigSurroundings<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").finish_non_exhaustive()
+        f.debug_struct("ConfigSurroundings").finish_non_exhaustive()
     }
 }
 
@@ -49,6 +49,7 @@ impl ReferenceExpander<'_> {
         let mut rest = text;
         while let Some(start) = rest.find("${") {
             let (before, reference) = rest.split_at(start);
+            // `$${` is how `${` itself is written.
             if self.dialect == ReferenceDialect::Native && before.ends_with('$') {
                 expanded.push_str(before);
                 expanded.push('{');
@@ -81,12 +82,14 @@ impl ReferenceExpander<'_> {
             let path = self.path(path);
             let content = (self.surroundings.read)(&path);
             let content = content.map_err(|error| ConfigFault::UnreadableReference { path, kind: error.kind() })?;
+            // Editors end a file with a line break; a token with one is refused by servers.
             return Ok(Some(content.trim_end_matches(['\r', '\n']).to_owned()));
         }
         if let Some(name) = reference.strip_prefix("keyring:") {
             return Err(ConfigFault::Keyring { name: name.to_owned() });
         }
         if self.dialect == ReferenceDialect::Native {
+            // Not ours, so it stays: shells and servers have references of their own.
             return Ok(None);
         }
         if let Some(name) = reference.strip_prefix("input:") {
@@ -119,6 +122,7 @@ impl ReferenceExpander<'_> {
         match name {
             "userHome" => (self.surroundings.env)("HOME"),
             "workspaceFolder" => {
+                // There the file lies one folder below the workspace.
                 let in_settings = [".vscode", ".cursor"].iter().any(|folder| self.base.ends_with(folder));
                 let folder = if in_settings { self.base.parent()? } else { &self.base };
                 Some(folder.display().to_string())

@@ -27,6 +27,7 @@ pub enum ConfigOrigin {
 impl ConfigOrigin {
     /// Whether the commands in the file start only after a yes on the terminal.
     pub fn needs_consent(self) -> bool {
+        // A folder may have been cloned from anywhere, and a configuration starts commands.
         self == Self::CurrentFolder
     }
 }

@@ -66,6 +66,7 @@ impl Store {
                     tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
                     return Self::in_memory();
                 }
+                // A gateway that does not start because of its own log would be worse than one that forgot it.
                 Err(StoreError::Broken { reason, .. }) => return Self::start_over(&path, &reason),
                 Err(error @ StoreError::Unavailable { .. }) => {
                     tracing::error!(%error, "no store; changes are kept in memory");

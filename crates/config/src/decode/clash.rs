@@ -39,6 +39,7 @@ impl TakenPrefixes {
     /// Notes the prefixes of a server. Gives the first server that has one of them.
     fn take(&mut self, index: usize, server: &ServerConfig, scheme: &str) -> Option<(PrefixKind, String, usize)> {
         let name = server.name_prefix();
+        // Who has it first keeps it; equal to `index` means that this server is the first.
         let by_name = *self.names.entry(name.clone()).or_insert(index);
         let by_scheme = match server.uris {
             UriMode::Prefix => *self.schemes.entry(scheme.to_owned()).or_insert(index),

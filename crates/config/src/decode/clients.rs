@@ -58,6 +58,7 @@ pub(super) fn config(reading: &FileReading<'_>, node: &ConfigNode) -> Config {
 
 fn entry(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
     let enabled = section.boolean("enabled").unwrap_or(true) && !section.boolean("disabled").unwrap_or(false);
+    // A server that is off may lack what it would need: its variables need not be set.
     section.reading.lenient.set(!enabled);
     let transport = transport(&mut section);
     let server = settings(&mut section, name, enabled, transport);
@@ -123,6 +124,7 @@ fn settings(
 ) -> Option<ServerConfig> {
     let is_number = |value: &ConfigValue| matches!(value, ConfigValue::Integer(_) | ConfigValue::Other(_));
     if section.entry("timeout").is_some_and(|entry| is_number(&entry.node.value)) {
+        // Some clients count seconds and some milliseconds: a guess could be off by a thousand.
         section.caution("timeout", WarningKind::UnitlessTimeout);
         section.hide("timeout");
     }

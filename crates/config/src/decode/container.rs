@@ -58,11 +58,14 @@ fn word(section: &mut TableSection<'_, '_>, key: &'static str) -> Option<String>
 }
 
 fn is_word(text: &str) -> bool {
+    // It becomes an argument of the runtime, which would take it for an option.
     !text.starts_with('-') && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// Files of variables have one line for each, and `#` begins a comment.
 fn objection(name: &str, value: &str) -> Option<ConfigFault> {
+    // Variables are handed over in a file, where these would be a comment, two words, or a pattern of our own
+    // variables.
     if name.starts_with('#') || name.contains(char::is_whitespace) || name.ends_with('*') {
         return Some(ConfigFault::BadContainerVariable);
     }
@@ -143,6 +146,7 @@ fn parse_thousandths(text: &str) -> Option<u32> {
     if !only_digits(whole) || !only_digits(part) || part.len() > 3 {
         return None;
     }
+    // `.5` is 500 thousandths, not 5.
     let part: u32 = format!("{part:0<3}").parse().ok()?;
     whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(part)
 }

@@ -21,6 +21,7 @@ fn starts_tidings(command: &str, args: &[String]) -> bool {
     let program = program.strip_suffix(".exe").or_else(|| program.strip_suffix(".cmd")).unwrap_or(program);
     match program {
         "tidings" => true,
+        // Runners of packages: the program is one of their arguments.
         "npx" | "bunx" | "pnpx" | "uvx" => runs(args, &["-p", "--package", "--from"]),
         "npm" | "pnpm" | "yarn" | "bun" => {
             let is_run = |arg: &String| ["exec", "dlx", "x"].contains(&arg.as_str());

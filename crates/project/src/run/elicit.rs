@@ -27,12 +27,14 @@ pub(crate) enum ElicitOutcome {
 pub(crate) fn read(question: &Value, caller: &ScriptCaller) -> ElicitOutcome {
     let url = question["mode"] == "url";
     if !(if url { caller.url } else { caller.form }) {
+        // The client can not be asked in this way; to the script that is a no.
         return ElicitOutcome::Answer(answer("decline"));
     }
     let Some(message) = question["message"].as_str() else { return ElicitOutcome::Answer(answer("error")) };
     if url {
         let address = question["url"].as_str();
         let Some(address) = address else { return ElicitOutcome::Answer(answer("error")) };
+        // The same for the same address, so that a question asked again is known to be the same.
         let id = blake3::hash(address.as_bytes()).to_hex();
         return ElicitOutcome::Ask(
             json!({ "mode": "url", "message": message, "url": address, "elicitationId": &id.as_str()[..16] }),
@@ -108,6 +110,7 @@ impl FolderNotifier {
     fn new(folder: &CallFolder) -> io::Result<Self> {
         use rustix::fs::inotify;
         let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
+        // Not when it is made: a file that is just being written is no question yet.
         inotify::add_watch(&fd, folder.path(), inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE)?;
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(fd).map(Self)
     }

@@ -25,11 +25,13 @@ pub(crate) fn blocks(named: &[u8], cwd: &Path, roots: &[PathBuf], limit: usize) 
         let path = cwd.join(&file.path);
         match read_inside(&path, roots, left) {
             Ok(bytes) => {
+                // One limit for all files together.
                 left -= bytes.len();
                 let uri = file.uri.unwrap_or_else(|| file_uri(&path));
                 blocks
                     .push(json!({ "type": "resource", "resource": contents(&uri, &bytes, file.mime_type.as_deref()) }));
             }
+            // The tool did its work; a file that is missing does not make it a failure.
             Err(error) => tracing::warn!(path = %path.display(), %error, "a file is left out of a tool's result"),
         }
     }

@@ -111,6 +111,7 @@ pub(crate) fn base(home: &ProjectHome, mode: &EnvironmentMode, kit: &ScriptKit, 
     all.insert("MCPBASH_MODE".into(), if minimal { "minimal" } else { "full" }.into());
     all.insert("MCPBASH_JSON_TOOL".into(), OsString::from(&json.name));
     all.insert("MCPBASH_JSON_TOOL_BIN".into(), json.bin.clone());
+    // Last in the path, so that a `jq` of the machine wins.
     if let Some(folder) = &json.folder {
         let path = all.entry("PATH".into()).or_default();
         path.push(":");

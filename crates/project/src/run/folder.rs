@@ -18,6 +18,7 @@ const IN_MEMORY: &str = "/dev/shm";
 pub(crate) fn usual_place() -> PathBuf {
     let memory = Path::new(IN_MEMORY);
     let writable = rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
+    // In memory where that is possible: a call makes and removes several files.
     if writable { memory.into() } else { "/tmp".into() }
 }
 
@@ -149,6 +150,7 @@ fn remove_abandoned(parent: &Path) {
         let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(STEM)?.split('-').next()?.parse().ok()) else {
             continue;
         };
+        // Only if no process of that number lives, whoever it is.
         let dead = rustix::process::Pid::from_raw(pid)
             .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
         if dead {
@@ -184,6 +186,7 @@ impl CallFolder {
         let unfinished = self.join(&format!("{name}.new"));
         let _ = std::fs::remove_file(&unfinished);
         self.create(&unfinished)?.write_all(content)?;
+        // Whole or not at all: the script may be looking for it right now.
         std::fs::rename(unfinished, self.join(name))
     }
 

@@ -151,6 +151,7 @@ fn append(database: &Database, new: &[ChangeRow], limits: &LogLimits, expired: u
                 (seq.value(), time, json.len() as u64)
             });
             let Some((seq, time, size)) = first else { break };
+            // From the oldest on, until all three bounds hold.
             if time >= expired && rows.len()? <= limits.max_rows && bytes <= limits.max_bytes {
                 break;
             }
@@ -228,6 +229,7 @@ impl GatheredRows {
             return Some(());
         }
         self.bytes += json.len();
+        // One row at least, however long: a reader that never gets past it would ask for ever.
         if self.rows.len() >= self.query.limit || (self.bytes > self.query.max_bytes && !self.rows.is_empty()) {
             return None;
         }

@@ -122,6 +122,7 @@ fn read(database: &Database) -> Result<KeptServers, redb::Error> {
                     Ok(server) => {
                         kept.servers.insert(name.value().to_owned(), server);
                     }
+                    // The others are not to blame for it.
                     Err(error) => tracing::error!(server = name.value(), %error, "a kept server can not be read"),
                 }
             }

@@ -70,6 +70,8 @@ impl ScriptRunner {
         let looked_up = tokio::time::timeout(within, tokio::net::lookup_host((wanted.host.as_str(), 443))).await;
         let unreachable = || ScriptFault::internal(format!("{}: the host can not be found", reading.uri));
         let addresses = looked_up.map_err(|_| unreachable())?.map_err(|_| unreachable())?;
+        // git resolves the name again and could get another answer; redirects are off, and the host has to be
+        // permitted by name.
         if addresses.into_iter().any(|address| !is_public(address.ip())) {
             return Err(invalid("leads to a private address".into()));
         }
@@ -85,6 +87,7 @@ impl ScriptRunner {
         if init.code != 0 {
             return Err(ScriptFault::internal(init.complaint("git init failed")));
         }
+        // `--` before what comes from the URI: nothing in it can be taken for an option.
         let fetch = ["-c", "http.followRedirects=false", "fetch", "--quiet", "--depth=1", "--no-tags", "--"];
         let fetched = run(&[&fetch[..], &[wanted.repository, wanted.reference]].concat()).await?;
         if fetched.code != 0 {
@@ -111,6 +114,7 @@ impl ScriptRunner {
             ("GIT_ALLOW_PROTOCOL", "https"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
+            // The user's own configuration may hold credentials and commands.
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
         ] {
             variables.insert(name.into(), value.into());
