@@ -5,8 +5,10 @@
 
 mod hidden;
 mod local;
+mod notice;
 mod registry_tools;
 mod search_tools;
 
+pub use notice::NoticeServer;
 pub use registry_tools::RegistryTools;
 pub use search_tools::SearchTools;

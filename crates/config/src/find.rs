@@ -25,26 +25,37 @@ pub enum ConfigOrigin {
 }
 
 impl ConfigOrigin {
-    /// Whether the commands in the file start only after a yes on the terminal.
+    /// Whether the file counts only after somebody said yes to its content.
     pub fn needs_consent(self) -> bool {
         // A folder may have been cloned from anywhere, and a configuration starts commands.
         self == Self::CurrentFolder
     }
 }
 
-/// Looks in `--config`, `$TIDINGS_CONFIG`, `./tidings.toml`, `./.mcp.json` and the user's config directory, in this order.
-pub fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Option<FoundConfig> {
+/// The files that may count, the first before the others: that of `--config`, else of `$TIDINGS_CONFIG`, else what there is
+/// of `./tidings.toml`, `./.mcp.json` and the user's config directory. Of these the first counts that needs no consent or
+/// has it.
+pub fn candidates(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Vec<FoundConfig> {
     if let Some(path) = explicit {
-        return Some(FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Named });
+        return vec![FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Named }];
     }
     let variable = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TIDINGS_CONFIG") {
-        return Some(FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Environment });
+        return vec![FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Environment }];
     }
-    let here = ["tidings.toml", ".mcp.json"]
-        .map(|name| FoundConfig { path: cwd.join(name), origin: ConfigOrigin::CurrentFolder });
-    let user = user_files(env).map(|path| FoundConfig { path, origin: ConfigOrigin::User });
-    here.into_iter().chain(user).find(|found| found.path.is_file())
+    let users: Vec<PathBuf> = user_files(env).filter(|path| path.is_file()).collect();
+    let here = ["tidings.toml", ".mcp.json"].into_iter().map(|name| cwd.join(name)).filter(|path| path.is_file());
+    let here = here.map(|path| {
+        // Somebody who stands in the config directory has no other file there than the own one.
+        let is_own = path
+            .canonicalize()
+            .is_ok_and(|real| users.iter().any(|user| user.canonicalize().is_ok_and(|user| user == real)));
+        FoundConfig { path, origin: if is_own { ConfigOrigin::User } else { ConfigOrigin::CurrentFolder } }
+    });
+    let here: Vec<FoundConfig> = here.collect();
+    here.into_iter()
+        .chain(users.iter().map(|path| FoundConfig { path: path.clone(), origin: ConfigOrigin::User }))
+        .collect()
 }
 
 /// The file of the user's config directory, whether it exists or not.
@@ -63,6 +74,10 @@ fn user_files(env: &dyn Fn(&str) -> Option<String>) -> impl Iterator<Item = Path
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn discover(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Option<FoundConfig> {
+        candidates(explicit, env, cwd).into_iter().next()
+    }
 
     struct Folder(PathBuf);
 

@@ -13,6 +13,7 @@ mod edit;
 mod error;
 mod expand;
 mod find;
+mod outline;
 mod plan;
 mod read;
 mod schema;
@@ -27,7 +28,8 @@ pub use error::{
     UnrunnablePart, WarningKind,
 };
 pub use expand::ConfigSurroundings;
-pub use find::{ConfigOrigin, FoundConfig, discover, user_file};
+pub use find::{ConfigOrigin, FoundConfig, candidates, user_file};
+pub use outline::outline;
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 pub use plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
@@ -36,7 +38,9 @@ pub use plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, NamingSetting, NotificationSettings,
     REVISIONS, RegistryToolsSetting, ViewSetting,
 };
-pub use plan::server::{ApprovalSetting, EraSetting, IsolationSetting, ServerConfig, TransportConfig, UriMode};
+pub use plan::server::{
+    ApprovalSetting, EraSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
+};
 pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;
@@ -44,17 +48,39 @@ pub use span::{DurationError, parse_duration};
 
 /// Reads and validates the file at `path`; `env` looks up environment variables.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {
-    let surroundings = ConfigSurroundings { env, read: &|path| std::fs::read_to_string(path) };
-    let text = (surroundings.read)(path).map_err(|error| ConfigErrors::unreadable(path, error.kind()))?;
+    let surroundings = ConfigSurroundings { env, read: &read_referred };
+    let text = text_of(path, std::fs::read(path))?;
     parse(&text, path, &surroundings)
 }
 
-/// As [`load`], for running what can be run: a server that refers to a variable or a file that is not there is given with
+/// As [`parse`], for running what can be run: a server that refers to a variable or a file that is not there is given with
 /// its [`ServerConfig::problem`], and keeps nobody else from starting.
-pub fn load_to_run(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {
-    let surroundings = ConfigSurroundings { env, read: &|path| std::fs::read_to_string(path) };
-    let text = (surroundings.read)(path).map_err(|error| ConfigErrors::unreadable(path, error.kind()))?;
-    decode::file(&text, path, &surroundings, true)
+pub fn parse_to_run(text: &str, path: &Path, surroundings: &ConfigSurroundings<'_>) -> Result<Config, ConfigErrors> {
+    decode::file(text, path, surroundings, true)
+}
+
+/// The most that `${file:…}` brings in: keys and certificates are smaller.
+const LARGEST_REFERRED: u64 = 64 * 1024;
+
+/// Reads what `${file:PATH}` refers to: a regular file of at most 64 KiB. A pipe or a device could hold the reader, or be
+/// endless.
+pub fn read_referred(path: &Path) -> std::io::Result<String> {
+    use std::io::{Error, ErrorKind, Read as _};
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Error::from(ErrorKind::InvalidInput));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST_REFERRED + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_REFERRED {
+        return Err(Error::from(ErrorKind::FileTooLarge));
+    }
+    Ok(text)
+}
+
+/// The text of a file from its bytes, which were read before, or the reason why there is none.
+pub fn text_of(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<String, ConfigErrors> {
+    let content = content.map_err(|error| ConfigErrors::unreadable(path, error.kind()))?;
+    String::from_utf8(content).map_err(|_| ConfigErrors::unreadable(path, std::io::ErrorKind::InvalidData))
 }
 
 /// Validates `text` as the content of the file `path`, which decides the format and what relative paths count from.

@@ -119,6 +119,22 @@ struct GatewaySchema {
     /// How long such a connection may be unused before it is closed.
     #[schemars(extend("default" = "10m"))]
     session_link_idle: Option<SpanSchema>,
+    /// Which variables of the gateway the commands of all servers see, besides what every program needs: names, of which one
+    /// that ends in `*` stands for all that begin so, or "all".
+    inherit_env: Option<InheritEnv>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum InheritEnv {
+    Names(Vec<String>),
+    All(AllEnv),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum AllEnv {
+    All,
 }
 
 #[derive(JsonSchema)]
@@ -260,6 +276,8 @@ struct ServerSchema {
     run_args: Option<Vec<String>>,
     /// A folder of scripts with tools/, resources/, prompts/ and server.d/.
     project: Option<String>,
+    /// Whether the project's own hooks may run: register.sh, and policy.sh, which can only deny. By default they may not.
+    allow_hooks: Option<bool>,
     /// Whether it is used.
     #[schemars(extend("default" = true))]
     enabled: Option<bool>,
@@ -287,6 +305,9 @@ struct ServerSchema {
     /// Whether its tools are used without approval.
     #[schemars(extend("default" = "auto"))]
     approve: Option<ApproveSchema>,
+    /// Which variables of the gateway the command sees, besides what every program needs and `env`: names, of which one that
+    /// ends in `*` stands for all that begin so, or "all". By default what `[gateway]` says.
+    inherit_env: Option<InheritEnv>,
 }
 
 #[derive(JsonSchema)]

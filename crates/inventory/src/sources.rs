@@ -133,7 +133,7 @@ impl ResolvedServers {
 /// Reads the keys of `[servers.X]`.
 pub(crate) fn read_server(name: &str, server: &Value, base: &Path) -> Result<ServerConfig, ConfigErrors> {
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = ConfigSurroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    let surroundings = ConfigSurroundings { env: &env, read: &tidings_config::read_referred };
     tidings_config::server_from_json(name, server, base, &surroundings)
 }
 

@@ -1,4 +1,5 @@
-//! Whether a tool may run: the list of those that may, and `server.d/policy.sh` where the author has one.
+//! Whether a tool may run: the list of those that may, and `server.d/policy.sh` where the author has one and the user lets
+//! hooks run. The script comes with the folder, so it may take away what the user's list permits, and never add to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::shell::{self, RECORD, UNIT};
 const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: usize = 64 << 10;
 
-/// What the script finds: the list decides unless the script says otherwise.
+/// What the script finds: it is asked only about what the list permits.
 const PRELUDE: &str = r#"
 exec 9>&1
 mcp_tools_error() { printf '\036%s\037%s\036' "$1" "$2" >&9; }
@@ -23,8 +24,7 @@ for _tidings_level in debug info notice warning error; do
   eval "mcp_logging_${_tidings_level}() { printf '%s\n' \"\$*\" >&2; }"
 done
 unset _tidings_level
-_tidings_listed="$4"
-mcp_tools_policy_check() { [ "${_tidings_listed}" = yes ]; }
+mcp_tools_policy_check() { true; }
 . "$1" || { mcp_tools_error -32603 "server.d/policy.sh failed"; exit 1; }
 mcp_tools_policy_check "$2" "$3"
 "#;
@@ -40,17 +40,19 @@ pub(crate) async fn check(
 ) -> Result<(), Denied> {
     let listed = home.settings.tools.permits(&tool.name);
     let path = home.folders.server.join("policy.sh");
-    if !path.is_file() {
-        return if listed { Ok(()) } else { Err(unlisted(&tool.name)) };
+    if !listed {
+        return Err(unlisted(&tool.name));
+    }
+    if !home.settings.hooks || !path.is_file() {
+        return Ok(());
     }
     if let Err(fault) = check_ownership(&path, &home.root) {
         tracing::warn!("server.d/policy.sh is not used: {fault}; {}", fault.remedy());
-        return if listed { Ok(()) } else { Err(unlisted(&tool.name)) };
+        return Ok(());
     }
     let metadata = tool.metadata.to_string();
     let metadata = if metadata.len() <= LONGEST { metadata } else { "{}".to_owned() };
-    let word = if listed { "yes" } else { "no" };
-    let arguments = [path.into(), tool.name.as_str().into(), metadata.into(), word.into()];
+    let arguments = [path.into(), tool.name.as_str().into(), metadata.into()];
     let command = shell::bash(PRELUDE, "policy.sh", arguments);
     let broken =
         |why: String| (code::INTERNAL_ERROR, format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
@@ -63,7 +65,6 @@ pub(crate) async fn check(
     let reason = output.split(RECORD).find_map(|part| part.split_once(UNIT));
     match reason {
         Some((code, message)) => Err((code.parse().unwrap_or(code::INVALID_PARAMS), message.to_owned())),
-        None if !listed => Err(unlisted(&tool.name)),
         None => Err((code::INVALID_PARAMS, format!("Tool '{}' blocked by policy (server.d/policy.sh)", tool.name))),
     }
 }
@@ -89,6 +90,7 @@ mod tests {
     }
 
     const ALL: (&str, &str) = ("MCPBASH_TOOL_ALLOWLIST", "*");
+    const HOOKS: (&str, &str) = ("MCPBASH_ALLOW_PROJECT_HOOKS", "true");
 
     // S0.9
     #[tokio::test]
@@ -104,15 +106,32 @@ mod tests {
         }
     }
 
+    // trust T4
+    #[tokio::test]
+    async fn a_policy_of_a_cloned_folder_neither_runs_unasked_nor_allows_anything() {
+        let project = Project::new();
+        project.safe().script("tools/a/a.sh", "");
+        let ran = project.home(&[]).root.join("ran");
+        let policy = format!("env > '{}'\nmcp_tools_policy_check() {{ return 0; }}\n", ran.display());
+        project.write("server.d/policy.sh", &policy).safe();
+        assert_eq!(outcome(&project, &[ALL]).await, Ok(()));
+        assert!(!ran.exists(), "it ran without being allowed to");
+        assert!(outcome(&project, &[HOOKS]).await.is_err(), "it may not allow what the list does not");
+        assert!(!ran.exists(), "there was nothing to ask it");
+        assert_eq!(outcome(&project, &[ALL, HOOKS, ("AWS_SECRET", "hush")]).await, Ok(()));
+        let seen = std::fs::read_to_string(&ran).unwrap();
+        assert!(seen.contains("PATH=") && !seen.contains("AWS_SECRET"), "{seen}");
+    }
+
     // S0.9
     #[tokio::test]
-    async fn a_policy_of_the_project_decides_in_the_place_of_the_list() {
+    async fn a_policy_of_the_project_may_take_away_what_the_list_permits() {
         let project = Project::new();
         project.safe().script("tools/a/a.sh", "");
         let policy = r#"
 mcp_tools_policy_check() {
   local tool_name="$1"
-  if [ "${READ_ONLY:-0}" = "1" ]; then
+  if [ "${MCP_READ_ONLY:-0}" = "1" ]; then
     mcp_tools_error -32600 "Read-only mode: ${tool_name} disabled"
     return 1
   fi
@@ -120,22 +139,22 @@ mcp_tools_policy_check() {
 }
 "#;
         project.write("server.d/policy.sh", policy).safe();
-        assert_eq!(outcome(&project, &[]).await, Ok(()), "it overrides the list");
-        let denied = outcome(&project, &[("READ_ONLY", "1")]).await;
+        assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()));
+        let denied = outcome(&project, &[ALL, HOOKS, ("MCP_READ_ONLY", "1")]).await;
         assert_eq!(denied, Err((-32600, "Read-only mode: a disabled".to_owned())));
         project.write("server.d/policy.sh", "AUDIT=1\n").safe();
-        assert_eq!(outcome(&project, &[ALL]).await, Ok(()), "without a function of its own the list decides");
-        assert!(outcome(&project, &[]).await.is_err());
+        assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()), "without a function of its own the list decides");
+        assert!(outcome(&project, &[HOOKS]).await.is_err());
         project.write("server.d/policy.sh", "if then\n").safe();
-        assert!(outcome(&project, &[ALL]).await.unwrap_err().1.contains("policy.sh failed"));
+        assert!(outcome(&project, &[ALL, HOOKS]).await.unwrap_err().1.contains("policy.sh failed"));
     }
 
     // S0.9
     #[tokio::test]
     async fn a_policy_that_others_could_have_written_is_not_used() {
         let project = Project::new();
-        project.script("tools/a/a.sh", "").write("server.d/policy.sh", "mcp_tools_policy_check() { return 0; }\n");
+        project.script("tools/a/a.sh", "").write("server.d/policy.sh", "mcp_tools_policy_check() { return 1; }\n");
         project.safe().open_to_others("server.d/policy.sh");
-        assert!(outcome(&project, &[]).await.is_err());
+        assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()));
     }
 }

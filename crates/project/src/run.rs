@@ -12,7 +12,7 @@ mod completion;
 mod content;
 mod elicit;
 mod embed;
-mod environment;
+pub(crate) mod environment;
 mod folder;
 mod guard;
 mod outcome;

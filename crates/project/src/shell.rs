@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
 use crate::home::ProjectHome;
+use crate::run::environment;
 
 /// How much of what a hook complains about is kept.
 const COMPLAINT: usize = 16 << 10;
@@ -114,7 +115,7 @@ fn started(
     command
         .args(arguments)
         .env_clear()
-        .envs(home.environment.iter())
+        .envs(environment::inherited(home, &home.settings.tool_environment))
         .env("MCPBASH_PROJECT_ROOT", &home.root)
         .env("MCPBASH_TOOLS_DIR", &folders.tools)
         .env("MCPBASH_RESOURCES_DIR", &folders.resources)

@@ -313,6 +313,8 @@ impl Gateway {
     pub async fn command(&self, args: &[&str]) -> Output {
         let mut command = Command::new(crate::tidings());
         command.arg("--data").arg(self.data()).args(args).env("TZ", "UTC");
+        // The file lies in the folder that the command runs in, which alone would not make it count.
+        command.env("TIDINGS_CONFIG", &self.recipe.files.config);
         command.current_dir(self.recipe.files.directory.path()).stdin(Pipe::null()).kill_on_drop(true);
         within(&format!("tidings {}", args.join(" ")), command.output()).await.expect("the command runs")
     }

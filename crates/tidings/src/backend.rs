@@ -57,7 +57,7 @@ impl Backend {
 
     /// A gateway of one's own, whether or not one is running.
     pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, CommandFailure> {
-        let loaded = settings::load_to_run(cli.config.as_deref())?;
+        let loaded = settings::load_to_run(cli)?;
         let data = DataDir::find(cli.data.as_deref()).ok();
         let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
         let (index, registry) = (prepared.index(), prepared.registry());

@@ -328,6 +328,18 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Let the configuration of a folder act: show what it says, and ask.
+    ///
+    /// A tidings.toml or .mcp.json of the current folder does nothing before its exact content is trusted; a changed file has to
+    /// be trusted again. A file that --config or $TIDINGS_CONFIG names needs no trust, and the user's own neither.
+    #[command(after_help = "Examples:\n  tidings trust\n  tidings trust ./project --yes")]
+    Trust {
+        /// The folder, or one file of it [default: the current folder].
+        dir: Option<PathBuf>,
+        /// Ask nothing: for scripts that know what is in the file.
+        #[arg(long, short)]
+        yes: bool,
+    },
     /// Find out what is wrong, and what to do about it.
     ///
     /// Looks at the configuration, the data directory, the gateway or its port, each server and each watch. For a watched

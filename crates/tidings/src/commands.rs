@@ -25,6 +25,7 @@ mod subscriptions;
 mod terminal;
 mod token;
 mod tools;
+mod trust;
 mod unreadable;
 mod validate;
 mod watch;
@@ -74,6 +75,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),
         Some(CliCommand::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
+        Some(CliCommand::Trust { dir, yes }) => trust::run(&cli, dir.as_deref(), *yes),
         Some(CliCommand::Doctor { json }) => doctor::run(&cli, *json).await,
         Some(CliCommand::Completions { shell }) => {
             print!("{}", crate::cli::completions(*shell));

@@ -155,8 +155,18 @@ fn private() -> std::fs::OpenOptions {
     options
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file that only its owner may read.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     private().write(true).create(true).truncate(true).open(path).and_then(|mut file| file.write_all(bytes))
+}
+
+/// The same, renamed into place with the folders above it, so that nobody reads half of it.
+pub(crate) fn write_private_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let partial = path.with_extension(format!("{}.partial", std::process::id()));
+    write_private(&partial, bytes).and_then(|()| std::fs::rename(&partial, path))
 }
 
 /// Where a gateway can be found by the commands of its user.

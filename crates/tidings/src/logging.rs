@@ -14,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::{Cli, CliCommand};
+use crate::plain_text;
 
 /// How much may wait to be written. Lines that do not fit are left out, and counted.
 const MAX_WAITING: usize = 1 << 20;
@@ -50,7 +51,7 @@ pub(crate) fn start(cli: &Cli) {
 
 /// Writes text for people to standard error, in order with the log. What can not be written is lost.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
-    write(text.to_string().as_bytes());
+    write(plain_text::lines(&text.to_string()).as_bytes());
 }
 
 /// Waits until what was said is written, but not for long.
@@ -81,7 +82,11 @@ impl<'a> MakeWriter<'a> for StandardError {
 
 impl io::Write for StandardError {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        write(text);
+        match std::str::from_utf8(text) {
+            // Colours of the log are its own: it spells out the escapes of what it is told.
+            Ok(line) if line.contains(plain_text::is_unseen) => write(plain_text::unseen_spelled(line).as_bytes()),
+            _ => write(text),
+        }
         Ok(text.len())
     }
 

@@ -15,10 +15,12 @@ mod failure;
 mod feed;
 mod limits;
 mod logging;
+mod plain_text;
 mod reload;
 mod secret;
 mod session_archive;
 mod settings;
+mod trust;
 mod wiring;
 
 use std::process::ExitCode;

@@ -1,15 +1,15 @@
-//! Finding the configuration, and asking before a folder's own file may start commands.
+//! Finding the configuration, and what of it may count: a file of the current folder only if its content is trusted.
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidings_config::{Config, ConfigErrors, ConfigNotice, FoundConfig};
+use tidings_config::{Config, ConfigErrors, ConfigNotice, ConfigSurroundings, FoundConfig};
 use tidings_inventory::ConfigLoader;
 use tidings_store::{HookTable, ServerTable};
 
+use crate::cli::Cli;
 use crate::failure::CommandFailure;
-use crate::logging;
+use crate::trust::{self, TrustRecords, Untrusted};
 use crate::wiring::GatewayInputs;
 
 fn env(name: &str) -> Option<String> {
@@ -20,42 +20,52 @@ fn env(name: &str) -> Option<String> {
 pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
     pub(crate) found: Option<FoundConfig>,
-    /// What stood in the file just before it was read.
+    /// What stood in the file when it was read.
     pub(crate) text: Option<Vec<u8>>,
+    /// A file of the current folder that would count if it were trusted.
+    pub(crate) untrusted: Option<Untrusted>,
+    records: TrustRecords,
 }
 
 impl LoadedConfig {
     /// What a gateway is made from; `also` refuses what it can not run in this way.
     pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<ConfigNotice>) -> GatewayInputs {
-        let agreed = commands(&self.config);
+        let mut consent = None;
         let file = self.found.map(|found| {
-            let (path, asks) = (found.path.clone(), found.origin.needs_consent());
-            let load: ConfigLoader = Arc::new(move || read_again(&path, asks.then_some(&*agreed), also));
+            let (path, records) = (found.path.clone(), self.records);
+            let asks = found.origin.needs_consent();
+            consent = asks.then(|| records.record_of(&path)).flatten();
+            let load: ConfigLoader = Arc::new(move || read_again(&path, asks.then_some(&records), also));
             (found.path, load)
         });
         let hooks = HookTable::default();
-        GatewayInputs { config: self.config, file, text: self.text, table, listeners: Vec::new(), hooks }
+        let text = self.text;
+        GatewayInputs { config: self.config, file, text, consent, table, listeners: Vec::new(), hooks, notice: None }
     }
 }
 
-/// Reads the file of a running gateway again. `agreed`: the commands that somebody said yes to, where that was asked.
+/// Reads the file of a running gateway again. `records`: where somebody must have said yes to what it says now.
 fn read_again(
     path: &Path,
-    agreed: Option<&[String]>,
+    records: Option<&TrustRecords>,
     also: fn(&Config) -> Vec<ConfigNotice>,
 ) -> Result<Config, String> {
-    let config = tidings_config::load_to_run(path, &env).map_err(|errors| errors.to_string())?;
+    let content = std::fs::read(path);
+    if let (Some(records), Ok(content)) = (records, &content)
+        && !records.trusts(path, content)
+    {
+        let changed = Untrusted { file: path.to_owned(), content: content.clone() };
+        return Err(format!(
+            "{} lies in the folder that the gateway was started in, and nobody has trusted what it says now; to see what \
+             changed and let it act: {}",
+            path.display(),
+            changed.remedy()
+        ));
+    }
+    let config = parse_to_run(path, content).map_err(|errors| errors.to_string())?;
     let refused = [config.unsupported(), also(&config)].concat();
     if !refused.is_empty() {
         return Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
-    }
-    let new = agreed.and_then(|agreed| commands(&config).into_iter().find(|command| !agreed.contains(command)));
-    if let Some(command) = new {
-        return Err(format!(
-            "{} lies in the folder that the gateway was started in, and now starts another command:\n{command}\nStart \
-             the gateway again to be asked, or name the file with --config if you trust it",
-            path.display()
-        ));
     }
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -63,46 +73,111 @@ fn read_again(
     Ok(config)
 }
 
-/// Finds and reads the configuration; an empty one when there is none.
-pub(crate) fn load(explicit: Option<&Path>) -> Result<LoadedConfig, CommandFailure> {
-    load_by(explicit, |path| tidings_config::load(path, &env))
+/// How a text becomes a configuration.
+type Parse = fn(&Path, std::io::Result<Vec<u8>>) -> Result<Config, ConfigErrors>;
+
+fn parse(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<Config, ConfigErrors> {
+    let text = tidings_config::text_of(path, content)?;
+    tidings_config::parse(&text, path, &ConfigSurroundings { env: &env, read: &tidings_config::read_referred })
 }
 
-fn load_by(
-    explicit: Option<&Path>,
-    read: impl Fn(&Path) -> Result<Config, ConfigErrors>,
-) -> Result<LoadedConfig, CommandFailure> {
+fn parse_to_run(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<Config, ConfigErrors> {
+    let text = tidings_config::text_of(path, content)?;
+    tidings_config::parse_to_run(&text, path, &ConfigSurroundings { env: &env, read: &tidings_config::read_referred })
+}
+
+/// The file that counts, with what stands in it, and the one that would if it were trusted.
+struct Chosen {
+    counts: Option<(FoundConfig, std::io::Result<Vec<u8>>)>,
+    untrusted: Option<Untrusted>,
+}
+
+fn choose(cli: &Cli, records: &TrustRecords) -> Result<Chosen, CommandFailure> {
     let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
-    let Some(found) = tidings_config::discover(explicit, &env, &cwd) else {
-        return Ok(LoadedConfig { config: Config::default(), found: None, text: None });
+    let mut untrusted = None;
+    for found in tidings_config::candidates(cli.config.as_deref(), &env, &cwd) {
+        // What is judged is what is read: the file may be another in a moment.
+        let content = std::fs::read(&found.path);
+        match &content {
+            Ok(bytes) if found.origin.needs_consent() && !records.trusts(&found.path, bytes) => {
+                let here = Untrusted { file: found.path, content: bytes.clone() };
+                untrusted.get_or_insert(here);
+            }
+            _ => return Ok(Chosen { counts: Some((found, content)), untrusted }),
+        }
+    }
+    Ok(Chosen { counts: None, untrusted })
+}
+
+fn load_chosen(chosen: Chosen, records: TrustRecords, parse: Parse) -> Result<LoadedConfig, CommandFailure> {
+    let Chosen { counts, untrusted } = chosen;
+    let Some((found, content)) = counts else {
+        return Ok(LoadedConfig { config: Config::default(), found: None, text: None, untrusted, records });
     };
-    let text = std::fs::read(&found.path).ok();
-    let config = read(&found.path).map_err(CommandFailure::Config)?;
-    Ok(LoadedConfig { config, found: Some(found), text })
+    let text = content.as_ref().ok().cloned();
+    let config = parse(&found.path, content).map_err(CommandFailure::Config)?;
+    Ok(LoadedConfig { config, found: Some(found), text, untrusted, records })
 }
 
-/// The file in which a server is added or removed: the one that would be read, else a new one of the user's.
-pub(crate) fn file_to_change(explicit: Option<&Path>) -> Result<PathBuf, CommandFailure> {
-    let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
-    if let Some(found) = tidings_config::discover(explicit, &env, &cwd) {
+/// Finds and reads the configuration that counts; an empty one when there is none.
+pub(crate) fn load(cli: &Cli) -> Result<LoadedConfig, CommandFailure> {
+    let records = TrustRecords::of(cli);
+    load_chosen(choose(cli, &records)?, records, parse)
+}
+
+/// The same, for looking at it only: an untrusted file of the current folder is examined too, in the place of another.
+pub(crate) fn load_to_examine(cli: &Cli) -> Result<LoadedConfig, CommandFailure> {
+    let records = TrustRecords::of(cli);
+    let mut chosen = choose(cli, &records)?;
+    if let Some(here) = &chosen.untrusted {
+        let found = FoundConfig { path: here.file.clone(), origin: tidings_config::ConfigOrigin::CurrentFolder };
+        chosen.counts = Some((found, Ok(here.content.clone())));
+    }
+    load_chosen(chosen, records, parse)
+}
+
+/// The file in which a server is added or removed: the one that counts, else a new one of the user's.
+pub(crate) fn file_to_change(cli: &Cli) -> Result<PathBuf, CommandFailure> {
+    let chosen = choose(cli, &TrustRecords::of(cli))?;
+    if let Some((found, _)) = chosen.counts {
         return Ok(found.path);
+    }
+    if let Some(here) = &chosen.untrusted {
+        eprintln!("{}", here.words());
     }
     tidings_config::user_file(&env).ok_or_else(|| {
         CommandFailure::Usage("no configuration directory: set HOME, or name a file with --config FILE".into())
     })
 }
 
-/// The same, for commands that start servers: warnings are shown, parts that can not be run are refused, and a file
-/// that merely lies in the current folder needs a yes.
-pub(crate) fn load_to_run(explicit: Option<&Path>) -> Result<LoadedConfig, CommandFailure> {
-    let loaded = load_by(explicit, |path| tidings_config::load_to_run(path, &env))?;
+/// The same as [`load`], for commands that start servers: somebody at a terminal is asked about a file of the current
+/// folder, warnings are shown, and parts that can not be run are refused.
+pub(crate) fn load_to_run(cli: &Cli) -> Result<LoadedConfig, CommandFailure> {
+    let records = TrustRecords::of(cli);
+    let mut chosen = choose(cli, &records)?;
+    if let Some(here) = chosen.untrusted.take() {
+        // A file that can not even be shown is no reason to fail: it does not count.
+        let agrees = || {
+            here.ask(&records).unwrap_or_else(|failure| {
+                eprintln!("{failure}");
+                false
+            })
+        };
+        if trust::can_ask() && agrees() {
+            let found = FoundConfig { path: here.file, origin: tidings_config::ConfigOrigin::CurrentFolder };
+            chosen.counts = Some((found, Ok(here.content)));
+        } else {
+            let instead =
+                chosen.counts.as_ref().map(|(found, _)| format!(". {} is used instead", found.path.display()));
+            eprintln!("{}{}", here.words(), instead.unwrap_or_default());
+            chosen.untrusted = Some(here);
+        }
+    }
+    let loaded = load_chosen(chosen, records, parse_to_run)?;
     for warning in &loaded.config.warnings {
         tracing::warn!("{warning}");
     }
     refuse(&loaded.config.unsupported())?;
-    if let Some(found) = loaded.found.as_ref().filter(|found| found.origin.needs_consent()) {
-        consent(&found.path, &loaded.config)?;
-    }
     Ok(loaded)
 }
 
@@ -113,43 +188,4 @@ pub(crate) fn refuse(notices: &[ConfigNotice]) -> Result<(), CommandFailure> {
     }
     let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
     Err(CommandFailure::Failed(lines.join("\n")))
-}
-
-/// The commands that a configuration starts, one per line.
-fn commands(config: &Config) -> Vec<String> {
-    let line = |server: &tidings_config::ServerConfig| match &server.transport {
-        tidings_config::TransportConfig::Stdio { command, args, .. } => {
-            Some(format!("  {}: {command} {}", server.name, args.join(" ")))
-        }
-        tidings_config::TransportConfig::Project { dir, .. } => {
-            Some(format!("  {}: the scripts in {}", server.name, dir.display()))
-        }
-        tidings_config::TransportConfig::Container(container) => {
-            Some(format!("  {}: container {}", server.name, container.image))
-        }
-        _ => None,
-    };
-    config.enabled_servers().filter_map(line).collect()
-}
-
-fn consent(path: &Path, config: &Config) -> Result<(), CommandFailure> {
-    let commands = commands(config);
-    if commands.is_empty() {
-        return Ok(());
-    }
-    let path = path.display();
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(CommandFailure::Usage(format!(
-            "{path} lies in the current folder and starts commands; if you trust it, name it: --config {path}"
-        )));
-    }
-    eprintln!("{path} lies in the current folder and starts these commands:\n{}", commands.join("\n"));
-    eprint!("Start them? [y/N] ");
-    logging::flush();
-    let mut answer = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        return Ok(());
-    }
-    Err(CommandFailure::Usage(format!("nothing was started; name the file to skip this question: --config {path}")))
 }

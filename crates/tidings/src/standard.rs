@@ -5,15 +5,17 @@
 //! without a surprise for others that share it, and the runtime waits for it as for any connection.
 //!
 //! `println!` and its like panic when nobody reads what they write. In this program their names mean those of this file,
-//! which do not: a closed standard output ends a command quietly, and what standard error does not take is lost.
+//! which do not: a closed standard output ends a command quietly, and what standard error does not take is lost. Whatever
+//! goes through them may hold text of others, so what deceives a reader is spelled out here, in one place.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::SetOnce;
 
 use crate::failure::CommandFailure;
+use crate::plain_text;
 
 /// To standard output. Ends the command, quietly, when nobody reads it.
 macro_rules! print {
@@ -42,11 +44,28 @@ static REFUSED: SetOnce<io::Error> = SetOnce::const_new();
 
 /// Writes what was asked for; [`refused`] tells when that is over.
 pub(crate) fn write_out(text: fmt::Arguments<'_>) {
-    let mut out = io::stdout().lock();
-    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+    if let Err(error) = try_write_out(&text.to_string()) {
         // The first reason counts.
         let _ = REFUSED.set(error);
     }
+}
+
+/// The same, for those who have something else to do when nobody reads.
+pub(crate) fn try_write_out(text: &str) -> io::Result<()> {
+    write_bytes(plain_text::with_styles(text).as_bytes())
+}
+
+/// Content that was asked for: as it is, to the last byte, unless a person would see it.
+pub(crate) fn write_content(text: &str) {
+    let written = if io::stdout().is_terminal() { try_write_out(text) } else { write_bytes(text.as_bytes()) };
+    if let Err(error) = written {
+        let _ = REFUSED.set(error);
+    }
+}
+
+fn write_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 /// Waits until standard output takes nothing more. A reader that has seen enough is no failure.

@@ -19,14 +19,16 @@ use tidings_engine::{
     Gateway, Isolation, Journal, Names, NoticePace, Origin, OwnLinkLimits, ServerPlan, Settings, Source,
 };
 
-use tidings_builtin::SearchTools;
+use tidings_builtin::{NoticeServer, SearchTools};
 use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable};
-use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
+use tidings_upstream::{
+    EraChoice, HttpSpec, InheritEnv, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec,
+};
 use tidings_watch::WebhookSet;
 
 use crate::cli::Cli;
@@ -49,12 +51,16 @@ pub(crate) struct GatewayInputs {
     pub(crate) file: Option<(PathBuf, ConfigLoader)>,
     /// What stood in it.
     pub(crate) text: Option<Vec<u8>>,
+    /// Where the record is of what somebody trusts in it, if it needs that.
+    pub(crate) consent: Option<PathBuf>,
     /// Servers that were added at run time.
     pub(crate) table: ServerTable,
     /// Where the gateway listens: a server must not lead there.
     pub(crate) listeners: Vec<SocketAddr>,
     /// What webhooks received, kept over a restart.
     pub(crate) hooks: HookTable,
+    /// What the client is told where there is nothing to serve: a server without tools says it.
+    pub(crate) notice: Option<String>,
 }
 
 impl GatewayInputs {
@@ -85,6 +91,9 @@ pub(crate) struct PreparedGateway {
     bound_pages: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
+    /// A server that only says why there is nothing else.
+    notice: Option<ServerPlan>,
+    consent: Option<PathBuf>,
     path: GatewayPath,
 }
 
@@ -106,7 +115,7 @@ pub(crate) fn prepare(
     ground: GatewayInputs,
     data: Option<&DataDir>,
 ) -> Result<PreparedGateway, CommandFailure> {
-    let GatewayInputs { config, file, text, table, listeners, hooks } = ground;
+    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice } = ground;
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = ProcessLauncher::new(helper);
@@ -121,7 +130,9 @@ pub(crate) fn prepare(
     };
     let expose = config.gateway.expose;
     let watching = AtomicBool::new(false);
-    let planner = Arc::new(EnginePlans { expose, watches: Arc::clone(&watches), watching, projects, listeners });
+    let inherit_env = config.gateway.inherit_env.clone();
+    let planner =
+        Arc::new(EnginePlans { expose, watches: Arc::clone(&watches), watching, projects, listeners, inherit_env });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
     let registry =
@@ -129,10 +140,19 @@ pub(crate) fn prepare(
     let mut demo = None;
     // A first start that shows nothing teaches nothing.
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
-    let made = nothing.then(|| Demo::in_data_directory(cli)).transpose().unwrap_or_else(|failure| {
-        tracing::warn!("no demo is shown: {failure}");
-        None
+    let notice = notice.filter(|_| nothing).map(|text| {
+        config.gateway.registry_tools = tidings_config::RegistryToolsSetting::Off;
+        // Not one of the gateway's own: it is alone, and so speaks for all of it.
+        ServerPlan {
+            origin: Origin::File,
+            ..built_in("tidings", Source::Local(Arc::new(NoticeServer::new(text))), expose)
+        }
     });
+    let made =
+        (nothing && notice.is_none()).then(|| Demo::in_data_directory(cli)).transpose().unwrap_or_else(|failure| {
+            tracing::warn!("no demo is shown: {failure}");
+            None
+        });
     if let Some(made) = made.flatten() {
         let server = planner.projects.server(&made.project, &made.environment()).map_err(CommandFailure::Failed)?;
         let mut shown = config.clone();
@@ -141,7 +161,20 @@ pub(crate) fn prepare(
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
     let index = Arc::default();
-    Ok(PreparedGateway { config, connector, index, watches, planner, registry, entries, bound_pages: None, demo, path })
+    Ok(PreparedGateway {
+        config,
+        connector,
+        index,
+        watches,
+        planner,
+        registry,
+        entries,
+        bound_pages: None,
+        demo,
+        notice,
+        consent,
+        path,
+    })
 }
 
 impl PreparedGateway {
@@ -165,6 +198,11 @@ impl PreparedGateway {
         self.demo.as_ref().map(|(demo, _)| demo.clone())
     }
 
+    /// Where the record is of what somebody trusts in the file, if it needs that.
+    pub(crate) fn consent(&self) -> Option<PathBuf> {
+        self.consent.clone()
+    }
+
     /// Fails if the one client there will be is a gateway that leads here again; servers are told of the gateways ahead.
     pub(crate) fn come_through(&mut self, gateways: Vec<String>) -> Result<(), CommandFailure> {
         if let Some(reason) = self.path.loop_with(&gateways) {
@@ -185,6 +223,7 @@ impl PreparedGateway {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
         plans.extend(self.demo.map(|(_, plan)| plan));
+        plans.extend(self.notice);
         if !self.watches.is_empty() {
             plans.push(self.planner.watch_plan());
         }
@@ -212,6 +251,8 @@ struct EnginePlans {
     watching: AtomicBool,
     projects: Arc<ProjectServers>,
     listeners: Vec<SocketAddr>,
+    /// What commands see of our environment when their server does not say.
+    inherit_env: tidings_config::InheritEnv,
 }
 
 impl EnginePlans {
@@ -303,7 +344,8 @@ impl EnginePlans {
             }
             TransportConfig::Stdio { command, args, env, cwd } => {
                 let (program, args, env) = (command.clone(), args.clone(), env.clone());
-                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone() }))
+                let inherit_env = inherit_env(server.inherit_env.as_ref().unwrap_or(&self.inherit_env));
+                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env }))
             }
             // It would call itself until all connections are used up.
             TransportConfig::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
@@ -348,6 +390,14 @@ fn word(transport: &TransportConfig) -> &'static str {
         TransportConfig::Http { .. } => "http",
         TransportConfig::Container(_) => "container",
         TransportConfig::Project { .. } => "project",
+    }
+}
+
+/// What a command sees of our environment.
+pub(crate) fn inherit_env(inherited: &tidings_config::InheritEnv) -> InheritEnv {
+    match inherited {
+        tidings_config::InheritEnv::All => InheritEnv::All,
+        tidings_config::InheritEnv::Names(names) => InheritEnv::Names(names.clone()),
     }
 }
 

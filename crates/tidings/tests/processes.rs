@@ -268,6 +268,7 @@ async fn a_server_gets_its_arguments_directory_and_environment() {
         args[0],
         directory.path().to_string_lossy()
     );
+    let config = format!("{config}\ninherit_env = [\"SHAPE\"]");
     let _gateway = Gateway::builder().toml(&config).env("SHAPE", "round").serve().await;
     let process = &server.processes()[0];
     assert_eq!(process.args, ["a b", "$HOME"], "no shell looks at them");

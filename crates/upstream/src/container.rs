@@ -23,6 +23,7 @@ use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::LinkError;
+use crate::environment::InheritEnv;
 use crate::link::MessageSink;
 use crate::spec::{ContainerSpec, MountSource, StdioSpec};
 use crate::stdio::process::ProcessLauncher;
@@ -104,7 +105,9 @@ impl ContainerStarter {
         let name = container_name(server, lease.id(), number);
         let identity = ContainerIdentity { name: &name, run: lease.id(), server };
         let args = arguments::run(spec, &identity, env_file.as_ref().map(EnvFile::path));
-        let stdio = StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None };
+        // The runtime's own program, which finds its daemon by variables; the container sees none of them.
+        let inherit_env = InheritEnv::All;
+        let stdio = StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None, inherit_env };
         let removal = std::iter::once(tool.program().to_owned()).chain(tool.removal(&[&name])).collect();
         let contained = Arc::new(ContainerEpilogue {
             program,

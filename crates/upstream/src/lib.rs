@@ -10,6 +10,7 @@
 mod call;
 mod connect;
 mod container;
+mod environment;
 mod error;
 mod handshake;
 mod http;
@@ -23,6 +24,7 @@ mod stdio;
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};
 pub use container::PullProgress;
+pub use environment::InheritEnv;
 pub use error::LinkError;
 pub use handshake::{OwnIntroduction, ServerHello};
 pub use http::{HttpBody, HttpClient, is_public};

@@ -1,6 +1,7 @@
 //! What to do about a server that can not be connected: from its description and the error to a sentence for whoever wrote
 //! the description. Only wording; nothing here decides what the gateway does.
 
+use crate::environment;
 use crate::error::LinkError;
 use crate::spec::{ServerSpec, StdioSpec, TransportSpec};
 
@@ -22,7 +23,7 @@ const SOURCES: [(&[&str], &str); 4] = [
 /// The same error with a remedy, where there is one.
 pub(crate) fn explain(spec: &ServerSpec, error: LinkError) -> LinkError {
     let remedy = match &spec.transport {
-        TransportSpec::Stdio(stdio) => of_command(stdio, error.cause()),
+        TransportSpec::Stdio(stdio) => of_command(stdio, error.cause()).or_else(|| of_environment(stdio, &error)),
         TransportSpec::Http(http) => of_url(&http.url, error.cause()),
         TransportSpec::Container(_) => None,
     };
@@ -50,6 +51,21 @@ fn of_command(spec: &StdioSpec, error: &LinkError) -> Option<String> {
     let source = SOURCES.iter().find(|(names, _)| names.contains(&program.as_str())).map(|(_, source)| *source);
     let source = source.unwrap_or("install it, or write its whole path as `command`");
     Some(format!("{program} is not in the PATH of the gateway: {source}"))
+}
+
+/// A server that asks for a variable which the gateway has, and does not pass on.
+fn of_environment(spec: &StdioSpec, error: &LinkError) -> Option<String> {
+    let mut withheld = spec.inherit_env.withheld();
+    withheld.retain(|name| !spec.env.iter().any(|(given, _)| given == name));
+    let named = environment::named_in(error.last_words()?, &withheld);
+    let (first, more) = named.split_first()?;
+    let names = named.join(" and ");
+    let list: Vec<String> = named.iter().map(|name| format!("{name:?}")).collect();
+    let (are, them) = if more.is_empty() { ("is", first) } else { ("are", &"them") };
+    Some(format!(
+        "{names} {are} set for the gateway and not passed on to servers; to give it {them}: inherit_env = [{}]",
+        list.join(", ")
+    ))
 }
 
 fn of_url(url: &str, error: &LinkError) -> Option<String> {
@@ -108,6 +124,7 @@ pub(crate) fn is_web_page(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::InheritEnv;
     use crate::spec::{EraChoice, HttpSpec};
 
     fn said(transport: TransportSpec, error: LinkError) -> String {
@@ -116,7 +133,8 @@ mod tests {
 
     fn command(program: &str, args: &[&str]) -> String {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None };
+        let inherit_env = InheritEnv::default();
+        let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None, inherit_env };
         said(TransportSpec::Stdio(spec), LinkError::Spawn { program: program.into(), reason: NOT_FOUND.into() })
     }
 

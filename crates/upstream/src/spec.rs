@@ -4,6 +4,7 @@ mod container;
 
 use std::path::PathBuf;
 
+use crate::environment::InheritEnv;
 pub use container::{ContainerSpec, Mount, MountSource, Network, Runtime};
 
 /// A server, as configured.
@@ -39,6 +40,8 @@ pub struct StdioSpec {
     pub env: Vec<(String, String)>,
     /// Its working directory; the gateway's when absent.
     pub cwd: Option<PathBuf>,
+    /// What it sees of the gateway's own environment, besides what every program needs.
+    pub inherit_env: InheritEnv,
 }
 
 /// An endpoint of Streamable HTTP, and what to send with each request.

@@ -4,8 +4,11 @@ use super::container;
 use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
-use crate::plan::server::{ApprovalSetting, EraSetting, IsolationSetting, ServerConfig, TransportConfig, UriMode};
+use crate::plan::server::{
+    ApprovalSetting, EraSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
+};
 use crate::read::TableSection;
+use crate::tree::ConfigValue;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
 
@@ -16,7 +19,7 @@ pub(super) fn native(mut section: TableSection<'_, '_>, name: &str) -> Option<Se
     let kind = section.kind(KINDS);
     let transport = kind.and_then(|kind| transport(&mut section, kind));
     // Known whatever the kind, so that a missing kind is the only complaint.
-    for key in ["args", "env", "cwd", "headers"].iter().chain(container::KEYS) {
+    for key in ["args", "env", "cwd", "headers", "allow_hooks"].iter().chain(container::KEYS) {
         section.has(key);
     }
     let server = common(&mut section, name, enabled, transport);
@@ -33,26 +36,30 @@ pub(super) fn transport(section: &mut TableSection<'_, '_>, kind: &'static str) 
             let args = section.texts("args").unwrap_or_default();
             let env = section.pairs("env", variable_objection);
             let cwd = section.text("cwd").map(|cwd| section.reading.expander.path(&cwd));
-            section.refuse(kind, &["headers"]);
+            section.refuse(kind, &["headers", "allow_hooks"]);
             section.refuse(kind, container::KEYS);
             Some(TransportConfig::Stdio { command: command?, args, env, cwd })
         }
         "url" => {
             let url = http_url(section, "url");
             let headers = section.pairs("headers", header_objection);
-            section.refuse(kind, &["args", "env", "cwd"]);
+            section.refuse(kind, &["args", "env", "cwd", "allow_hooks"]);
             section.refuse(kind, container::KEYS);
             Some(TransportConfig::Http { url: url?, headers })
         }
         "container" => {
             let config = container::container(section);
-            section.refuse(kind, &["cwd", "headers"]);
+            section.refuse(kind, &["cwd", "headers", "allow_hooks"]);
             Some(TransportConfig::Container(Box::new(config?)))
         }
         _ => {
             section.remember("project");
             let dir = section.text("project").map(|dir| section.reading.expander.path(&dir));
-            let env = section.pairs("env", variable_objection);
+            let mut env = section.pairs("env", variable_objection);
+            // How a project's own scripts call it.
+            if section.boolean("allow_hooks") == Some(true) {
+                env.push(("MCPBASH_ALLOW_PROJECT_HOOKS".to_owned(), "true".to_owned()));
+            }
             section.refuse(kind, &["args", "cwd", "headers"]);
             section.refuse(kind, container::KEYS);
             Some(TransportConfig::Project { dir: dir?, env })
@@ -84,6 +91,17 @@ pub(super) fn common(
     section.not_below("max_timeout", max_timeout, "timeout", timeout);
     let poll_interval = section.duration("poll_interval");
     let tools = section.section("tools").map(filter).unwrap_or_default();
+    // Only a command has an environment that is ours to fill.
+    let inherit_env = inherit_env(section);
+    let other = match &transport {
+        None | Some(TransportConfig::Stdio { .. }) => None,
+        Some(TransportConfig::Http { .. }) => Some("url"),
+        Some(TransportConfig::Container(_)) => Some("container"),
+        Some(TransportConfig::Project { .. }) => Some("project"),
+    };
+    if let (Some(_), Some(kind)) = (&inherit_env, other) {
+        section.fault("inherit_env", ConfigFault::DoesNotApply { kind });
+    }
     section.remember("approve");
     let approve = section.choice("approve", &[("auto", ApprovalSetting::Auto), ("manual", ApprovalSetting::Manual)]);
     Some(ServerConfig {
@@ -100,8 +118,23 @@ pub(super) fn common(
         poll_interval,
         tools,
         approve: approve.unwrap_or_default(),
+        inherit_env,
         problem: section.reading.take_missing(),
     })
+}
+
+/// `"all"`, or a list of names.
+pub(super) fn inherit_env(section: &mut TableSection<'_, '_>) -> Option<InheritEnv> {
+    let entry = section.entry("inherit_env")?;
+    match &entry.node.value {
+        ConfigValue::List(_) => section.texts("inherit_env").map(InheritEnv::Names),
+        ConfigValue::Text(_) => section.choice("inherit_env", &[("all", ())]).map(|()| InheritEnv::All),
+        other => {
+            let expected = "\"all\" or a list of names";
+            section.fault("inherit_env", ConfigFault::WrongType { expected, found: other.kind() });
+            None
+        }
+    }
 }
 
 fn filter(mut section: TableSection<'_, '_>) -> ToolFilter {

@@ -39,6 +39,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let mut links = |key| section.integer(key, 1, MAX_SESSION_LINKS).and_then(|number| usize::try_from(number).ok());
     let (session_links, session_links_per_client) = (links("session_links"), links("session_links_per_client"));
     let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
+    let inherit_env = super::server::inherit_env(&mut section).unwrap_or_default();
     section.finish();
     GatewaySettings {
         listen,
@@ -55,6 +56,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         session_links: session_links.unwrap_or(default.session_links),
         session_links_per_client: session_links_per_client.unwrap_or(default.session_links_per_client),
         session_link_idle,
+        inherit_env,
     }
 }
 

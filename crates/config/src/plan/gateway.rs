@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::server::InheritEnv;
+
 /// The protocol revisions, oldest first.
 pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
@@ -40,6 +42,8 @@ pub struct GatewaySettings {
     pub session_links_per_client: usize,
     /// How long such a connection may be unused.
     pub session_link_idle: Duration,
+    /// What commands see of the gateway's own environment.
+    pub inherit_env: InheritEnv,
 }
 
 impl Default for GatewaySettings {
@@ -59,6 +63,7 @@ impl Default for GatewaySettings {
             session_links: 256,
             session_links_per_client: 16,
             session_link_idle: Duration::from_secs(10 * 60),
+            inherit_env: InheritEnv::default(),
         }
     }
 }

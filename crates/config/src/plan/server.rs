@@ -38,6 +38,8 @@ pub struct ServerConfig {
     pub tools: ToolFilter,
     /// Whether its tools are used without approval.
     pub approve: ApprovalSetting,
+    /// What a command sees of the gateway's own environment, when not as in `[gateway]`.
+    pub inherit_env: Option<InheritEnv>,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
     pub problem: Option<String>,
 }
@@ -59,6 +61,7 @@ impl ServerConfig {
             poll_interval: None,
             tools: ToolFilter::default(),
             approve: ApprovalSetting::default(),
+            inherit_env: None,
             problem: None,
         }
     }
@@ -154,6 +157,21 @@ pub(crate) fn without_secrets(url: &str) -> String {
             format!("{scheme}://{host}{path}")
         }
         None => "…".to_owned(),
+    }
+}
+
+/// Which variables of the gateway commands see, besides what every program needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InheritEnv {
+    /// All of them.
+    All,
+    /// These names; one that ends in `*` stands for all that begin so.
+    Names(Vec<String>),
+}
+
+impl Default for InheritEnv {
+    fn default() -> Self {
+        Self::Names(Vec::new())
     }
 }
 

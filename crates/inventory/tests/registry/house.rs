@@ -73,6 +73,7 @@ impl ServerPlanner for Plans {
                 args: args.clone(),
                 env: env.clone(),
                 cwd: cwd.clone(),
+                inherit_env: Default::default(),
             }),
             TransportConfig::Http { url, headers } => {
                 TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() })

@@ -83,8 +83,8 @@ pub(crate) fn in_path(environment: &GivenEnvironment, name: &str) -> Option<Path
         .find(|file| file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0))
 }
 
-/// What every script of the project has, however it is called.
-pub(crate) fn base(home: &ProjectHome, mode: &EnvironmentMode, kit: &ScriptKit, json: &JsonTool) -> Variables {
+/// What a script, or a hook of the project, sees of the environment.
+pub(crate) fn inherited(home: &ProjectHome, mode: &EnvironmentMode) -> Variables {
     let mut all = Variables::new();
     for (name, value) in home.environment.iter().filter(|(name, _)| passes(mode, name)) {
         all.insert(name.to_owned(), value.to_owned());
@@ -93,6 +93,12 @@ pub(crate) fn base(home: &ProjectHome, mode: &EnvironmentMode, kit: &ScriptKit, 
         let default = if name == "HOME" { home.root.as_os_str() } else { OsStr::new(default) };
         all.entry(name.into()).or_insert_with(|| default.to_owned());
     }
+    all
+}
+
+/// What every script of the project has, however it is called.
+pub(crate) fn base(home: &ProjectHome, mode: &EnvironmentMode, kit: &ScriptKit, json: &JsonTool) -> Variables {
+    let mut all = inherited(home, mode);
     let folders = &home.folders;
     for (name, folder) in [
         ("MCPBASH_PROJECT_ROOT", &home.root),

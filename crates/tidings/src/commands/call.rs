@@ -43,7 +43,7 @@ pub(super) async fn run(cli: &Cli, wish: CallArgs<'_>) -> Result<(), CommandFail
         let mut printer = ContentPrinter::new(wish.save);
         for block in result["content"].as_array().into_iter().flatten() {
             let text = printer.block(block)?;
-            println!("{}", text.strip_suffix('\n').unwrap_or(&text));
+            crate::standard::write_content(&format!("{}\n", text.strip_suffix('\n').unwrap_or(&text)));
         }
     }
     if result["isError"] == true {

@@ -5,7 +5,7 @@ mod render;
 mod source;
 mod structure;
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -154,8 +154,7 @@ impl ChangePrinter {
 }
 
 fn print(text: &[u8]) -> Result<(), PrintStop> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+    crate::standard::try_write_out(&String::from_utf8_lossy(text)).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => PrintStop::Full,
         _ => PrintStop::Failed(CommandFailure::failed(error)),
     })

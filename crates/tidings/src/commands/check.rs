@@ -8,7 +8,7 @@ use crate::failure::CommandFailure;
 use crate::{access, settings, wiring};
 
 pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), CommandFailure> {
-    let loaded = match settings::load(cli.config.as_deref()) {
+    let loaded = match settings::load_to_examine(cli) {
         Ok(loaded) => loaded,
         Err(CommandFailure::Config(errors)) if as_json => {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -18,6 +18,7 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Comma
         Err(other) => return Err(other),
     };
     let mut warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
+    warnings.extend(loaded.untrusted.as_ref().map(crate::trust::Untrusted::words));
     let mut unsupported = loaded.config.unsupported();
     if for_stdio {
         unsupported.extend(loaded.config.unsuited_to_stdio());

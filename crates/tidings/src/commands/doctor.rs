@@ -32,7 +32,7 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
 
 async fn examine(cli: &Cli) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let loaded = match settings::load(cli.config.as_deref()) {
+    let loaded = match settings::load(cli) {
         Ok(loaded) => Some(loaded),
         Err(CommandFailure::Config(errors)) => {
             findings.extend(errors.iter().map(|error| {
@@ -90,6 +90,10 @@ fn configuration(loaded: &settings::LoadedConfig) -> Vec<Finding> {
             vec![Finding::fine(ABOUT, what)]
         }
     };
+    findings.extend(loaded.untrusted.as_ref().map(|here| {
+        let what = format!("{} is not trusted, so nothing in it counts", here.file.display());
+        Finding::note(ABOUT, what, here.remedy())
+    }));
     let remedy = "see the line named";
     findings.extend(config.warnings.iter().map(|warning| Finding::note(ABOUT, warning.to_string(), remedy)));
     let unsupported = config.unsupported();

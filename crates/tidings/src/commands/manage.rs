@@ -17,6 +17,7 @@ use crate::cli::{AddServer, Cli};
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
 use crate::settings;
+use crate::trust::TrustRecords;
 
 pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailure> {
     let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
@@ -196,7 +197,7 @@ fn is_relative_path(arg: &str, cwd: &Path) -> bool {
 fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'_>) -> Result<PathBuf, CommandFailure> {
     let file = match file {
         Some(file) => file,
-        None => settings::file_to_change(cli.config.as_deref())?,
+        None => settings::file_to_change(cli)?,
     };
     let place = |error: &dyn std::fmt::Display| CommandFailure::Failed(format!("{}: {error}", file.display()));
     let text = match std::fs::read_to_string(&file) {
@@ -205,8 +206,13 @@ fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'
         Err(error) => return Err(place(&error)),
     };
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = ConfigSurroundings { env: &env, read: &|path| std::fs::read_to_string(path) };
+    let surroundings = ConfigSurroundings { env: &env, read: &tidings_config::read_referred };
     let edited = tidings_config::edit(&text, &file, name, edit, &surroundings).map_err(|error| place(&error))?;
+    let records = TrustRecords::of(cli);
+    // Whoever trusted what stood there changes it now by hand: kept first, so that a running gateway never sees it untrusted.
+    if records.trusts(&file, text.as_bytes()) {
+        records.keep(&file, edited.as_bytes())?;
+    }
     write_whole(&file, &edited).map_err(|error| place(&error))?;
     Ok(file)
 }
@@ -219,7 +225,9 @@ fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     }
     let mut partial = file.clone().into_os_string();
     partial.push(format!(".{}", std::process::id()));
-    std::fs::write(&partial, text)?;
+    let partial = PathBuf::from(partial);
+    // A new one is for its owner only: headers and variables may be keys.
+    crate::data::write_private(&partial, text.as_bytes())?;
     if let Ok(known) = std::fs::metadata(&file) {
         std::fs::set_permissions(&partial, known.permissions())?;
     }

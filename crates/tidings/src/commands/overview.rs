@@ -16,10 +16,13 @@ pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
             println!("  tidings changes      what changed lately");
         }
         None => {
-            match settings::load(cli.config.as_deref()) {
+            match settings::load(cli) {
                 Ok(settings::LoadedConfig { config, found: Some(found), .. }) => {
                     let servers = plural(config.servers.len() as u64, "server");
                     println!("No gateway is running. {} has {servers}.\n", found.path.display());
+                }
+                Ok(settings::LoadedConfig { untrusted: Some(here), .. }) => {
+                    println!("No gateway is running. {}\n", here.words());
                 }
                 Ok(_) => println!("No gateway is running, and there is no configuration yet.\n"),
                 Err(_) => println!("No gateway is running, and the configuration has errors: tidings check\n"),

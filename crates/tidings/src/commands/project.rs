@@ -23,8 +23,8 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     })?;
     let allowed = (!allow.is_empty()).then(|| ("MCPBASH_TOOL_ALLOWLIST".to_owned(), allow.join(" ")));
     // Only a configuration that is named has a say, and only in how things are done.
-    let mut config = match cli.config.as_deref() {
-        Some(file) => settings::load(Some(file))?.config,
+    let mut config = match &cli.config {
+        Some(_) => settings::load(cli)?.config,
         None => Config::default(),
     };
     config.watches.clear();
@@ -39,9 +39,11 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         config,
         file: None,
         text: None,
+        consent: None,
         table: ServerTable::in_memory(KeptServers::default()),
         listeners: Vec::new(),
         hooks: HookTable::default(),
+        notice: None,
     };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;

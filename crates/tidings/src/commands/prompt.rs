@@ -37,7 +37,7 @@ pub(super) async fn run(
     let mut printer = ContentPrinter::new(None);
     for message in result["messages"].as_array().into_iter().flatten() {
         println!("{}", styled(BOLD, &format!("{}:", message["role"].as_str().unwrap_or_default())));
-        println!("{}", printer.block(&message["content"])?);
+        crate::standard::write_content(&format!("{}\n", printer.block(&message["content"])?));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(cli: &Cli, uri: &str, save: Option<&Path>, as_json: bool
     for content in contents {
         let text = printer.resource(content)?;
         // Text is the resource's own, to the last byte; a word of ours about it is a line.
-        if content["text"].is_string() { print!("{text}") } else { println!("{text}") }
+        if content["text"].is_string() { crate::standard::write_content(&text) } else { println!("{text}") }
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::{access, ending, feed, limits, reload, secret, session_archive, setti
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), CommandFailure> {
-    let loaded = settings::load_to_run(cli.config.as_deref())?;
+    let loaded = settings::load_to_run(cli)?;
     let config = &loaded.config;
     limits::raise_open_files();
     let stop = CancellationToken::new();
@@ -56,6 +56,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     inputs.hooks = HookTable::new(&store);
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
+    let consent = prepared.consent();
     let hooks = tidings_admin::hooks(prepared.hooks());
     let archive = session_archive::of(&store);
     let log = feed::log(store);
@@ -64,7 +65,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let announced = data.announce(&url);
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
     say_what_is_missing(&data, &announced, not_kept);
-    let reloading = tokio::spawn(reload::run(registry.clone(), stop.clone()));
+    let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let options = EndpointOptions {
         tokens: access.clients,
         loopback: listen.is_loopback(),

@@ -229,6 +229,7 @@ mod tests {
     fn a_server_that_is_connecting_is_not_shown_as_broken() {
         let lines = lines(&rows(), TerminalPaint { colours: true, width: None });
         let red = format!("{WENT}");
+        let lines: Vec<_> = lines.iter().map(|line| crate::plain_text::with_styles(line)).collect();
         assert!(lines[1].contains(&red) && !lines[2].contains(&red), "{lines:#?}");
     }
 }

@@ -12,6 +12,7 @@ use super::project;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
+use crate::trust::Untrusted;
 use crate::wiring::{GatewayInputs, PreparedGateway};
 use crate::{ending, feed, logging, reload, settings, standard, wiring};
 
@@ -19,15 +20,27 @@ use crate::{ending, feed, logging, reload, settings, standard, wiring};
 const PATIENCE: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), CommandFailure> {
-    let loaded = settings::load_to_run(cli.config.as_deref())?;
+    let loaded = settings::load_to_run(cli)?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
     let store = store(cli).await;
+    let notice = loaded.found.is_none().then(|| loaded.untrusted.as_ref().map(not_trusted)).flatten();
     let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
     if let Some(dir) = project {
         add(&mut ground, &project::server(dir, Vec::new()))?;
     }
+    ground.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
     serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
+}
+
+/// What a client is told in the place of servers that may not be started.
+fn not_trusted(here: &Untrusted) -> String {
+    format!(
+        "Tidings offers nothing here: {} is not trusted, so nothing in it was read or started. Ask the user to run this \
+         command in a terminal, look at what it shows, and start this server again:\n\n    {}",
+        here.file.display(),
+        here.remedy()
+    )
 }
 
 /// A client's process may have no home: then there is nothing to keep.
@@ -55,7 +68,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let log = feed::log(store);
-    let reloading = tokio::spawn(reload::follow(prepared.registry(), stop.clone()));
+    let reloading = tokio::spawn(reload::follow(prepared.registry(), prepared.consent(), stop.clone()));
     let journal = feed::journal(&log);
     let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), |first| {
         if let Err(failure) = prepared.come_through(first.gateways) {

@@ -5,6 +5,8 @@ use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Style};
 
+use crate::plain_text;
+
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const KIND: Style = AnsiColor::Cyan.on_default();
@@ -38,7 +40,7 @@ impl TerminalPaint {
     }
 
     pub(crate) fn styled(self, style: Style, text: &str) -> String {
-        if self.colours && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        if self.colours && !text.is_empty() { plain_text::style(style, text) } else { text.to_owned() }
     }
 }
 
@@ -94,15 +96,11 @@ pub(crate) fn harmless(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\t' => out.push_str("    "),
-            c if c.is_control() || is_turning(c) => out.extend(c.escape_unicode()),
+            c if plain_text::is_deceptive(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
     out
-}
-
-fn is_turning(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

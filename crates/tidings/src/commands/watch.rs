@@ -1,6 +1,6 @@
 //! `tidings watch URI`: each update of a resource as it comes, with what changed in its text.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -122,8 +122,7 @@ impl WatchRun<'_> {
                 format!("{head}\n{}", self.difference(before, now))
             }
         };
-        let mut out = std::io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match crate::standard::try_write_out(&text) {
             Ok(()) => Ok(None),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Some(WatchEnd::Reader)),
             Err(error) => Err(CommandFailure::failed(error)),

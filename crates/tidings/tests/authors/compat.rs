@@ -253,7 +253,9 @@ async fn nothing_runs_unless_it_is_allowed() {
     // The project's own rule.
     let rule = "mcp_tools_policy_check() {\n\t[ \"$1\" != one ] || { mcp_tools_error -32602 'one is off today'; return 1; }\n}\n";
     project.write("server.d/policy.sh", rule);
-    let ruled = project.client().await;
+    let unasked = project.client().await;
+    assert_eq!(unasked.call_tool("one", json!({})).await.text(), "one", "hooks run where the user lets them");
+    let ruled = project.stdio().env("MCPBASH_ALLOW_PROJECT_HOOKS", "true").connect().await;
     assert_eq!(ruled.call_tool("two", json!({})).await.text(), "two");
     let off = ruled.call_tool("one", json!({})).await;
     assert!(off.error()["message"].to_string().contains("one is off today"), "{}", off.error());

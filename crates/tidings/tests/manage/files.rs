@@ -42,7 +42,7 @@ fn the_first_server_makes_the_users_file_and_the_last_leaves_it() {
 fn a_file_that_is_broken_is_not_touched() {
     let home = TempDir::new();
     let file = home.write("tidings.toml", "[servers.x\n");
-    let output = run(&home, &["add", "y", "--", "z"]);
+    let output = run(&home, &["add", "y", "--config", "tidings.toml", "--", "z"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("tidings.toml:1"), "{output:?}");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "[servers.x\n");

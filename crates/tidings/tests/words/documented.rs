@@ -185,6 +185,8 @@ async fn walk(page: &str) {
                 let text = text.replace("127.0.0.1:7337", "127.0.0.1:0");
                 std::fs::write(walk.folder.join("work/settings.json"), "{}").unwrap();
                 std::fs::write(walk.folder.join("work/tidings.toml"), text).unwrap();
+                // Whoever follows the page wrote this file, and says yes to it when asked.
+                walk.run(&place, "tidings trust --yes").await;
             }
             "sh" => {
                 for command in commands(&text) {

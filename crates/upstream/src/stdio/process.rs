@@ -154,6 +154,8 @@ impl ProcessLauncher {
         };
         command
             .args(&spec.args)
+            .env_clear()
+            .envs(spec.inherit_env.variables())
             .envs(spec.env.iter().map(|(k, v)| (k, v)))
             .env(DEPTH, (depth + 1).to_string())
             .stdin(Stdio::piped())

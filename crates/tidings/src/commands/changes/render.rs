@@ -189,7 +189,8 @@ mod tests {
         let expected = "\u{1b}[2m11:59:58\u{1b}[0m  \u{1b}[1ms\u{1b}[0m  \u{1b}[36mresource templates\u{1b}[0m  \u{1b}[2m#7\u{1b}[0m\n  \
                         \u{1b}[32m+ a\u{1b}[0m\n  \u{1b}[31m- b\u{1b}[0m\n  \u{1b}[33m~ c\u{1b}[0m \u{1b}[2m(x)\u{1b}[0m\n      \
                         \u{1b}[32m+ 1\u{1b}[0m\n";
-        assert_eq!(page(true, Some(80)).change(&change, &now()), expected);
+        let shown = page(true, Some(80)).change(&change, &now());
+        assert_eq!(crate::plain_text::with_styles(&shown), expected);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config
             findings.extend(one(state, configured.iter().find(|server| server.name == name).copied()));
         }
     }
+    let gateway = config.map(|config| config.gateway.inherit_env.clone()).unwrap_or_default();
+    findings.extend(configured.iter().filter_map(|server| withheld(server, &gateway)));
     for server in configured {
         if !states.iter().any(|state| state["name"] == server.name.as_str()) {
             let what = "the running gateway does not know it";
@@ -63,6 +65,28 @@ async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, Co
     let states = backend.servers().await;
     backend.close().await;
     states
+}
+
+/// Variables of this environment that look as if they were meant for a server, which does not get them.
+fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Option<Finding> {
+    let TransportConfig::Stdio { command, args, env, .. } = &server.transport else { return None };
+    let inherited = crate::wiring::inherit_env(server.inherit_env.as_ref().unwrap_or(gateway));
+    let line =
+        [std::slice::from_ref(&server.name), std::slice::from_ref(command), args].concat().join(" ").to_lowercase();
+    let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is_meant = |name: &String| {
+        let first = name.split('_').next().unwrap_or_default().to_lowercase();
+        first.len() > 2 && first.len() < name.len() && words.contains(&first.as_str())
+    };
+    let mut names = inherited.withheld();
+    names.retain(|name| is_meant(name) && !env.iter().any(|(given, _)| given == name));
+    names.sort();
+    if names.is_empty() {
+        return None;
+    }
+    let list = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let what = format!("{} set here, and not passed on to it", names.join(", "));
+    Some(Finding::note(about(&server.name), what, format!("if it needs that: inherit_env = [{list}]")))
 }
 
 fn about(name: &str) -> String {

@@ -67,7 +67,7 @@ impl PullBar {
     }
 
     fn show(&mut self, report: &Value) {
-        let text = line(report);
+        let text = crate::plain_text::line(&line(report));
         if text == self.shown {
             return;
         }

@@ -1,0 +1,133 @@
+//! What a file says, line by line and as it is written: for a person who has to decide whether it may act. Nothing is
+//! expanded, looked up or left out for being unknown.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+
+use crate::decode;
+use crate::error::{ConfigError, ConfigErrors, ConfigFault, ConfigPlace};
+use crate::plan::key_path;
+use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
+
+/// Tables whose values may be secrets: their names are shown, and a value only where it refers to something.
+const SECRET_TABLES: &[&str] = &["env", "headers"];
+/// Keys whose values may be secrets.
+const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key"];
+
+/// Every key of the file with its value, in order; `Err` where the text is not of its format.
+pub fn outline(text: &str, path: &Path) -> Result<Vec<String>, ConfigErrors> {
+    let (entries, errors) = if decode::is_json(text, path) {
+        match tree::json::parse(text) {
+            Ok(ConfigNode { value: ConfigValue::Table(entries), .. }) => (entries, Vec::new()),
+            Ok(other) => {
+                let message = format!("expected an object, found {}", other.value.kind());
+                (Vec::new(), vec![SyntaxError { at: other.at, message }])
+            }
+            Err(error) => (Vec::new(), vec![error]),
+        }
+    } else {
+        tree::toml::parse(text)
+    };
+    let faults = errors.into_iter().map(|error| ConfigError {
+        place: ConfigPlace { file: Some(path.to_owned()), position: error.at },
+        key: String::new(),
+        fault: ConfigFault::Syntax { message: error.message },
+    });
+    match ConfigErrors::from_found(faults.collect()) {
+        Some(errors) => Err(errors),
+        None => {
+            let mut lines = Vec::new();
+            table(&mut lines, "", &entries, false);
+            Ok(lines)
+        }
+    }
+}
+
+fn table(lines: &mut Vec<String>, path: &str, entries: &[TableEntry], secret: bool) {
+    for entry in entries {
+        let key = key_path(path, &entry.key);
+        let secret = secret || SECRET_KEYS.contains(&entry.key.as_str());
+        let holds_secrets = secret || SECRET_TABLES.contains(&entry.key.as_str());
+        match &entry.node.value {
+            ConfigValue::Table(inner) if inner.is_empty() => lines.push(format!("{key} = {{}}")),
+            ConfigValue::Table(inner) => table(lines, &key, inner, holds_secrets),
+            ConfigValue::List(nodes) if nodes.iter().any(|node| matches!(node.value, ConfigValue::Table(_))) => {
+                for (index, node) in nodes.iter().enumerate() {
+                    let key = format!("{key}[{index}]");
+                    match &node.value {
+                        ConfigValue::Table(inner) => table(lines, &key, inner, holds_secrets),
+                        other => lines.push(format!("{key} = {}", shown(other, holds_secrets))),
+                    }
+                }
+            }
+            other => lines.push(format!("{key} = {}", shown(other, secret))),
+        }
+    }
+}
+
+/// Tells one value from the next, so that a change of it is seen, and is too short to find a secret by.
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish() & 0xff_ffff
+}
+
+fn shown(value: &ConfigValue, secret: bool) -> String {
+    match value {
+        ConfigValue::Text(text) if secret && !text.contains("${") => {
+            format!("… ({} characters, #{:06x})", text.chars().count(), fingerprint(text))
+        }
+        ConfigValue::Text(text) => format!("\"{text}\""),
+        ConfigValue::Null => "null".to_owned(),
+        ConfigValue::Boolean(value) => value.to_string(),
+        ConfigValue::Integer(value) => value.to_string(),
+        ConfigValue::Other(kind) => format!("({kind})"),
+        ConfigValue::List(nodes) => {
+            let parts: Vec<String> = nodes.iter().map(|node| shown(&node.value, secret)).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        ConfigValue::Table(entries) => {
+            let mut lines = Vec::new();
+            table(&mut lines, "", entries, secret);
+            format!("{{ {} }}", lines.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // trust T1
+    #[test]
+    fn everything_that_could_act_is_shown_as_it_is_written_and_secrets_are_not() {
+        let text = "[gateway]\nlisten = \"0.0.0.0:1\"\n[servers.a]\ncommand = \"sh\"\nargs = [\"-c\", \"curl x\"]\n\
+                    env = { KEY = \"hunter2\", OTHER = \"${env:AWS_SECRET}\" }\nunheard_of = 1\n\
+                    [servers.\"b c\"]\nurl = \"https://x/${file:~/.ssh/id}\"\nheaders = { A = \"abc\" }\n[[list]]\nx = true\n";
+        let lines = outline(text, Path::new("tidings.toml")).unwrap();
+        let expected = [
+            "gateway.listen = \"0.0.0.0:1\"",
+            "servers.a.command = \"sh\"",
+            "servers.a.args = [\"-c\", \"curl x\"]",
+            &format!("servers.a.env.KEY = … (7 characters, #{:06x})", fingerprint("hunter2")),
+            "servers.a.env.OTHER = \"${env:AWS_SECRET}\"",
+            "servers.a.unheard_of = 1",
+            "servers.\"b c\".url = \"https://x/${file:~/.ssh/id}\"",
+            &format!("servers.\"b c\".headers.A = … (3 characters, #{:06x})", fingerprint("abc")),
+            "list[0].x = true",
+        ];
+        assert_eq!(lines, expected);
+        let json =
+            outline("{\"mcpServers\": {\"a\": {\"command\": \"x\", \"args\": [], \"y\": {}}}}", Path::new(".mcp.json"));
+        let expected = ["mcpServers.a.command = \"x\"", "mcpServers.a.args = []", "mcpServers.a.y = {}"];
+        assert_eq!(json.unwrap(), expected);
+        let changed = outline(&text.replace("hunter2", "hunter3"), Path::new("tidings.toml")).unwrap();
+        assert_eq!(
+            changed.iter().zip(&lines).filter(|(a, b)| a != b).count(),
+            1,
+            "a changed secret is seen as changed"
+        );
+        assert!(outline("[servers.x\n", Path::new("tidings.toml")).is_err());
+        assert!(outline("[]", Path::new(".mcp.json")).is_err());
+    }
+}
