@@ -132,8 +132,10 @@ fn restarted_servers(
     peers: &Peers,
     binary: &Path,
 ) -> Result<Tally, Failure> {
-    let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore");
+    children.run(&workspace.cargo(["build", "-p", "tidings", "--example", "restarting_server"]))?;
+    let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore").args(["--jobs", "2"]);
     let script = script.arg("--tidings").arg(binary).arg("--node").arg(peers.node());
+    let script = script.arg("--rmcp").arg(workspace.built_example("restarting_server"));
     count(children, &script.arg("--everything").arg(peers.script("server-everything")))
 }
 

@@ -58,6 +58,11 @@ impl Workspace {
         self.target.join("debug").join("tidings")
     }
 
+    /// An example as `cargo build` leaves it.
+    pub(crate) fn built_example(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join("examples").join(name)
+    }
+
     /// An empty directory for the traces of one run.
     pub(crate) fn fresh_run_directory(&self, parts: &[&str]) -> Result<PathBuf, Failure> {
         let mut directory = self.target.join("conformance");
