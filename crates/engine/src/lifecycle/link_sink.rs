@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::client::session::Session;
 use crate::gateway::Inner;
-use crate::links::link_watch::LinkWatch;
+use crate::links::link_watch::{LinkWatch, is_unreachable};
 use crate::servers::server::Server;
 
 /// How many messages, and how many bytes of them, may arrive before the introduction is over.
@@ -181,6 +181,10 @@ impl MessageSink for LinkSink {
 
     fn troubled(&self, error: &LinkError) {
         let Some(server) = self.server.upgrade() else { return };
+        // Where one link finds nobody, the one by which the state is shown may be as dead, and not know it yet.
+        if !server.watches_with(&self.watch) && is_unreachable(error) {
+            server.health().troubled(error);
+        }
         // What a link that was replaced still meets says nothing about its successor, which has the same watch.
         if !server.watches_with(&self.watch) || server.is_shared(self.key) {
             self.watch.troubled(error);

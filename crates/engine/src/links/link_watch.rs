@@ -22,6 +22,7 @@ use crate::observe::status::ServerState;
 use crate::plan::{ServerPlan, Source};
 use crate::servers::server::{LiveLink, Server};
 
+const SHOW_FAILING: LinkCommand = LinkCommand::Show(LinkState::Failing);
 /// How long a check may take.
 const CHECK: Duration = Duration::from_secs(5);
 
@@ -39,6 +40,11 @@ struct State {
     machine: LinkHealth,
     /// Not carried out yet. The machine gives one check and one end at a time, so that they are few.
     commands: VecDeque<LinkCommand>,
+    /// Whether the verdict has yet to be given. A call that failed is answered by it, and whoever got that answer must not read
+    /// that the server is ready: so a server is shown as failing first.
+    withheld: bool,
+    /// Whether that is being shown: it was taken out of the commands, and is done when the next one is asked for.
+    showing: bool,
     /// What went wrong last, for whoever reads the state.
     error: Option<LinkError>,
 }
@@ -52,7 +58,7 @@ impl LinkWatch {
         let machine = LinkHealth::new(pace);
         let verdict = watch::Sender::new(machine.verdict());
         Arc::new(Self {
-            state: Mutex::new(State { machine, commands: VecDeque::new(), error: None }),
+            state: Mutex::new(State { machine, commands: VecDeque::new(), withheld: false, showing: false, error: None }),
             exchanged: AtomicBool::new(false),
             bell: Notify::new(),
             verdict,
@@ -85,10 +91,18 @@ impl LinkWatch {
         let commands = state.machine.on(event, now);
         let connects = state.machine.is_worth_waiting(now);
         state.commands.extend(commands);
-        self.verdict.send_replace(state.machine.verdict());
+        self.give_verdict(&mut state);
         drop(state);
         self.bell.notify_one();
         connects
+    }
+
+    /// Gives the verdict, unless something has to be shown first.
+    fn give_verdict(&self, state: &mut State) {
+        state.withheld = state.showing || state.commands.contains(&SHOW_FAILING);
+        if !state.withheld {
+            self.verdict.send_replace(state.machine.verdict());
+        }
     }
 
     /// Somebody needs the link and there is none: waits for the attempt that is under way, or begins one where that is not too
@@ -123,9 +137,16 @@ impl LinkWatch {
         self.lock().machine.listed()
     }
 
+    /// What is to be done next. What was given before is done.
     fn next(&self) -> (Option<LinkCommand>, Option<Instant>) {
         let mut state = self.lock();
-        (state.commands.pop_front(), state.machine.next_deadline())
+        state.showing = false;
+        if state.withheld {
+            self.give_verdict(&mut state);
+        }
+        let command = state.commands.pop_front();
+        state.showing = command == Some(SHOW_FAILING);
+        (command, state.machine.next_deadline())
     }
 
     /// Whether something that makes the server doubtful is being looked into.
@@ -207,7 +228,7 @@ impl LinkWatch {
 
     /// Shows what is to be shown; nothing else is to be done where there is no link.
     pub(crate) fn carry_out_what_is_shown(&self, gateway: &Inner, server: &Server) {
-        let commands = std::mem::take(&mut self.lock().commands);
+        let commands = self.take_commands();
         for command in commands {
             match command {
                 LinkCommand::Show(state) => self.show(gateway, server, state),
@@ -215,11 +236,23 @@ impl LinkWatch {
                 _ => {}
             }
         }
+        let mut state = self.lock();
+        state.showing = false;
+        if state.withheld {
+            self.give_verdict(&mut state);
+        }
     }
 
-    /// What was to be done for a link that is over.
+    fn take_commands(&self) -> VecDeque<LinkCommand> {
+        let mut state = self.lock();
+        let commands = std::mem::take(&mut state.commands);
+        state.showing = commands.contains(&SHOW_FAILING);
+        commands
+    }
+
+    /// What was to be done for a link that is over. Whoever forgets it shows the state by itself, and then asks what is next.
     pub(crate) fn forget_commands(&self, server: &Server) {
-        let commands = std::mem::take(&mut self.lock().commands);
+        let commands = self.take_commands();
         if commands.contains(&LinkCommand::ForgetEra) {
             server.forget_era();
         }
@@ -243,6 +276,11 @@ pub(crate) fn trouble_of(error: &LinkError) -> Option<RequestTrouble> {
         LinkError::WrongEra(_) => RequestTrouble::WrongEra,
         _ => return None,
     })
+}
+
+/// Whether a failure says that nobody may be there, and not that somebody refuses.
+pub(crate) fn is_unreachable(error: &LinkError) -> bool {
+    matches!(trouble_of(error), Some(RequestTrouble::Unsent | RequestTrouble::Broken))
 }
 
 /// A request of our own that changes nothing: does the server still know us?

@@ -27,7 +27,9 @@ impl Exchange {
     /// The call failed. What that means may have to be found out first.
     pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
-        let is_open = trouble.refused || calling.live.watch.is_checking();
+        // The link that all share may be looked at because of another failure: what it shows is about this one too.
+        let is_open =
+            trouble.refused || calling.live.watch.is_checking() || calling.routed.server.health().is_checking();
         if !is_open || calling.begun && !trouble.refused {
             return self.failed(&trouble.error);
         }
@@ -53,7 +55,15 @@ impl Exchange {
                 let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
                 return Ok(gone.then_some(Reply::Cancelled));
             }
-            verdict = calling.live.watch.verdict(VERDICT, is_final) => verdict,
+            verdict = async {
+                let verdict = calling.live.watch.verdict(VERDICT, is_final).await;
+                // Users are shown the state of the link that all share: it has to be known before this failure is told.
+                let server = &calling.routed.server;
+                if verdict != FailureVerdict::Trusted && !server.is_shared(calling.live.key) {
+                    server.health().verdict(VERDICT, |verdict| *verdict != FailureVerdict::Checking).await;
+                }
+                verdict
+            } => verdict,
         };
         let Some(trouble) = calling.trouble.take() else { return Ok(None) };
         let replaced = !self.gateway.has_link(calling.live.key);
