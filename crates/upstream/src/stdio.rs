@@ -7,6 +7,7 @@ pub mod marked_processes;
 mod outbox;
 pub(crate) mod process;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ use process::{ChildProcess, ProcessLauncher, StderrTail};
 const NOISE: usize = 24 << 10;
 /// How long the pipe of a process that has ended is read on.
 const LEFT_OVER: Duration = Duration::from_millis(200);
+/// How long a server that is closed may take to read what was said to it before.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A link to a child process: one task reads its lines, one writes, and calls wait by id.
 pub(crate) struct StdioLink {
@@ -350,16 +353,20 @@ impl Link for StdioLink {
 }
 
 async fn write(outbox: Arc<StdioOutbox>, mut stdin: tokio::process::ChildStdin, stop: CancellationToken) {
-    let work = async {
+    let mut work = pin!(async {
         while let Some(bytes) = outbox.take().await {
             if stdin.write_all(&bytes).await.is_err() {
                 break;
             }
         }
-    };
-    // Dropping the pipe is the server's signal to end.
+    });
     tokio::select! {
-        () = work => {}
-        () = stop.cancelled() => {}
+        () = &mut work => {}
+        () = stop.cancelled() => {
+            // What was said before, such as cancellations of the calls that ran, still goes out.
+            outbox.close();
+            let _ = tokio::time::timeout(LAST_WORDS, work).await;
+        }
     }
+    // Dropping the pipe is the server's signal to end.
 }

@@ -50,6 +50,8 @@ async fn a_gateway_on_stdio_drains_for_ten_seconds_and_then_ends() {
         let text = running.finish().await.error()["message"].to_string();
         assert!(text.contains("shutting down"), "{text}");
         server.wait_all_exited().await;
+        // It was told before its end.
+        assert_eq!(server.count("notifications/cancelled"), 1);
     }
 }
 
