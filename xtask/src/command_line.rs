@@ -18,7 +18,7 @@ Usage: cargo xtask TASK
   real-peers [--gateway BINARY]
                         everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
                         and a walk through docs/live-resources.md
-  soak [--minutes N | --seconds N] [--seed S] [--isolated]
+  soak [--minutes N | --seconds N] [--seed S] [--shared-only]
                         servers that change without end and clients that follow; 10 minutes by default
   chaos [--minutes N | --seconds N] [--seed S]
                         resets, cuts, stalls, kills and floods between the gateway and servers of others;

@@ -69,7 +69,8 @@ impl SoakCrowd {
         self.wait(busy, |client| SoakFailure::Busy { client }).await
     }
 
-    /// Waits until the last list that each client saw is the truth.
+    /// Waits until the last list that each client saw is the truth, and nothing that it was told waits to be heeded: a list may be
+    /// ahead of the notices, and one that was asked for late of many.
     pub(crate) async fn sees(&mut self, truth: &ListTruth) -> Result<(), SoakFailure> {
         let differs = |crowd: &Self| crowd.first_to_differ(truth);
         self.wait(differs, |(client, differences)| SoakFailure::NotTheTruth { client, differences }).await
@@ -98,7 +99,15 @@ impl SoakCrowd {
 
     fn first_to_differ(&self, truth: &ListTruth) -> Option<(String, Vec<String>)> {
         let told = self.followers.iter().filter(|follower| !follower.silent);
-        told.map(|follower| (follower, differences(&follower.seen().lists, truth.of(follower.view))))
+        let found = |follower: &FollowerHandle| {
+            let seen = follower.seen();
+            let mut found = differences(&seen.lists, truth.of(follower.view));
+            if seen.unread > 0 {
+                found.push(format!("{} messages are not read yet", seen.unread));
+            }
+            found
+        };
+        told.map(|follower| (follower, found(follower)))
             .find(|(_, differences)| !differences.is_empty())
             .map(|(follower, differences)| (follower.name.clone(), differences))
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::kinds::{DefinitionView, SoakList, SoakTopic};
-use crate::source::key;
+use crate::kinds::{SoakList, SoakTopic, DefinitionView};
+use crate::source::{SessionRefusal, key};
 use crate::world::SoakWorld;
 
 /// Fewer items than this and nothing is taken away; more than the other and nothing is added.
@@ -182,7 +182,7 @@ impl SoakWorld {
             self.sources[at].server.exit(1);
             return;
         }
-        self.note("death", &name);
+        self.note(self.sources[at].nature.refusal.map_or("death", SessionRefusal::restart), &name);
         self.sources[at].server.kill().await;
         tokio::time::sleep(self.random.millis(0, 250)).await;
         if change_while_dead {
@@ -195,15 +195,13 @@ impl SoakWorld {
 
     fn lose_sessions(&mut self, at: usize) {
         let source = &mut self.sources[at];
-        if !(source.nature.http && source.nature.legacy && source.may_die()) {
-            return;
-        }
+        let Some(refusal) = source.nature.refusal.filter(|_| source.may_die()) else { return };
         source.dies();
         // A server that forgets a session closes its stream, too.
         source.server.close_get_streams();
         source.server.forget_sessions();
         let name = source.name.clone();
-        self.note("lost sessions", &name);
+        self.note(refusal.loss(), &name);
     }
 
     fn close_streams(&mut self, at: usize) {

@@ -29,6 +29,8 @@ pub(crate) struct SeenLists {
     pub(crate) last_notice: [Option<Instant>; 3],
     /// Orders that were given and not carried out yet.
     pub(crate) orders: usize,
+    /// Messages that have come and were not heeded yet.
+    pub(crate) unread: usize,
     pub(crate) trace: SoakTrace,
 }
 
@@ -62,6 +64,7 @@ impl FollowerHandle {
             notices: [0; 3],
             last_notice: [None; 3],
             orders: 0,
+            unread: 0,
             trace: SoakTrace::new(begun),
         }));
         let (orders, receiver) = mpsc::unbounded_channel();
@@ -131,7 +134,11 @@ impl FollowerTask {
                 // Notices before orders: a stream that is to be dropped is first heard to its end.
                 biased;
                 message = self.messages.recv() => match message {
-                    Some(message) => self.hear(&message).await,
+                    Some(message) => {
+                        self.hear(&message).await;
+                        self.lock().unread = self.messages.len();
+                        self.bell.send_modify(|rings| *rings += 1);
+                    }
                     None => return,
                 },
                 order = orders.recv() => match order {
@@ -196,6 +203,7 @@ impl FollowerTask {
         }
         // A run of hours would keep every message otherwise.
         self.client.record().clear();
+        self.lock().unread = self.messages.len();
         self.bell.send_modify(|rings| *rings += 1);
     }
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 pub(crate) const USAGE: &str = "\
-Usage: soak [--minutes N | --seconds N] [--seed S] [--isolated]
+Usage: soak [--minutes N | --seconds N] [--seed S] [--shared-only]
 
   --minutes N   how long; 10 by default
   --seconds N   how long
   --seed S      which random events; by default another one each time
-  --isolated    one more server, to which every session has a connection of its own
+  --shared-only without the servers to which every session has a connection of its own
+  --isolated    with them; so it is by default
 
 TIDINGS_BIN names the gateway; by default it is the one next to this program.";
 
@@ -39,7 +40,7 @@ impl fmt::Display for BadArguments {
 impl SoakOptions {
     /// `None` when help was asked for.
     pub(crate) fn parse(arguments: &[String]) -> Result<Option<Self>, BadArguments> {
-        let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now(), isolated: false };
+        let mut options = Self { time: Duration::from_secs(600), seed: seed_of_now(), isolated: true };
         let mut rest = arguments.iter();
         while let Some(option) = rest.next() {
             let mut number = || {
@@ -51,6 +52,7 @@ impl SoakOptions {
                 "--seconds" => options.time = Duration::from_secs(number()?),
                 "--seed" => options.seed = number()?,
                 "--isolated" => options.isolated = true,
+                "--shared-only" => options.isolated = false,
                 "--help" | "-h" => return Ok(None),
                 _ => return Err(BadArguments::Unknown(option.clone())),
             }
@@ -62,8 +64,8 @@ impl SoakOptions {
 /// As they are written on the command line.
 impl fmt::Display for SoakOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let isolated = if self.isolated { " --isolated" } else { "" };
-        write!(f, "--seconds {} --seed {}{isolated}", self.time.as_secs(), self.seed)
+        let shared = if self.isolated { "" } else { " --shared-only" };
+        write!(f, "--seconds {} --seed {}{shared}", self.time.as_secs(), self.seed)
     }
 }
 
@@ -84,8 +86,10 @@ mod tests {
 
     #[test]
     fn a_run_can_be_repeated_by_what_it_prints() {
-        let options = SoakOptions { time: Duration::from_secs(30), seed: 7, isolated: true };
-        assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
+        for isolated in [true, false] {
+            let options = SoakOptions { time: Duration::from_secs(30), seed: 7, isolated };
+            assert_eq!(parsed(&options.to_string()), Ok(Some(options)));
+        }
     }
 
     #[test]

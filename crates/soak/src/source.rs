@@ -30,6 +30,44 @@ pub(crate) struct SourceNature {
     pub(crate) isolated: bool,
     /// It says that it announces, but has no stream to do so.
     pub(crate) streamless: bool,
+    /// The status by which it refuses a session that it has forgotten, where it has sessions.
+    pub(crate) refusal: Option<SessionRefusal>,
+}
+
+/// How servers of the world refuse a session of before their restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionRefusal {
+    BadRequest,
+    NotFound,
+    Gone,
+}
+
+impl SessionRefusal {
+    fn status(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::NotFound => 404,
+            Self::Gone => 410,
+        }
+    }
+
+    /// A restart of such a server, in the tally.
+    pub(crate) fn restart(self) -> &'static str {
+        match self {
+            Self::BadRequest => "restart with status 400",
+            Self::NotFound => "restart with status 404",
+            Self::Gone => "restart with status 410",
+        }
+    }
+
+    /// Sessions forgotten without a restart, in the tally.
+    pub(crate) fn loss(self) -> &'static str {
+        match self {
+            Self::BadRequest => "lost sessions with status 400",
+            Self::NotFound => "lost sessions with status 404",
+            Self::Gone => "lost sessions with status 410",
+        }
+    }
 }
 
 pub(crate) struct SoakSource {
@@ -155,6 +193,9 @@ fn describe(name: &str, nature: SourceNature) -> ServerBuilder {
     if nature.streamless {
         let refusal = ScriptedAnswer::Http { status: 405, headers: Vec::new(), body: "no stream".into() };
         builder = builder.on_http(move |request| (request.verb == "GET").then(|| refusal.clone()));
+    }
+    if let Some(refusal) = nature.refusal {
+        builder = builder.refuses_sessions_with(refusal.status());
     }
     if nature.paged { builder.page_size(2) } else { builder }
 }

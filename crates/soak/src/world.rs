@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::kinds::{DefinitionView, SoakList, SoakTopic};
-use crate::source::{SoakSource, SourceNature};
+use crate::kinds::{SoakList, SoakTopic, DefinitionView};
+use crate::source::{SourceNature, SessionRefusal, SoakSource};
 use crate::trace::SoakTrace;
-use crate::truth::{ListTruth, Lists};
+use crate::truth::{Lists, ListTruth};
 use tidings_testkit::SplitMix;
 
 /// How many changes there were, by topic and view: no client may be told of more.
@@ -25,21 +25,26 @@ impl SoakWorld {
     /// Servers of both eras on both transports, and some with a peculiarity.
     pub(crate) async fn start(mut random: SplitMix, begun: Instant, isolated: bool) -> Self {
         let legacy = SourceNature { legacy: true, ..SourceNature::default() };
+        let web = |refusal| SourceNature { http: true, refusal: Some(refusal), ..legacy };
         let modern = SourceNature { modern: true, ..SourceNature::default() };
         let natures = [
             ("pipe", legacy),
-            ("web", SourceNature { http: true, ..legacy }),
+            ("web", web(SessionRefusal::BadRequest)),
             ("newpipe", modern),
             ("newweb", SourceNature { http: true, ..modern }),
-            ("both", SourceNature { http: true, legacy: true, modern: true, ..SourceNature::default() }),
+            ("both", SourceNature { modern: true, ..web(SessionRefusal::NotFound) }),
             ("pages", SourceNature { paged: true, ..legacy }),
             ("newpages", SourceNature { http: true, paged: true, ..modern }),
-            ("mute", SourceNature { http: true, mute: true, ..legacy }),
-            ("streamless", SourceNature { http: true, streamless: true, ..legacy }),
+            ("oldweb", web(SessionRefusal::NotFound)),
+            ("mute", SourceNature { mute: true, ..web(SessionRefusal::Gone) }),
+            ("streamless", SourceNature { streamless: true, ..web(SessionRefusal::Gone) }),
+        ];
+        let own = [
+            ("own", SourceNature { isolated: true, ..legacy }),
+            ("ownweb", SourceNature { isolated: true, ..web(SessionRefusal::BadRequest) }),
         ];
         let mut sources = Vec::new();
-        let own = isolated.then_some(("own", SourceNature { isolated: true, ..legacy }));
-        for (name, nature) in natures.into_iter().chain(own) {
+        for (name, nature) in natures.into_iter().chain(own.into_iter().filter(|_| isolated)) {
             sources.push(SoakSource::start(name, nature, &mut random).await);
         }
         let trace = SoakTrace::new(begun);
