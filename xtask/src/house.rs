@@ -3,6 +3,8 @@
 //! One file per sort of measure: `parsed` (sizes, names and comments of one file), `module_graph` (who uses whom). Here they
 //! are gathered and printed.
 
+#[cfg(test)]
+mod dropped_tasks;
 mod module_graph;
 mod parsed;
 

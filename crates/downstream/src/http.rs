@@ -52,6 +52,9 @@ pub struct EndpointOptions {
     pub max_sessions: usize,
     /// After how long without a request or a stream a session ends.
     pub session_idle: Duration,
+    /// After how long a request of which there is nothing to say gets its event stream nevertheless, so that nobody on the way
+    /// gives up.
+    pub silence: Duration,
     /// How long nothing of a body may come, once it has begun.
     pub body_pause: Duration,
     /// How long a body may take that does not come with its headers.
@@ -71,6 +74,7 @@ impl Default for EndpointOptions {
             loopback: true,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(60 * 60),
+            silence: body::QUIET,
             body_pause: Duration::from_secs(30),
             body_whole: Duration::from_secs(5 * 60),
             message_budget: &tidings_wire::MESSAGES,

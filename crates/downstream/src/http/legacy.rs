@@ -93,7 +93,7 @@ impl HttpEndpoint {
         tokio::select! {
             () = underway.begun() => {}
             // A long silence: open the stream, so that nobody on the way gives up.
-            () = self.gateway.long_while(body::QUIET) => {}
+            () = self.gateway.long_while(self.options.silence) => {}
         }
         match std::mem::replace(&mut underway.ahead, LegacyRemainder::Nothing) {
             LegacyRemainder::Said(Reply::Answer(answer), mut exchange) => {
@@ -199,7 +199,7 @@ impl HttpEndpoint {
                 None => body::empty(202),
             },
             // A long silence: open the stream, so that nobody on the way gives up.
-            () = self.gateway.long_while(body::QUIET) => {}
+            () = self.gateway.long_while(self.options.silence) => {}
         }
         let stream = underway.detach();
         self.stream(http, session, &stream)

@@ -53,7 +53,7 @@ impl HttpEndpoint {
                 reply => ModernRemainder::Said(reply, exchange),
             },
             // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
-            () = self.gateway.long_while(QUIET) => ModernRemainder::First(first),
+            () = self.gateway.long_while(self.options.silence) => ModernRemainder::First(first),
         };
         body::events(stream::unfold(ahead, |ahead| async move {
             let (chunk, over, exchange) = match ahead {

@@ -34,6 +34,8 @@ pub(super) struct StdioRelay {
     /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
     running: Mutex<HashMap<RawId, RunningCall>>,
     tasks: TaskTracker,
+    /// The stream of what belongs to no request: it has no end of its own, so nothing waits for it before the end.
+    listening: TaskTracker,
     /// Rings when running requests have had their time.
     ending: CancellationToken,
 }
@@ -64,6 +66,7 @@ impl StdioRelay {
             session: Mutex::default(),
             running: Mutex::default(),
             tasks: TaskTracker::new(),
+            listening: TaskTracker::new(),
             ending: CancellationToken::new(),
         })
     }
@@ -364,9 +367,8 @@ impl StdioRelay {
     /// Everything that belongs to no request, until the end.
     fn begin_listening(self: &Arc<Self>) {
         let relay = Arc::clone(self);
-        // Not among the tasks that are waited for: it has no end of its own.
         let ending = self.ending.clone();
-        tokio::spawn(async move { ending.run_until_cancelled(relay.listen()).await });
+        self.listening.spawn(async move { ending.run_until_cancelled(relay.listen()).await });
     }
 
     async fn listen(&self) {
@@ -409,6 +411,8 @@ impl StdioRelay {
             let _ = tokio::time::timeout(GOODBYE, self.tasks.wait()).await;
         }
         self.ending.cancel();
+        self.listening.close();
+        self.listening.wait().await;
         if self.session().is_some() {
             let letter =
                 RelayedMessage { verb: http::Method::DELETE, headers: self.headers("*/*"), body: Bytes::new() };

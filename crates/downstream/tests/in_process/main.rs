@@ -1,0 +1,97 @@
+//! The whole gateway in the process of the test, between scripted servers and clients: for what can not be seen from outside, and
+//! for times that are too long to be waited for.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod first_replies;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_downstream::http::{EndpointOptions, serve};
+use tidings_engine::{Gateway, Isolation, Names, Origin, NoticePace, ServerPlan, Settings, Source};
+use tidings_proto::FieldView;
+use tidings_testkit::Server;
+use tidings_upstream::{LinkConnector, EraChoice, HttpSpec, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A gateway that serves.
+struct Serving {
+    url: String,
+    gateway: Gateway,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Serving {
+    async fn start(servers: Vec<ServerPlan>, options: EndpointOptions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
+        let gateway = Gateway::start(settings(), servers, connector, None, None);
+        gateway.settled().await;
+        let serving = tokio::spawn(serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
+        Self { url, gateway, stop, serving }
+    }
+
+    /// Ends it in good order.
+    async fn end(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+        self.gateway.shutdown().await;
+    }
+}
+
+/// What makes a scripted server one of the gateway's.
+fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
+    ServerPlan {
+        source: Source::Remote(ServerSpec { name: name.to_owned(), transport, era: EraChoice::Auto }),
+        origin: Origin::File,
+        name: name.into(),
+        name_prefix: name.into(),
+        uri_prefix: name.into(),
+        transparent_uris: false,
+        isolation: Isolation::Auto,
+        timeout: None,
+        max_timeout: None,
+        poll_interval: None,
+        listed: true,
+        permits: Arc::new(|_| true),
+    }
+}
+
+fn at_url(server: &Server) -> TransportSpec {
+    TransportSpec::Http(HttpSpec { url: server.url(), headers: Vec::new() })
+}
+
+fn as_process(server: &Server) -> TransportSpec {
+    let (program, args) = server.command();
+    TransportSpec::Stdio(StdioSpec { program, args, env: Vec::new(), cwd: None })
+}
+
+fn settings() -> Settings {
+    let long = Duration::from_secs(60);
+    Settings {
+        start_wait: long,
+        start_timeout: long,
+        timeout: long,
+        max_timeout: long,
+        page_size: 100,
+        bound_pages: None,
+        view: FieldView::default(),
+        names: Names::Auto,
+        list_quiet: Duration::ZERO,
+        list_max_wait: Duration::ZERO,
+        resource_pace: NoticePace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
+        poll_interval: long,
+        announce_initially: true,
+        silent: Vec::new(),
+        own_links: Default::default(),
+        limits: Default::default(),
+        version: "0",
+        path: Default::default(),
+    }
+}
