@@ -21,7 +21,7 @@ pub static MESSAGES: MessageBudget = MessageBudget::new(512 << 20);
 /// A number of bytes that is shared by all who hold a [`BudgetLease`].
 #[derive(Debug)]
 pub struct MessageBudget {
-    limit: usize,
+    limit: AtomicUsize,
     used: AtomicUsize,
 }
 
@@ -43,7 +43,12 @@ pub struct BudgetLease {
 impl MessageBudget {
     /// So many bytes in all.
     pub const fn new(limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0) }
+        Self { limit: AtomicUsize::new(limit), used: AtomicUsize::new(0) }
+    }
+
+    /// From now on so many bytes. What is taken already stays taken.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// A lease of no bytes yet; it grows with the message.
@@ -65,7 +70,7 @@ impl BudgetLease {
         }
         // In steps: the counter is shared by all connections, and a body comes in many small chunks.
         let more = (length - self.taken).next_multiple_of(FREE);
-        let limit = self.budget.limit;
+        let limit = self.budget.limit.load(Ordering::Relaxed);
         let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
         match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => {

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::message_budget::{BudgetLease, MESSAGES, MessageBudget};
+use crate::message_budget::{BudgetExhausted, BudgetLease, MESSAGES, MessageBudget};
 
 /// May stand once, before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -25,10 +25,16 @@ pub struct SseEvent {
 
 /// The stream broke its bound: one event is larger than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event exceeds the limit of {limit} bytes")]
-pub struct EventTooLong {
-    /// The limit, or what there was room for in the memory for all messages.
-    pub limit: usize,
+pub enum EventTooLong {
+    /// An event may have so many bytes.
+    #[error("an event exceeds the limit of {limit} bytes")]
+    OverLimit {
+        /// So many.
+        limit: usize,
+    },
+    /// There is no room for it in the memory of all messages.
+    #[error(transparent)]
+    NoRoom(BudgetExhausted),
 }
 
 /// Turns chunks of bytes, cut anywhere, into events.
@@ -79,15 +85,12 @@ impl SseDecoder {
         loop {
             if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
             {
-                return Err(EventTooLong { limit: self.limit });
+                return Err(EventTooLong::OverLimit { limit: self.limit });
             }
             let Some(line) = self.line()? else {
                 // What is left is one event that is not whole yet.
                 let gathered = self.buffer.len() + self.data.len();
-                return match self.lease.grow_to(gathered) {
-                    Ok(()) => Ok(None),
-                    Err(_) => Err(EventTooLong { limit: gathered }),
-                };
+                return self.lease.grow_to(gathered).map(|()| None).map_err(EventTooLong::NoRoom);
             };
             if !line.is_empty() {
                 self.field(&line);
@@ -109,7 +112,7 @@ impl SseDecoder {
         let end = found.map_or(self.buffer.len(), |found| self.searched + found);
         // Only this line, never the whole buffer: a chunk may hold many events. It stays there, so the error does too.
         if end > self.limit.saturating_add(LINE_OVERHEAD) {
-            return Err(EventTooLong { limit: self.limit });
+            return Err(EventTooLong::OverLimit { limit: self.limit });
         }
         if found.is_none() {
             // The next chunk is searched from here: a long line that comes in small pieces would cost the square of

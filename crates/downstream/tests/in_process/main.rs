@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod first_replies;
+mod stalled_answers;
 mod tasks;
 
 use std::sync::Arc;

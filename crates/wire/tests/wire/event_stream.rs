@@ -97,7 +97,7 @@ fn the_limit_is_for_one_event_not_for_one_chunk() {
 
 #[test]
 fn an_event_over_the_limit_is_refused_after_those_before_it() {
-    let too_long = Some(EventTooLong { limit: 8 });
+    let too_long = Some(EventTooLong::OverLimit { limit: 8 });
     assert_eq!(decode([&b"data: a\n\ndata: 123456789\n\n"[..]], 8), (vec![message("a")], too_long));
     assert_eq!(decode([&b"data: 1234\ndata: 5678\n\n"[..]], 8), (vec![], too_long), "the joining line break counts");
     assert_eq!(decode([&b"data: 123456789012345678"[..]], 8), (vec![], too_long), "before its line ends");
