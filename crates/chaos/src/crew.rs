@@ -12,6 +12,9 @@ use tidings_testkit::{FaultProxy, Server, ServerBuilder};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+/// The resource that only marks places in time.
+pub(crate) const FENCE: &str = "memo:///fence";
+
 /// How often each call was run, by its token.
 pub(crate) type Runs = Arc<Mutex<HashMap<String, usize>>>;
 
@@ -52,6 +55,17 @@ pub(crate) enum MemberNature {
         new: Server,
     },
     Program(PeerProgram),
+}
+
+impl MemberNature {
+    /// The scripted servers that it is, or may be.
+    pub(crate) fn scripted(&self) -> Vec<&Server> {
+        match self {
+            Self::Scripted(server) => vec![server],
+            Self::Releases { old, new } => vec![old, new],
+            Self::Program(_) => Vec::new(),
+        }
+    }
 }
 
 /// A program of others.
@@ -183,7 +197,7 @@ fn programs_of(peers: &Path) -> [(&'static str, &'static str, Vec<String>); 3] {
 
 fn count_tool(server: ServerBuilder, runs: &Runs) -> ServerBuilder {
     let runs = Arc::clone(runs);
-    server.tool("count", move |call| {
+    server.resource(FENCE, "").tool("count", move |call| {
         let runs = Arc::clone(&runs);
         async move {
             let token = call.argument("token").as_str().unwrap_or_default().to_owned();

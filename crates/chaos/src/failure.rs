@@ -48,6 +48,11 @@ pub(crate) enum ChaosFailure {
         client: String,
         times: usize,
     },
+    /// A follower was not told of the change that only marks a place in time.
+    FenceUntold {
+        client: String,
+        server: &'static str,
+    },
     /// A list is not what the servers have.
     WrongList {
         client: String,
@@ -77,6 +82,7 @@ impl fmt::Display for ChaosFailure {
             Self::NoCalls { stage } => write!(f, "{stage}: no call was made"),
             Self::Hung { client } => write!(f, "{client} still waits for a call"),
             Self::ToldWrongly { client, times } => write!(f, "{client} was told {times} times of one change"),
+            Self::FenceUntold { client, server } => write!(f, "{client} was not told of a change at {server}"),
             Self::WrongList { client, missing } => write!(f, "{client} does not see {missing:?}"),
             Self::Grew { warm, end } => write!(f, "the gateway grew: {warm}, then {end}"),
             Self::BadEnd { status } => write!(f, "the gateway ended with {status}"),

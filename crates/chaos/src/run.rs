@@ -5,10 +5,10 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidings_testkit::{Client, Gateway, ListFollower, SplitMix, Tool, Vitals};
+use tidings_testkit::{Client, Gateway, ListFollower, Resource, SplitMix, Tool, Vitals};
 
 use crate::callers::{CallOutcomes, SteadyCallers, try_once};
-use crate::crew::{self, CrewMember, MemberNature, Runs};
+use crate::crew::{self, CrewMember, FENCE, MemberNature, Runs};
 use crate::failure::ChaosFailure;
 use crate::options::ChaosOptions;
 use crate::stage::FaultStage;
@@ -34,6 +34,8 @@ pub(crate) struct ChaosRun {
     vitals: Vec<Vitals>,
     /// The tools that were added so far, to tell the next apart.
     added: usize,
+    /// How often the fences were passed.
+    fences: u64,
 }
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl ChaosRun {
             table: BTreeMap::new(),
             vitals: Vec::new(),
             added: 0,
+            fences: 0,
         }
     }
 
@@ -206,41 +209,52 @@ impl ChaosRun {
 
     /// With everything quiet, one change at one server is told once.
     async fn check_told_once(&mut self) -> Result<(), ChaosFailure> {
+        self.pass_fences().await?;
         let Some(MemberNature::Scripted(server)) = self.members.first().map(|member| &member.nature) else {
             return Ok(());
         };
         let before: Vec<usize> = self.followers.iter().map(|follower| follower.count("tools")).collect();
-        let settled = self.settled_counts(before).await;
         let name = format!("single_{}", self.added);
         let definition = json!({"name": name, "inputSchema": {"type": "object"}});
         server.put_tool(Tool::raw(&definition.to_string(), |call| async move { call.ok_text("single") }));
         server.list_changed("tools");
-        let begun = Instant::now();
-        while self.followers.iter().zip(&settled).any(|(follower, before)| follower.count("tools") == *before) {
-            if begun.elapsed() > BACK {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let after = self.settled_counts(settled.clone()).await;
-        for ((follower, before), after) in self.followers.iter().zip(settled).zip(after) {
-            if after - before != 1 {
-                return Err(ChaosFailure::ToldWrongly { client: follower.client.revision(), times: after - before });
+        self.pass_fences().await?;
+        for (follower, before) in self.followers.iter().zip(before) {
+            let times = follower.count("tools") - before;
+            if times != 1 {
+                return Err(ChaosFailure::ToldWrongly { client: follower.client.revision(), times });
             }
         }
         Ok(())
     }
 
-    /// The counts once nothing more comes for longer than the gateway gathers changes.
-    async fn settled_counts(&self, mut counts: Vec<usize>) -> Vec<usize> {
-        loop {
-            tokio::time::sleep(Duration::from_millis(600)).await;
-            let now: Vec<usize> = self.followers.iter().map(|follower| follower.count("tools")).collect();
-            if now == counts {
-                return now;
+    /// Changes a resource at one server after the other, and waits each time until everybody was told. Notices that go out together
+    /// come in the order tools, prompts, resources: so whoever was told of the last fence was told of all that changed before.
+    async fn pass_fences(&mut self) -> Result<(), ChaosFailure> {
+        self.fences += 1;
+        for member in &self.members {
+            let servers = member.nature.scripted();
+            if servers.is_empty() {
+                continue;
             }
-            counts = now;
+            let before: Vec<usize> = self.followers.iter().map(|follower| follower.count("resources")).collect();
+            for server in servers {
+                let fence = json!({"uri": FENCE, "name": "fence", "description": self.fences.to_string()});
+                server.put_resource(Resource::raw(&fence.to_string(), |call| async move { call.ok_contents("") }));
+                server.list_changed("resources");
+            }
+            let begun = Instant::now();
+            for (follower, before) in self.followers.iter().zip(before) {
+                while follower.count("resources") == before {
+                    if begun.elapsed() > BACK {
+                        let (client, server) = (follower.client.revision(), member.name);
+                        return Err(ChaosFailure::FenceUntold { client, server });
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
         }
+        Ok(())
     }
 
     fn check_flat(&self) -> Result<(), ChaosFailure> {
