@@ -19,6 +19,9 @@ use tidings_proto::ListKind;
 pub use marks::{ListMark, ListMarks, RefreshReason};
 pub use schedule::{DueRefresh, FailedList, Jitter, RefreshSchedule};
 
+/// How often at most a name that nobody knows is a reason to look: whoever guesses names must not make a server list for each.
+const MISSED: Duration = Duration::from_secs(1);
+
 /// How long signals are gathered before a change is announced.
 #[derive(Clone, Copy, Debug)]
 pub struct RefreshPace {
@@ -43,6 +46,8 @@ pub struct ListRefresh {
     holding: bool,
     /// How many calls were answered when each list was last looked at.
     calls_seen: [u64; 4],
+    /// When a name that nobody knows was last a reason to look.
+    missed_at: Option<Instant>,
 }
 
 /// The look that is under way.
@@ -103,6 +108,7 @@ impl ListRefresh {
             urgent: false,
             holding: false,
             calls_seen: [0; 4],
+            missed_at: None,
         }
     }
 
@@ -153,6 +159,16 @@ impl ListRefresh {
             _ => now,
         };
         Some(ListWait { look: self.begun + 1, until: from + self.pace.max_wait })
+    }
+
+    /// A client names what would be this server's, and is in none of its lists: it may have changed without a word. `None`: it was
+    /// looked at for such a name a moment ago.
+    pub fn missed(&mut self, kind: ListKind, now: Instant) -> Option<ListWait> {
+        if self.missed_at.is_none_or(|at| now.saturating_duration_since(at) >= MISSED) {
+            self.missed_at = Some(now);
+            self.marks.mark(kind, RefreshReason::Call);
+        }
+        self.ask(kind, None, now)
     }
 
     /// What is to be done now.

@@ -3,9 +3,12 @@
 /// How long a public name may be, in bytes.
 pub const MAX_PUBLIC_NAME: usize = 64;
 
+/// What stands between the prefix of a server and a name of its own.
+pub const SEPARATOR: &str = "__";
+
 /// `prefix__local`, cut and hashed when it would be too long. The way back is a table, never a split.
 pub fn public_name(prefix: &str, local: &str) -> String {
-    let full = format!("{prefix}__{local}");
+    let full = format!("{prefix}{SEPARATOR}{local}");
     if full.len() <= MAX_PUBLIC_NAME {
         return full;
     }

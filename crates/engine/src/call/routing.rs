@@ -214,6 +214,10 @@ impl Inner {
         }
         // It may be what a server has just announced.
         self.refresh_list(viewer, wanted.kind()).await;
+        if let Some(routed) = look_up_now() {
+            return Ok(routed);
+        }
+        self.look_for_unlisted(viewer, wanted.kind(), &wanted.name).await;
         look_up_now().ok_or_else(|| wanted.unknown())
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tidings_hub::ledger::Topic;
 use tidings_hub::refresh::{BegunLook, DueRefresh, ListRefresh, ListWait, RefreshReason};
-use tidings_proto::{Era, ListKind};
+use tidings_proto::{Era, ListKind, names};
 
 use crate::client::principal::Viewer;
 use crate::discovery::signals::promised;
@@ -109,6 +109,17 @@ impl Server {
         wait
     }
 
+    /// A client names something of this server that it has not listed.
+    fn missed(&self, kind: ListKind) -> Option<ListWait> {
+        // Those in the process announce everything in time; without a link there is nobody to ask.
+        self.live().filter(|_| matches!(self.plan.source, Source::Remote(_)))?;
+        let wait = self.refresh().missed(kind, Instant::now());
+        if wait.is_some() {
+            self.wake();
+        }
+        wait
+    }
+
     /// Waits until a look is over, and what it found can be read.
     pub(crate) async fn listed(&self, look: u64) {
         let _ = self.listed.subscribe().wait_for(|done| *done >= look).await;
@@ -128,5 +139,21 @@ impl Inner {
             let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
         }
         !waits.is_empty()
+    }
+
+    /// Looks at the server whose prefix an unknown name has: not every server says that it has changed.
+    pub(crate) async fn look_for_unlisted(&self, viewer: Viewer<'_>, kind: ListKind, name: &str) {
+        let servers = self.servers();
+        let has_its_prefix = |server: &&Arc<Server>| {
+            let rest = name.strip_prefix(server.plan.name_prefix.as_str());
+            rest.is_some_and(|rest| rest.starts_with(names::SEPARATOR))
+        };
+        let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
+        let asked = servers.iter().filter(|server| viewer.principal.may_use(server)).filter(shared);
+        for server in asked.filter(has_its_prefix) {
+            if let Some(wait) = server.missed(kind) {
+                let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
+            }
+        }
     }
 }

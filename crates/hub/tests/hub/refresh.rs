@@ -94,6 +94,21 @@ fn an_answered_call_makes_a_list_uncertain_once_and_a_server_that_hangs_is_waite
     assert_eq!(refresh.ask(ListKind::Tools, Some(7), now + ms(6_001)), None);
 }
 
+// edges G12
+#[test]
+fn unknown_names_make_a_server_be_looked_at_at_once_and_no_more_than_once_a_second() {
+    let (mut refresh, now) = (ListRefresh::new(PACE), Instant::now());
+    assert_eq!(refresh.missed(ListKind::Tools, now).map(|wait| wait.look), Some(1));
+    assert_eq!(refresh.next(now), RefreshStep::Look, "at once");
+    refresh.begin(0, now);
+    assert_eq!(refresh.missed(ListKind::Tools, now + ms(1)).map(|wait| wait.look), Some(1), "the same look");
+    refresh.looked();
+    for later in [2, 500, 999] {
+        assert_eq!(refresh.missed(ListKind::Tools, now + ms(later)), None);
+    }
+    assert_eq!(refresh.missed(ListKind::Tools, now + ms(1_000)).map(|wait| wait.look), Some(2));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     /// The list of a kind changes, and the server says so.

@@ -91,6 +91,51 @@ async fn the_session_of_a_server_that_is_removed_is_ended_there() {
     server.wait_for(|received| received.verb == "DELETE").await;
 }
 
+/// Its legacy clients are served over a link of their own, and the state is that of the other one.
+// edges A1, G12
+#[tokio::test]
+async fn a_server_of_both_eras_is_not_called_ready_once_a_call_of_a_legacy_client_failed() {
+    let server = worker(&Runs::default(), &Gate::new()).revisions(&[LATEST_LEGACY]).modern().http().await;
+    let gateway = Gateway::builder().quick().server("one", &server).serve().await;
+    let client = gateway.client().connect().await;
+    for round in 0..5 {
+        wait_until_it_works(&gateway, "one", &client, &format!("good {round}")).await;
+        gateway.wait_server("one", "ready", |status| status["state"] == "ready").await;
+        server.kill().await;
+        assert!(!worked(&client.call_tool("work", json!({"job": format!("bad {round}")})).await));
+        let status = gateway.server_status("one").await;
+        assert_ne!(status["state"], "ready", "{status}");
+        server.revive().await;
+    }
+}
+
+/// A server that announces nothing, as most that were restarted without a word: nobody waits for the next poll.
+// edges G12
+#[tokio::test]
+async fn a_tool_that_nobody_announced_is_found_by_whoever_calls_it() {
+    let mute = || Server::builder("mute").capabilities(json!({"tools": {}})).echo("old");
+    let other = Server::builder("other").echo("echo").http().await;
+    for server in [mute().http().await, mute().modern_only().http().await, mute().stdio().await] {
+        let gateway = Gateway::builder().server("mute", &server).server("other", &other).serve().await;
+        let client = gateway.client().connect().await;
+        gateway.wait_server("mute", "ready", |status| status["state"] == "ready").await;
+        let before = server.count("tools/list");
+        server.put_tool(Tool::text_tool("new", "here"));
+        assert_eq!(client.call_tool("mute__new", json!({})).await.text(), "here");
+        assert_eq!(server.count("tools/list"), before + 1);
+        // Guesses do not make it list for each.
+        let begun = Instant::now();
+        for number in 0..100 {
+            let guess = client.call_tool(&format!("mute__guess_{number}"), json!({})).await;
+            assert_eq!(guess.error_code(), -32602, "{guess:?}");
+        }
+        // One more because of the call that was answered.
+        let looks = server.count("tools/list") - before - 1;
+        assert!(looks as u64 <= begun.elapsed().as_secs() + 2, "{looks} looks in {:?}", begun.elapsed());
+        assert_eq!(client.call_tool("nobody__new", json!({})).await.error_code(), -32602);
+    }
+}
+
 // edges G12
 #[tokio::test]
 async fn a_server_that_answers_nothing_but_errors_is_not_called_ready() {
