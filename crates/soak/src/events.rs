@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::kinds::{SoakList, SoakTopic, DefinitionView};
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
 use crate::source::{SessionRefusal, key};
 use crate::world::SoakWorld;
 

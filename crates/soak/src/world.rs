@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::kinds::{SoakList, SoakTopic, DefinitionView};
-use crate::source::{SourceNature, SessionRefusal, SoakSource};
+use crate::kinds::{DefinitionView, SoakList, SoakTopic};
+use crate::source::{SessionRefusal, SoakSource, SourceNature};
 use crate::trace::SoakTrace;
-use crate::truth::{Lists, ListTruth};
+use crate::truth::{ListTruth, Lists};
 use tidings_testkit::SplitMix;
 
 /// How many changes there were, by topic and view: no client may be told of more.

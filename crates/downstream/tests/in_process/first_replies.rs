@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tidings_testkit::{ScriptedAnswer, Client, Gate};
+use tidings_testkit::{Client, Gate, ScriptedAnswer};
 
 use super::*;
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
-use tidings_engine::{Gateway, Isolation, Names, Origin, NoticePace, ServerPlan, Settings, Source};
+use tidings_engine::{Gateway, Isolation, Names, NoticePace, Origin, ServerPlan, Settings, Source};
 use tidings_proto::FieldView;
 use tidings_testkit::Server;
-use tidings_upstream::{LinkConnector, EraChoice, HttpSpec, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
+use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -58,7 +58,13 @@ impl LinkWatch {
         let machine = LinkHealth::new(pace);
         let verdict = watch::Sender::new(machine.verdict());
         Arc::new(Self {
-            state: Mutex::new(State { machine, commands: VecDeque::new(), withheld: false, showing: false, error: None }),
+            state: Mutex::new(State {
+                machine,
+                commands: VecDeque::new(),
+                withheld: false,
+                showing: false,
+                error: None,
+            }),
             exchanged: AtomicBool::new(false),
             bell: Notify::new(),
             verdict,
