@@ -80,9 +80,8 @@ pub struct AdminParts {
     pub changes: ChangeLog,
 }
 
-/// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless only this machine
-/// can ask for them.
-pub fn router(parts: AdminParts, keys: AccessTokens, loopback: bool) -> Router {
+/// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
+pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
     let AdminParts { gateway, registry, index, changes } = parts;
     let admin = AdminShared { gateway, registry, index, changes, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
@@ -93,7 +92,7 @@ pub fn router(parts: AdminParts, keys: AccessTokens, loopback: bool) -> Router {
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));
     // Names of servers and numbers of clients are nobody else's business.
-    if !loopback {
+    if !open {
         metrics = metrics.layer(middleware::from_fn_with_state(admin.clone(), authorise));
     }
     Router::new()

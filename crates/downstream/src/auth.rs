@@ -46,6 +46,11 @@ impl AccessTokens {
         Self { known: Some(known.into()) }
     }
 
+    /// Whether nobody is asked.
+    pub fn is_open(&self) -> bool {
+        self.known.is_none()
+    }
+
     /// The person behind an `Authorization` header; `None` when it opens nothing.
     pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&Principal> {
         let Some(known) = &self.known else { return Some(&LOCAL) };

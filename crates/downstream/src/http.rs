@@ -6,6 +6,7 @@ mod first_reply;
 mod guard;
 mod legacy;
 mod modern;
+mod peer;
 mod reply_stream;
 mod retention;
 mod session_archive;
@@ -32,6 +33,7 @@ use tower::ServiceExt as _;
 use crate::DRAIN;
 use crate::auth::AccessTokens;
 use endpoint::HttpEndpoint;
+use peer::LoopbackPeer;
 pub use retention::KeptBytes;
 pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
 use session_keeper::ArchiveSweep;
@@ -154,13 +156,21 @@ impl ConnectionActivity {
 async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Router, closing: CancellationToken) {
     // Without this, event streams wait for acknowledgements of the peer.
     let _ = stream.set_nodelay(true);
+    // Whoever needs no token here must at least be the same user.
+    let peer = endpoint.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
     let service = service_fn(move |request: Request<Incoming>| {
         let endpoint = Arc::clone(&endpoint);
         let others = others.clone();
         activity.request();
+        // The rest is open to everybody, asks for a key of its own, or for a signature.
+        let is_open = matches!(request.uri().path(), "/mcp" | "/metrics");
+        let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
         async move {
+            if is_foreign {
+                return Ok(endpoint::foreign_user());
+            }
             if request.uri().path() == "/mcp" {
                 // Boxed, so that an idle connection and one that only streams do not keep room for it.
                 return Ok::<_, Infallible>(Box::pin(endpoint.handle(request)).await);

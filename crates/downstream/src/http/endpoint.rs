@@ -53,6 +53,12 @@ impl From<RefusedRequest> for Response<Body> {
     }
 }
 
+/// The answer to another user of this machine.
+pub(super) fn foreign_user() -> Response<Body> {
+    let text = "this gateway serves only the user who started it; for others its configuration needs [auth] tokens";
+    RefusedRequest::new(403, text).into()
+}
+
 /// A request as far as it was read.
 pub(super) struct ReceivedRequest<'h> {
     pub(super) headers: &'h HeaderMap,
@@ -67,6 +73,11 @@ impl HttpEndpoint {
     }
 
     /// Pages of other sites may not drive this one.
+    /// Whether nobody is asked for a token, because only this machine can connect.
+    pub(super) fn is_open_to_its_user(&self) -> bool {
+        self.options.loopback && self.options.tokens.is_open()
+    }
+
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RefusedRequest> {
         if guard::allowed(headers, self.options.loopback) {
             return Ok(());

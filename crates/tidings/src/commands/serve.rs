@@ -73,7 +73,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         ..EndpointOptions::default()
     };
     let parts = AdminParts { gateway: gateway.clone(), registry, index, changes: log.clone() };
-    let others = tidings_admin::router(parts, access.admins, listen.is_loopback()).merge(hooks);
+    let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);

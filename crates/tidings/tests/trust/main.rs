@@ -3,6 +3,7 @@
 
 mod environment;
 mod folder;
+mod loopback;
 #[cfg(target_os = "linux")]
 mod terminal;
 

@@ -80,6 +80,20 @@ struct NoRoots(String);
 type Dialed = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
 type DialError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Whether a target is this machine, whatever a proxy would make of its name: what is meant for it, such as the key to the
+/// gateway, is nobody else's.
+fn is_loopback(target: &Uri) -> bool {
+    let host = target.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => {
+            let host = host.to_ascii_lowercase();
+            host == "localhost" || host.ends_with(".localhost")
+        }
+    }
+}
+
 impl Service<Uri> for HttpDialer {
     type Response = TokioIo<TcpStream>;
     type Error = DialError;
@@ -93,7 +107,7 @@ impl Service<Uri> for HttpDialer {
         if let Some(reason) = self.untrusting.clone().filter(|_| target.scheme() == Some(&http::uri::Scheme::HTTPS)) {
             return Box::pin(async move { Err(reason.into()) });
         }
-        match self.proxies.intercept(&target) {
+        match self.proxies.intercept(&target).filter(|_| !is_loopback(&target)) {
             None => {
                 let mut tcp = self.tcp.clone();
                 Box::pin(async move { Ok(tcp.call(target).await?) })

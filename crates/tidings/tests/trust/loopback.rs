@@ -1,0 +1,84 @@
+//! What stays on this machine.
+
+use tidings_testkit::{Gateway, Server, TempDir, tidings, within};
+
+use crate::stdout;
+
+// trust T6
+#[tokio::test]
+async fn the_key_to_the_gateway_does_not_travel_through_a_proxy() {
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let visited = tokio::spawn(async move { proxy.accept().await.map(drop) });
+    let mut command = tokio::process::Command::new(tidings());
+    command.arg("--data").arg(gateway.data()).arg("servers").kill_on_drop(true);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
+        command.env(name, &url);
+    }
+    let output = within("the command", command.env("NO_PROXY", "").env("no_proxy", "").output()).await.unwrap();
+    assert!(!visited.is_finished(), "the proxy was given the key: {output:?}");
+    assert!(output.status.success() && stdout(&output).contains("alpha"), "{output:?}");
+}
+
+// trust T5
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn another_user_of_the_machine_can_call_nothing() {
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let address = gateway.url().trim_start_matches("http://").trim_end_matches("/mcp").replace(':', "/");
+    let ask = |verb: &str, path: &str, body: &str| {
+        let request = format!(
+            "{verb} {path} HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n\
+             Accept: application/json, text/event-stream\\r\\nConnection: close\\r\\nContent-Length: {}\\r\\n\\r\\n{body}",
+            body.len()
+        );
+        format!("exec 3<>/dev/tcp/{address}; printf '{request}' >&3; cat <&3")
+    };
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
+    let script = ask("POST", "/mcp", hello);
+    let run = async |as_user: &[&str], script: &str| {
+        let words: Vec<&str> = as_user.iter().copied().chain(["bash", "-c", script]).collect();
+        let mut command = tokio::process::Command::new(words[0]);
+        let output = within("the other user", command.args(&words[1..]).kill_on_drop(true).output()).await.unwrap();
+        stdout(&output)
+    };
+    assert!(run(&["env"], &script).await.contains("200 OK"), "the own user needs no token");
+    // Only root can become somebody else; the kernel's answer itself has a test of its own.
+    if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let refused = run(&nobody, &script).await;
+        assert!(refused.contains(" 403 ") && refused.contains("[auth]"), "{refused}");
+        assert!(run(&nobody, &ask("GET", "/metrics", "")).await.contains(" 403 "));
+        assert!(run(&nobody, &ask("GET", "/healthz", "")).await.contains(" 200 "), "health is nobody's secret");
+    }
+}
+
+// trust T12
+#[tokio::test]
+async fn metrics_are_closed_where_tokens_are_asked_for() {
+    let digest = "0".repeat(64);
+    let auth = format!("[auth]\ntokens = [{{ name = \"a\", sha256 = \"{digest}\", servers = [\"*\"] }}]\n");
+    let gateway = Gateway::builder().toml(&auth).serve().await;
+    assert_eq!(gateway.get("/metrics").await.0, 401);
+    assert_eq!(gateway.get_as_admin("/metrics").await.0, 200);
+    assert_eq!(gateway.get("/healthz").await.0, 200);
+    let open = Gateway::builder().serve().await;
+    assert_eq!(open.get("/metrics").await.0, 200);
+}
+
+// trust T12
+#[cfg(unix)]
+#[test]
+fn a_configuration_that_a_command_makes_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = TempDir::new();
+    let mut command = std::process::Command::new(tidings());
+    command.args(["add", "x", "--url", "https://example.com/mcp", "--header", "Authorization=Bearer hush"]);
+    let output = command.current_dir(home.path()).env_clear().env("HOME", home.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mode = std::fs::metadata(home.join(".config/tidings/tidings.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
