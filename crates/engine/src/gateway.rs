@@ -28,7 +28,7 @@ use crate::lifecycle::link_sink::LinkUser;
 use crate::links::in_flight::{Cancelled, Ended, InFlight};
 use crate::notify::announce::Announcements;
 use crate::notify::listeners::Listens;
-use crate::observe::journal::{self, Journal};
+use crate::observe::journal::{self, Journal, JournalServer};
 use crate::observe::meters::Meters;
 use crate::observe::status::{Catalogue, ServerStatus};
 use crate::plan::{Names, Origin, ServerPlan, Settings};
@@ -110,6 +110,9 @@ impl Gateway {
             servers: servers.iter().map(|server| ServerStatus::first(server)).collect(),
         };
         servers.iter().for_each(|server| server.admit());
+        if let Some(journal) = &journal {
+            journal.began(servers.iter().map(|server| JournalServer::of(&server.plan)).collect());
+        }
         let following = Following::new(settings.resource_pace);
         let ids = Ids::new(&servers);
         let own_links = settings.own_links;
@@ -474,8 +477,8 @@ impl Inner {
     ) {
         let id = offer.server;
         let before = self.current().snapshot.offer(id).cloned();
-        // What is there at the start is no change.
-        let is_change = before.is_some() || !self.starting();
+        // Before the commit, with which the start may be over.
+        let at_start = self.starting();
         let mut is_shown = false;
         self.commit(occasion, |catalogue| {
             // Behind the lock of the catalogue: another may have taken its place.
@@ -488,10 +491,11 @@ impl Inner {
                 status.connected(hello, server.health().listed());
             }
         });
-        if let Some(journal) = self.journal.as_ref().filter(|_| is_change && is_shown)
-            && let Some(after) = self.current().snapshot.offer(id)
-        {
-            journal::changes(before.as_deref(), Some(after)).into_iter().for_each(|change| journal.record(change));
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_shown) {
+            let now = self.current();
+            let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
+            let after = now.snapshot.offer(id);
+            journal::tell(&**journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
         }
     }
 }

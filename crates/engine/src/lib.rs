@@ -26,7 +26,7 @@ pub use gateway::Gateway;
 pub use lifecycle::change::{ChangeError, Operation, Prefix, Start};
 pub use notify::announce::OwedNotice;
 pub use notify::listeners::Connected;
-pub use observe::journal::{Change, ChangedDefinition, ChangedField, Journal};
+pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, ServerState, ServerStatus};
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};

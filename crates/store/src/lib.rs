@@ -5,10 +5,12 @@
 //!
 //! - [`Store`] opens the file. It blocks, so it is for the start of a process or a thread of its own.
 //! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
+//!   Beside it stands what every server was last known to list (`lists.rs`, `tables/lists.rs`).
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
 //! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
 //! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
 
+mod lists;
 mod log;
 mod record;
 mod since;
@@ -16,8 +18,9 @@ mod slot;
 mod store;
 mod tables;
 
+pub use lists::{ItemHash, ListDelta, ListOwner, ListedItem, Listing};
 pub use log::{ChangeLog, LogError, LogLimits, LogTail};
-pub use record::{ChangeRecord, ChangedItem, FieldChange};
+pub use record::{ChangeRecord, ChangedItem, FieldChange, MOST_NAMES};
 pub use since::{LogPosition, SinceError};
 pub use store::{Store, StoreError};
 pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};

@@ -1,12 +1,13 @@
 //! The change log: whoever has a change hands it over and goes on; one thread numbers and writes it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use crate::lists::{Batch, LastLists, ListDelta, ListOwner, Listing, LogEntry};
 use crate::record::ChangeRecord;
 use crate::store::Store;
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRowStorage, ChangeRows, QueryStart};
@@ -80,9 +81,11 @@ struct LogShared {
 
 #[derive(Debug, Default)]
 struct LogQueue {
-    waiting: VecDeque<ChangeRecord>,
+    waiting: VecDeque<LogEntry>,
     bytes: usize,
     lost: u64,
+    /// Servers of which something was lost.
+    overlooked: HashSet<ListOwner>,
     closed: bool,
 }
 
@@ -118,24 +121,47 @@ impl ChangeLog {
         ChangeRowStorage::new(store).read(query).map_err(|error| LogError::Unreadable(error.to_string()))
     }
 
-    /// Hands over a change. Does not wait.
-    pub fn append(&self, record: ChangeRecord) {
+    /// Hands over a change. `delta` is what it makes of the lists that the next process compares with. Does not wait.
+    pub fn append(&self, record: ChangeRecord, delta: Option<ListDelta>) {
+        self.hand_over(LogEntry::Changed(record, delta));
+    }
+
+    /// A process begins with these servers: what it lists first is compared with what was known last. Does not wait.
+    pub fn began(&self, servers: Vec<ListOwner>) {
+        self.hand_over(LogEntry::Began(Timestamp::now(), servers));
+    }
+
+    /// Hands over the lists of a server that was not known to list anything. What differs from what was known last is recorded.
+    /// Does not wait.
+    pub fn listed(&self, listing: Listing) {
+        self.hand_over(LogEntry::Listed(listing));
+    }
+
+    /// A server is no longer there: what it is still known to list is gone. Does not wait.
+    pub fn gone(&self, time: Timestamp, owner: ListOwner) {
+        self.hand_over(LogEntry::Gone(time, owner));
+    }
+
+    fn hand_over(&self, entry: LogEntry) {
         let shared = &self.0.0;
         let mut queue = shared.queue();
         if queue.closed {
             return;
         }
-        let weight = record.weight();
+        let weight = entry.weight();
         let full = queue.waiting.len() >= shared.limits.max_waiting
             || queue.bytes.saturating_add(weight) > shared.limits.max_waiting_bytes;
         // The caller is on the path of a commit and must not wait for a disk; the loss is counted, and told with the
         // next record.
         if full {
             queue.lost += 1;
-            tracing::error!(server = %record.server, kind = %record.kind, "too many changes wait to be recorded; one is lost");
+            let owner = entry.owner().cloned();
+            let server = owner.as_ref().map(|owner| owner.server.as_str()).unwrap_or_default();
+            tracing::error!(server, "too many changes wait to be recorded; one is lost");
+            queue.overlooked.extend(owner);
         } else {
             queue.bytes += weight;
-            queue.waiting.push_back(record);
+            queue.waiting.push_back(entry);
         }
         shared.bell.notify_one();
     }
@@ -234,14 +260,17 @@ impl LogShared {
     }
 
     /// Waits for something to write; `None` at the end.
-    fn take(&self) -> Option<(Vec<ChangeRecord>, u64)> {
+    fn take(&self) -> Option<Taken> {
         let mut queue = self.queue();
         loop {
             if !queue.waiting.is_empty() {
                 // All of it at once: many changes of one moment are one transaction, so one sync of the disk.
                 queue.bytes = 0;
-                let waiting = std::mem::take(&mut queue.waiting).into();
-                return Some((waiting, std::mem::take(&mut queue.lost)));
+                return Some(Taken {
+                    entries: std::mem::take(&mut queue.waiting).into(),
+                    overlooked: std::mem::take(&mut queue.overlooked),
+                    lost: std::mem::take(&mut queue.lost),
+                });
             }
             if queue.closed {
                 return None;
@@ -257,6 +286,13 @@ impl Drop for LogOwner {
     }
 }
 
+/// What waited to be written.
+struct Taken {
+    entries: Vec<LogEntry>,
+    overlooked: HashSet<ListOwner>,
+    lost: u64,
+}
+
 struct LogWriter(Arc<LogShared>);
 
 impl LogWriter {
@@ -270,33 +306,49 @@ impl LogWriter {
             }
         };
         self.0.progress.send_replace(WriteProgress::Open(last));
-        while let Some((records, lost)) = self.0.take() {
-            let count = records.len() as u64;
-            match self.write(shelf, last, records, lost) {
-                Ok(newest) => {
-                    last = newest;
-                    self.0.progress.send_replace(WriteProgress::Open(last));
+        let mut lists = LastLists::default();
+        while let Some(Taken { entries, overlooked, mut lost }) = self.0.take() {
+            overlooked.iter().for_each(|owner| lists.overlook(owner));
+            let mut batch = Batch::default();
+            for entry in entries {
+                if lists.compares(&entry) && entry.owner().is_none_or(|owner| batch.touches(owner)) {
+                    self.flush(shelf, &mut last, std::mem::take(&mut batch), &mut lost);
                 }
-                Err(error) => {
-                    tracing::error!(%error, count, "changes could not be recorded");
-                    // Whether they are on disk after all is not known, so their numbers are not used again.
-                    last += count;
-                    self.0.queue().lost += lost + count;
+                if let Err(error) = lists.take(entry, shelf, &mut batch) {
+                    tracing::error!(%error, "lists could not be compared with what was known of them");
                 }
+            }
+            self.flush(shelf, &mut last, batch, &mut lost);
+            // Nothing was written that could say so.
+            self.0.queue().lost += lost;
+        }
+    }
+
+    /// Writes. What could not be written is lost, and the next record says so.
+    fn flush(&self, shelf: &ChangeRowStorage, last: &mut u64, batch: Batch, lost: &mut u64) {
+        if batch.is_empty() {
+            return;
+        }
+        let count = batch.records.len() as u64;
+        let before = if count == 0 { 0 } else { std::mem::take(lost) };
+        match self.write(shelf, *last, batch, before) {
+            Ok(newest) => {
+                *last = newest;
+                self.0.progress.send_replace(WriteProgress::Open(newest));
+            }
+            Err(error) => {
+                tracing::error!(%error, count, "changes could not be recorded");
+                // Whether they are on disk after all is not known, so their numbers are not used again.
+                *last += count;
+                *lost += before + count;
             }
         }
     }
 
-    fn write(
-        &self,
-        shelf: &ChangeRowStorage,
-        last: u64,
-        records: Vec<ChangeRecord>,
-        mut lost: u64,
-    ) -> Result<u64, redb::Error> {
+    fn write(&self, shelf: &ChangeRowStorage, last: u64, batch: Batch, mut lost: u64) -> Result<u64, redb::Error> {
         let mut seq = last;
-        let mut rows = Vec::with_capacity(records.len());
-        for mut record in records {
+        let mut rows = Vec::with_capacity(batch.records.len());
+        for mut record in batch.records {
             seq += 1;
             record.seq = seq;
             // The first record after a loss tells of it, so that readers know of the gap.
@@ -308,7 +360,7 @@ impl LogWriter {
             }
         }
         let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-        shelf.append(rows, &self.0.limits, now)?;
+        shelf.append(rows, &batch.steps, &self.0.limits, now)?;
         Ok(seq)
     }
 }

@@ -4,6 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+/// The names of the lists.
+pub(crate) const KINDS: [&str; 4] = ["tools", "prompts", "resources", "resource_templates"];
+/// How many names each list of a record may hold.
+pub const MOST_NAMES: usize = 10_000;
+
 /// What one commit changed in one list of one server. Names are the server's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeRecord {
@@ -22,6 +27,10 @@ pub struct ChangeRecord {
     pub removed: Vec<String>,
     /// What says something else now.
     pub changed: Vec<ChangedItem>,
+    /// Whether it happened while no gateway looked, and was found at the first listing of this one. Of items that changed only the
+    /// names are known then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_down: bool,
     /// How many names were left out of the three lists because there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u64,

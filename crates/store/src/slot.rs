@@ -125,6 +125,7 @@ mod tests {
             added: vec![name.into()],
             removed: Vec::new(),
             changed: Vec::new(),
+            while_down: false,
             omitted: 0,
             lost: 0,
         }
@@ -140,13 +141,13 @@ mod tests {
         let store = Store::of(DatabaseSlot::new(directory.join("tidings.redb"), database));
         let log = ChangeLog::start(move || store, LogLimits::default());
         let mut tail = log.follow(None).await.unwrap();
-        log.append(added("first"));
+        log.append(added("first"), None);
         assert_eq!(tail.next().await.unwrap().len(), 1);
         broken.store(true, Ordering::SeqCst);
-        log.append(added("second"));
+        log.append(added("second"), None);
         let rows = tail.next().await.unwrap();
         assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [2], "not lost, and with the next number");
-        log.append(added("third"));
+        log.append(added("third"), None);
         assert_eq!(tail.next().await.unwrap()[0].seq, 3);
         let all = ChangeQuery { from: QueryStart::After(0), limit: usize::MAX, max_bytes: usize::MAX };
         assert_eq!(log.read(all).await.unwrap().rows.len(), 2, "what the broken disk had is gone with it");

@@ -2,5 +2,6 @@
 
 pub(crate) mod changes;
 pub(crate) mod hooks;
+mod lists;
 pub(crate) mod servers;
 pub(crate) mod sessions;

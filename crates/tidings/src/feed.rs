@@ -1,19 +1,20 @@
 //! From what the engine sees change to what the log keeps.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use tidings_engine::{Change, ChangedDefinition, ChangedField, Journal};
+use tidings_engine::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 use tidings_proto::ListKind;
-use tidings_store::{ChangeLog, ChangeRecord, ChangedItem, FieldChange, LogLimits, Store};
+use tidings_store::{
+    ChangeLog, ChangeRecord, ChangedItem, FieldChange, ListDelta, ListOwner, ListedItem, Listing, LogLimits,
+    MOST_NAMES, Store,
+};
 use tidings_wire::one_line;
 
 use crate::data::DataDir;
 
-/// How many names each list of a record may hold.
-const NAMES: usize = 10_000;
 /// How large a value may be, before or after, to be kept for the diff.
 const VALUE: usize = 16 << 10;
 /// How large the values of one record may be together.
@@ -45,9 +46,42 @@ pub(crate) fn journal(log: &ChangeLog) -> Arc<dyn Journal> {
 struct FeedRecorder(ChangeLog);
 
 impl Journal for FeedRecorder {
-    fn record(&self, change: Change) {
-        self.0.append(record(&change));
+    fn began(&self, servers: Vec<JournalServer>) {
+        self.0.began(servers.iter().map(owner).collect());
     }
+
+    fn listed(&self, listing: FirstListing) {
+        self.0.listed(Listing {
+            time: timestamp(listing.time),
+            owner: owner(&listing.server),
+            at_start: listing.at_start,
+            lists: listing.lists.into_iter().map(|(of, list)| (kind(of).to_owned(), hashes(list))).collect(),
+        });
+    }
+
+    fn record(&self, change: Change) {
+        let record = record(&change);
+        let delta = ListDelta { owner: owner(&change.server), put: hashes(change.digests), removed: change.removed };
+        self.0.append(record, Some(delta));
+    }
+
+    fn gone(&self, server: JournalServer) {
+        self.0.gone(timestamp(SystemTime::now()), owner(&server));
+    }
+}
+
+fn owner(server: &JournalServer) -> ListOwner {
+    ListOwner { server: server.name.to_string(), built_in: server.built_in }
+}
+
+fn hashes(items: Vec<ItemDigest>) -> Vec<ListedItem> {
+    items.into_iter().map(|(name, digest)| (name, digest.0)).collect()
+}
+
+/// Milliseconds are finer than anybody reads.
+fn timestamp(time: SystemTime) -> Timestamp {
+    let time = Timestamp::try_from(time).unwrap_or_else(|_| Timestamp::now());
+    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
 
 /// The name of a list in the feed.
@@ -61,20 +95,19 @@ fn kind(kind: ListKind) -> &'static str {
 }
 
 fn record(change: &Change) -> ChangeRecord {
-    let names = |all: &[Box<str>]| all.iter().take(NAMES).map(ToString::to_string).collect();
+    let names = |all: &[Box<str>]| all.iter().take(MOST_NAMES).map(ToString::to_string).collect();
     let lengths = [change.added.len(), change.removed.len(), change.changed.len()];
     let mut room = VALUES;
-    let time = Timestamp::try_from(change.time).unwrap_or_else(|_| Timestamp::now());
     ChangeRecord {
         seq: 0,
-        // Finer than anybody reads.
-        time: Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time),
-        server: change.server.to_string(),
+        time: timestamp(change.time),
+        server: change.server.name.to_string(),
         kind: kind(change.kind).to_owned(),
         added: names(&change.added),
         removed: names(&change.removed),
-        changed: change.changed.iter().take(NAMES).map(|item| changed(item, &mut room)).collect(),
-        omitted: lengths.into_iter().map(|length| length.saturating_sub(NAMES) as u64).sum(),
+        changed: change.changed.iter().take(MOST_NAMES).map(|item| changed(item, &mut room)).collect(),
+        while_down: false,
+        omitted: lengths.into_iter().map(|length| length.saturating_sub(MOST_NAMES) as u64).sum(),
         lost: 0,
     }
 }

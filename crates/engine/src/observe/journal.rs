@@ -1,16 +1,61 @@
 //! What is written down of a commit: which items of one server came, went or changed, and how.
+//!
+//! What a server offers that offered nothing yet in this process is handed over as a whole: whoever keeps the journal may know from an
+//! earlier process what it offered last.
 
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use tidings_hub::catalogue::{ListDifference, OfferItem, ServerOffer};
 use tidings_proto::ListKind;
-use tidings_wire::{ByteSpan, members};
+use tidings_wire::{ByteSpan, Digest, members};
+
+use crate::plan::{Origin, ServerPlan};
 
 /// Keeps changes. It is told after the new state can be read and everybody who follows was called; it must not block.
 pub trait Journal: Send + Sync + 'static {
-    /// Takes one change.
+    /// The gateway begins with these servers.
+    fn began(&self, servers: Vec<JournalServer>);
+
+    /// A server offers something (be it nothing) of which this process knew no offer.
+    fn listed(&self, listing: FirstListing);
+
+    /// Takes one change of what a server offers.
     fn record(&self, change: Change);
+
+    /// A server was removed; the changes that this made were recorded before.
+    fn gone(&self, server: JournalServer);
+}
+
+/// Which server is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalServer {
+    /// Its configured name.
+    pub name: Box<str>,
+    /// Whether it is part of the program: another one may have the same name.
+    pub built_in: bool,
+}
+
+impl JournalServer {
+    pub(crate) fn of(plan: &ServerPlan) -> Self {
+        Self { name: plan.name.as_str().into(), built_in: plan.origin == Origin::BuiltIn }
+    }
+}
+
+/// What a server calls an item, and the hash of what it says.
+pub type ItemDigest = (Box<str>, Digest);
+
+/// What one server offers, as a whole.
+#[derive(Clone, Debug)]
+pub struct FirstListing {
+    /// When it could be read.
+    pub time: SystemTime,
+    /// Which server.
+    pub server: JournalServer,
+    /// Whether the gateway still waited for its first servers.
+    pub at_start: bool,
+    /// Its lists. One that could not be had is left out.
+    pub lists: Vec<(ListKind, Vec<ItemDigest>)>,
 }
 
 /// What one commit changed in one list of one server. Names are the server's own.
@@ -18,8 +63,8 @@ pub trait Journal: Send + Sync + 'static {
 pub struct Change {
     /// When the new state could be read.
     pub time: SystemTime,
-    /// The server's configured name.
-    pub server: Box<str>,
+    /// Which server.
+    pub server: JournalServer,
     /// Which list.
     pub kind: ListKind,
     /// What came.
@@ -28,6 +73,8 @@ pub struct Change {
     pub removed: Vec<Box<str>>,
     /// What says something else now.
     pub changed: Vec<ChangedDefinition>,
+    /// The hash of what each item says that came or changed.
+    pub digests: Vec<ItemDigest>,
 }
 
 /// One item that is there before and after.
@@ -50,12 +97,37 @@ pub struct ChangedField {
     pub after: Option<Bytes>,
 }
 
-/// The changes between two states of one server. One that was not there before has added everything, one that is gone has
-/// removed everything.
-pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Vec<Change> {
-    let Some(name) = after.or(before).map(|offer| &offer.name) else { return Vec::new() };
+/// What a server offered before, and offers now, to whoever keeps the journal. `failed`: lists that it could not give now.
+pub(crate) fn tell(
+    journal: &dyn Journal,
+    before: Option<&ServerOffer>,
+    after: Option<&ServerOffer>,
+    failed: &[ListKind],
+    at_start: bool,
+) {
+    match (before, after) {
+        (None, None) => {}
+        (None, Some(after)) => journal.listed(first_listing(after, failed, at_start)),
+        (Some(before), after) => changes(before, after).into_iter().for_each(|change| journal.record(change)),
+    }
+}
+
+fn server_of(offer: &ServerOffer) -> JournalServer {
+    JournalServer { name: offer.name.clone(), built_in: offer.yields }
+}
+
+fn first_listing(offer: &ServerOffer, failed: &[ListKind], at_start: bool) -> FirstListing {
+    let list = |kind| (kind, offer.list(kind).items.iter().map(|item| (item.key.clone(), item.digest)).collect());
+    let lists = ListKind::ALL.into_iter().filter(|kind| !failed.contains(kind)).map(list).collect();
+    FirstListing { time: SystemTime::now(), server: server_of(offer), at_start, lists }
+}
+
+/// The changes between two states of one server. One that is gone has removed everything.
+fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
+    let server = server_of(before);
     let time = SystemTime::now();
     let empty = Default::default();
+    let before = Some(before);
     let of = |kind| {
         let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
         let difference = ListDifference::between(old, new);
@@ -68,10 +140,13 @@ pub(crate) fn changes(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
             };
             ChangedDefinition { key: key.into(), fields: fields.iter().map(field).collect() }
         };
+        let keys = difference.added.iter().chain(difference.changed.iter().map(|item| &item.key));
+        let digests = keys.filter_map(|key| Some((key.clone(), new.get(key)?.digest))).collect();
         (!difference.is_empty()).then(|| Change {
             time,
-            server: name.clone(),
+            server: server.clone(),
             kind,
+            digests,
             changed: difference.changed.iter().map(|item| definition(&item.key, &item.fields)).collect(),
             added: difference.added,
             removed: difference.removed,

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 pub use tidings_hub::refresh::FailedList;
-use tidings_proto::{Era, Revision};
+use tidings_proto::{Era, ListKind, Revision};
 use tidings_upstream::ServerHello;
 
 use crate::gateway::Inner;
@@ -141,6 +141,11 @@ impl Inner {
 }
 
 impl ServerStatus {
+    /// The lists that it declares and fails to give.
+    pub(crate) fn failed_kinds(&self) -> Vec<ListKind> {
+        self.failed_lists.iter().map(|list| list.kind).collect()
+    }
+
     /// A server of which nothing is known yet.
     pub(crate) fn first(server: &Server) -> Self {
         Self {

@@ -42,10 +42,15 @@ async fn five_servers_in_one_batch_are_one_notice_of_each_kind() {
     all_expect(&mut followers, &KINDS).await;
     house.remove("s4").await;
     all_expect(&mut followers, &KINDS).await;
-    let added: Vec<String> = house.feed.all().iter().map(|change| change.server.to_string()).collect();
+    let added: Vec<String> = house.feed.all().iter().map(|change| change.server.name.to_string()).collect();
     assert_eq!(added.iter().filter(|server| *server == "s0").count(), 3, "one record for each list: {added:?}");
-    let gone =
-        house.feed.all().into_iter().rev().take(3).all(|change| &*change.server == "s4" && change.removed.len() == 1);
+    let gone = house
+        .feed
+        .all()
+        .into_iter()
+        .rev()
+        .take(3)
+        .all(|change| &*change.server.name == "s4" && change.removed.len() == 1);
     assert!(gone, "{:?}", house.feed.all());
     house.close().await;
 }

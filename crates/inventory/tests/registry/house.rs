@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_engine::{
-    Change as Recorded, Gateway, Isolation, Journal, Names, NoticePace, Origin, ServerPlan, Settings, Source,
+    Change as Recorded, FirstListing, Gateway, Isolation, Journal, JournalServer, Names, NoticePace, Origin,
+    ServerPlan, Settings, Source,
 };
 use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
@@ -52,6 +53,28 @@ pub(crate) struct House {
 pub(crate) struct Feed(Mutex<Vec<Recorded>>);
 
 impl Journal for Feed {
+    fn began(&self, _: Vec<JournalServer>) {}
+
+    /// Nothing is known from earlier: everything is new.
+    fn listed(&self, listing: FirstListing) {
+        if listing.at_start {
+            return;
+        }
+        for (kind, items) in listing.lists.into_iter().filter(|(_, items)| !items.is_empty()) {
+            self.record(Recorded {
+                time: listing.time,
+                server: listing.server.clone(),
+                kind,
+                added: items.iter().map(|(name, _)| name.clone()).collect(),
+                removed: Vec::new(),
+                changed: Vec::new(),
+                digests: items,
+            });
+        }
+    }
+
+    fn gone(&self, _: JournalServer) {}
+
     fn record(&self, change: Recorded) {
         self.0.lock().unwrap().push(change);
     }

@@ -107,11 +107,14 @@ async fn after_any_changes_every_client_sees_the_truth_and_nothing_is_left() {
     // The feed tells the whole story: whoever follows it knows what is there.
     let mut told: BTreeSet<String> = BTreeSet::new();
     for change in house.feed.all().iter().filter(|change| change.kind == tidings_proto::ListKind::Tools) {
-        change.added.iter().for_each(|tool| assert!(told.insert(format!("{}__{tool}", change.server)), "{change:?}"));
+        change
+            .added
+            .iter()
+            .for_each(|tool| assert!(told.insert(format!("{}__{tool}", change.server.name)), "{change:?}"));
         change
             .removed
             .iter()
-            .for_each(|tool| assert!(told.remove(&format!("{}__{tool}", change.server)), "{change:?}"));
+            .for_each(|tool| assert!(told.remove(&format!("{}__{tool}", change.server.name)), "{change:?}"));
     }
     assert_eq!(told.into_iter().collect::<Vec<_>>(), truth);
     drop(clients);

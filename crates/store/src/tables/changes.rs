@@ -8,6 +8,8 @@ use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, TableError,
 };
 
+use super::lists;
+use crate::lists::{Known, KnownList, ListOwner, ListStep};
 use crate::log::LogLimits;
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
@@ -99,15 +101,22 @@ impl ChangeRowStorage {
         }
     }
 
-    /// Adds rows, and takes away what is too old or too much. All of it is on disk when this returns.
-    pub(crate) fn append(&self, new: Vec<ChangeRow>, limits: &LogLimits, now: u64) -> Result<(), redb::Error> {
+    /// Adds rows and what they make of the known lists, and takes away what is too old or too much. All of it is on disk when this
+    /// returns.
+    pub(crate) fn append(
+        &self,
+        new: Vec<ChangeRow>,
+        steps: &[ListStep],
+        limits: &LogLimits,
+        now: u64,
+    ) -> Result<(), redb::Error> {
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
         match self {
             Self::Memory(memory) => {
                 lock(memory).append(new, limits, expired);
                 Ok(())
             }
-            Self::File(slot, _) => slot.run(|database| append(database, &new, limits, expired)),
+            Self::File(slot, _) => slot.run(|database| append(database, &new, steps, limits, expired)),
         }
     }
 
@@ -133,8 +142,34 @@ impl ChangeRowStorage {
     }
 }
 
-fn append(database: &Database, new: &[ChangeRow], limits: &LogLimits, expired: u64) -> Result<(), redb::Error> {
+/// No other process saw what is only in memory, so nothing is to be compared with it.
+impl Known for ChangeRowStorage {
+    type Error = redb::Error;
+
+    fn owners(&self) -> Result<Vec<ListOwner>, redb::Error> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            Self::File(slot, _) => slot.run(lists::owners),
+        }
+    }
+
+    fn list(&self, owner: &ListOwner, kind: &str) -> Result<KnownList, redb::Error> {
+        match self {
+            Self::Memory(_) => Ok(KnownList::new()),
+            Self::File(slot, _) => slot.run(|database| lists::list(database, owner, kind)),
+        }
+    }
+}
+
+fn append(
+    database: &Database,
+    new: &[ChangeRow],
+    steps: &[ListStep],
+    limits: &LogLimits,
+    expired: u64,
+) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
+    lists::keep(&write, steps)?;
     {
         let mut rows = write.open_table(ROWS)?;
         let mut facts = write.open_table(FACTS)?;

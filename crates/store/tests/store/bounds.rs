@@ -19,7 +19,7 @@ async fn the_oldest_go_when_there_are_too_many() {
     let directory = TempDir::new();
     for log in both(&directory, &LogLimits { max_rows: 3, ..LogLimits::default() }) {
         for i in 1..=5_u64 {
-            log.append(added(&format!("t{i}")));
+            log.append(added(&format!("t{i}")), None);
             wait_written(&log, i - 1, 1).await;
         }
         let rows = log.read(ALL).await.unwrap();
@@ -35,7 +35,7 @@ async fn the_oldest_go_when_they_are_too_large() {
     let size = serde_json::to_vec(&ChangeRecord { seq: 1, ..added("t1") }).unwrap().len() as u64;
     for log in both(&directory, &LogLimits { max_bytes: size * 2 + size / 2, ..LogLimits::default() }) {
         for i in 1..=5_u64 {
-            log.append(added(&format!("t{i}")));
+            log.append(added(&format!("t{i}")), None);
             wait_written(&log, i - 1, 1).await;
         }
         assert_eq!(names(&log.read(ALL).await.unwrap().rows), ["t4", "t5"]);
@@ -47,11 +47,11 @@ async fn the_oldest_go_when_they_are_too_large() {
 async fn the_old_go_with_the_next_change() {
     let directory = TempDir::new();
     for log in both(&directory, &LogLimits { max_age: Duration::from_secs(3600), ..LogLimits::default() }) {
-        log.append(added_at("old", Timestamp::now() - 2.hours()));
-        log.append(added_at("young", Timestamp::now() - 30.minutes()));
+        log.append(added_at("old", Timestamp::now() - 2.hours()), None);
+        log.append(added_at("young", Timestamp::now() - 30.minutes()), None);
         // Already in the first write the old one is too old.
         wait_written(&log, 0, 1).await;
-        log.append(added("new"));
+        log.append(added("new"), None);
         wait_written(&log, 2, 1).await;
         assert_eq!(names(&log.read(ALL).await.unwrap().rows), ["young", "new"]);
     }
@@ -66,7 +66,7 @@ async fn parts_of_the_log_can_be_read() {
         for i in 0..10_i64 {
             // The clock is set back once.
             let minute = if i == 7 { 2 } else { i * 10 };
-            log.append(added_at(&format!("t{i}"), begin + minute.minutes()));
+            log.append(added_at(&format!("t{i}"), begin + minute.minutes()), None);
         }
         wait_written(&log, 0, 10).await;
         let read = async |from, limit, max_bytes| {
@@ -94,12 +94,12 @@ async fn what_could_not_wait_is_counted_in_the_next_change() {
     };
     let log = ChangeLog::start(open, LogLimits { max_waiting: 2, ..LogLimits::default() });
     for i in 0..5 {
-        log.append(added(&format!("t{i}")));
+        log.append(added(&format!("t{i}")), None);
     }
     go.send(()).unwrap();
     let rows = wait_written(&log, 0, 2).await;
     assert_eq!(names(&rows), ["t0", "t1"]);
-    log.append(added("t5"));
+    log.append(added("t5"), None);
     wait_written(&log, 2, 1).await;
     let lost = |row: &tidings_store::ChangeRow| serde_json::from_slice::<ChangeRecord>(&row.json).unwrap().lost;
     let rows = log.read(ALL).await.unwrap().rows;

@@ -13,12 +13,12 @@ use crate::{ALL, added, impatient, log, names, wait_written};
 async fn the_first_owns_the_file_and_the_second_keeps_its_own_in_memory() {
     let directory = TempDir::new();
     let first = log(directory.path(), LogLimits::default());
-    first.append(added("first"));
+    first.append(added("first"), None);
     wait_written(&first, 0, 1).await;
     assert!(!Store::open(directory.path(), Duration::ZERO).is_kept());
     assert!(matches!(Store::existing(directory.path()), Err(StoreError::InUse(_))));
     let second = impatient(directory.path(), LogLimits::default(), Duration::ZERO);
-    second.append(added("second"));
+    second.append(added("second"), None);
     assert_eq!(names(&wait_written(&second, 0, 1).await), ["second"]);
     assert_eq!(names(&first.read(ALL).await.unwrap().rows), ["first"]);
 }
@@ -36,6 +36,6 @@ fn only_its_owner_can_read_the_file() {
 async fn without_a_directory_changes_are_kept_in_memory() {
     let directory = TempDir::new();
     let log = log(&directory.join("not/there"), LogLimits::default());
-    log.append(added("new"));
+    log.append(added("new"), None);
     assert_eq!(names(&wait_written(&log, 0, 1).await), ["new"]);
 }

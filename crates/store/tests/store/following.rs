@@ -16,7 +16,7 @@ async fn followers_of_any_beginning_see_every_later_change_once() {
         let writer = log.clone();
         let writing = tokio::task::spawn_blocking(move || {
             for i in 0..COUNT {
-                writer.append(added(&format!("t{i}")));
+                writer.append(added(&format!("t{i}")), None);
                 if i % 7 == 0 {
                     std::thread::yield_now();
                 }
@@ -49,11 +49,11 @@ async fn followers_of_any_beginning_see_every_later_change_once() {
 #[tokio::test]
 async fn without_a_beginning_only_what_comes_is_seen() {
     let log = in_memory(LogLimits::default());
-    log.append(added("old"));
+    log.append(added("old"), None);
     wait_written(&log, 0, 1).await;
     for after in [None, Some(99)] {
         let mut tail = log.follow(after).await.unwrap();
-        log.append(added("new"));
+        log.append(added("new"), None);
         let rows = tail.next().await.unwrap();
         assert_eq!(crate::names(&rows), ["new"]);
     }
@@ -63,10 +63,10 @@ async fn without_a_beginning_only_what_comes_is_seen() {
 async fn a_closed_log_ends_its_followers() {
     let log = in_memory(LogLimits::default());
     let mut tail = log.follow(None).await.unwrap();
-    log.append(added("last"));
+    log.append(added("last"), None);
     log.close().await;
     assert_eq!(tail.next().await.map(|rows| rows.len()), Err(LogError::Closed));
-    log.append(added("too late"));
+    log.append(added("too late"), None);
     assert!(log.read(crate::ALL).await.is_err());
 }
 

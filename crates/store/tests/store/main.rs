@@ -4,6 +4,7 @@
 mod bounds;
 mod company;
 mod following;
+mod last_lists;
 mod numbers;
 mod sessions;
 
@@ -23,6 +24,7 @@ fn added_at(name: &str, time: Timestamp) -> ChangeRecord {
         added: vec![name.into()],
         removed: Vec::new(),
         changed: Vec::new(),
+        while_down: false,
         omitted: 0,
         lost: 0,
     }

@@ -12,8 +12,8 @@ async fn a_restart_goes_on_counting_and_keeps_what_was_there() {
     let directory = TempDir::new();
     for round in 0..3_u64 {
         let log = log(directory.path(), LogLimits::default());
-        log.append(added(&format!("a{round}")));
-        log.append(added(&format!("b{round}")));
+        log.append(added(&format!("a{round}")), None);
+        log.append(added(&format!("b{round}")), None);
         log.close().await;
     }
     let log = log(directory.path(), LogLimits::default());
@@ -27,15 +27,15 @@ async fn a_restart_goes_on_counting_and_keeps_what_was_there() {
 async fn a_restart_after_everything_was_pruned_goes_on_counting() {
     let directory = TempDir::new();
     let first = log(directory.path(), LogLimits::default());
-    first.append(added_at("old", Timestamp::now() - 1000.hours()));
-    first.append(added_at("older", Timestamp::now() - 2000.hours()));
+    first.append(added_at("old", Timestamp::now() - 1000.hours()), None);
+    first.append(added_at("older", Timestamp::now() - 2000.hours()), None);
     first.close().await;
     drop(first);
     let second = log(directory.path(), LogLimits::default());
     let rows = second.read(ALL).await.unwrap();
     assert!(rows.rows.is_empty());
     assert_eq!(rows.last, 2);
-    second.append(added("new"));
+    second.append(added("new"), None);
     assert_eq!(wait_written(&second, 2, 1).await[0].seq, 3);
 }
 
@@ -56,7 +56,7 @@ async fn a_broken_file_is_moved_aside_and_the_count_goes_up() {
         let directory = TempDir::new();
         let file = directory.join("tidings.redb");
         let first = log(directory.path(), LogLimits::default());
-        first.append(added("before"));
+        first.append(added("before"), None);
         first.close().await;
         drop(first);
         eventually("the end of its thread", || Store::existing(directory.path()).ok()).await;
@@ -65,7 +65,7 @@ async fn a_broken_file_is_moved_aside_and_the_count_goes_up() {
         assert!(matches!(Store::existing(directory.path()), Err(StoreError::Broken { .. })), "a look moves nothing");
         assert_eq!(std::fs::read(&file).unwrap(), broken, "and changes nothing");
         let second = log(directory.path(), LogLimits::default());
-        second.append(added("after"));
+        second.append(added("after"), None);
         let rows = wait_written(&second, 1, 1).await;
         assert_eq!(names(&rows), ["after"]);
         assert!(rows[0].seq > 1);

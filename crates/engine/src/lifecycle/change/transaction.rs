@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{ChangeError, Ids, Operation, Prefix, Start, touched};
 use crate::gateway::Inner;
-use crate::observe::journal;
+use crate::observe::journal::{self, JournalServer};
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
 use crate::plan::{Names, Origin, ServerPlan};
 use crate::servers::server::{Ready, Removal, Server};
@@ -43,7 +43,12 @@ struct Arrival {
 }
 
 /// What a server offered before, and offers then.
-type Difference = (Option<Arc<ServerOffer>>, Option<Arc<ServerOffer>>);
+struct Difference {
+    before: Option<Arc<ServerOffer>>,
+    after: Option<Arc<ServerOffer>>,
+    /// Lists that it could not give.
+    failed: Vec<ListKind>,
+}
 
 /// What came of the first connection.
 enum First {
@@ -195,7 +200,8 @@ impl<'g> Transaction<'g> {
         let before = gateway.servers();
         gateway.set_servers(before.with(&put, &[]));
         let changes = self.differences(&gateway.current());
-        let touched = changes.iter().map(|(old, new)| touched(old.as_deref(), new.as_deref()));
+        let touched =
+            changes.iter().map(|difference| touched(difference.before.as_deref(), difference.after.as_deref()));
         let touched = touched.fold(Topics::default(), |all, some| {
             let mut all = all;
             some.iter().for_each(|topic| all.insert(topic));
@@ -206,8 +212,11 @@ impl<'g> Transaction<'g> {
         gateway.commit(&occasion, |catalogue| self.show(catalogue));
         gateway.set_servers(before.with(&put, &without));
         if let Some(journal) = &gateway.journal {
-            let recorded = changes.iter().flat_map(|(old, new)| journal::changes(old.as_deref(), new.as_deref()));
-            recorded.for_each(|change| journal.record(change));
+            for difference in &changes {
+                let (old, new) = (difference.before.as_deref(), difference.after.as_deref());
+                journal::tell(&**journal, old, new, &difference.failed, false);
+            }
+            self.leaving.iter().for_each(|server| journal.gone(JournalServer::of(&server.plan)));
         }
         for server in &self.leaving {
             gateway.end(server);
@@ -226,13 +235,17 @@ impl<'g> Transaction<'g> {
     /// What each server offered before, and offers then.
     fn differences(&self, catalogue: &Catalogue) -> Vec<Difference> {
         let before = |id: ServerId| catalogue.snapshot.offer(id).cloned();
-        let left = self.leaving.iter().map(|server| (before(server.id), None));
+        let left =
+            self.leaving.iter().map(|server| Difference { before: before(server.id), after: None, failed: Vec::new() });
         let came = self.arrivals.iter().map(|arrival| {
-            let after = match &arrival.first {
-                First::Ready(ready) => Some(Arc::new(ready.offer.clone())),
-                First::UnderWay | First::Failed(_) => None,
-            };
-            (before(arrival.server.id), after)
+            let before = before(arrival.server.id);
+            match &arrival.first {
+                First::Ready(ready) => {
+                    let failed = ready.failed.iter().map(|list| list.kind).collect();
+                    Difference { before, after: Some(Arc::new(ready.offer.clone())), failed }
+                }
+                First::UnderWay | First::Failed(_) => Difference { before, after: None, failed: Vec::new() },
+            }
         });
         left.chain(came).collect()
     }

@@ -41,13 +41,14 @@ impl ChangePage {
         let paint = self.paint;
         let time = record.time.to_zoned(now.time_zone().clone());
         let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+        let down = if record.while_down { "  while the gateway was down" } else { "" };
         let _ = writeln!(
             out,
             "{}  {}  {}  {}",
             paint.styled(DIM, &time.strftime(form).to_string()),
             paint.styled(BOLD, &harmless(&record.server)),
             paint.styled(KIND, &harmless(&record.kind.replace('_', " "))),
-            paint.styled(DIM, &format!("#{}", record.seq)),
+            paint.styled(DIM, &format!("#{}{down}", record.seq)),
         );
         if record.lost > 0 {
             let text = format!("  ! {} earlier changes could not be recorded", record.lost);
@@ -77,13 +78,14 @@ impl ChangePage {
     }
 
     fn item(&self, out: &mut String, item: &ChangedItem) {
+        let name = self.paint.styled(OTHER, &format!("~ {}", harmless(&item.name)));
+        // Of what changed while nobody looked only that is known.
+        if item.fields.is_empty() {
+            let _ = writeln!(out, "  {name}");
+            return;
+        }
         let fields = item.fields.iter().map(|field| harmless(field)).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(
-            out,
-            "  {} {}",
-            self.paint.styled(OTHER, &format!("~ {}", harmless(&item.name))),
-            self.paint.styled(DIM, &format!("({fields})"))
-        );
+        let _ = writeln!(out, "  {name} {}", self.paint.styled(DIM, &format!("({fields})")));
         for change in &item.diff {
             // With one field its name has just been said.
             if item.diff.len() > 1 {
@@ -191,6 +193,17 @@ mod tests {
                         \u{1b}[32m+ 1\u{1b}[0m\n";
         let shown = page(true, Some(80)).change(&change, &now());
         assert_eq!(crate::plain_text::with_styles(&shown), expected);
+    }
+
+    // edges F11
+    #[test]
+    fn what_changed_while_the_gateway_was_down_is_shown_as_such() {
+        let change = record(
+            r#"{"seq":7,"time":"2026-11-15T10:59:58.5Z","server":"s","kind":"tools","added":["a"],"removed":[],
+                "changed":[{"name":"c","fields":[]}],"while_down":true}"#,
+        );
+        let expected = "11:59:58  s  tools  #7  while the gateway was down\n  + a\n  ~ c\n";
+        assert_eq!(page(false, None).change(&change, &now()), expected);
     }
 
     #[test]
