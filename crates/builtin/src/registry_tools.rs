@@ -21,12 +21,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
-use tidings_inventory::ServerRegistry;
+use tidings_inventory::{NameLocks, ServerRegistry};
 use tidings_proto::{ListKind, Method, code};
 use tidings_server_catalog::EntryCatalogue;
 use tidings_upstream::{ConnectedLink, LinkConnector, MessageSink, ToolRedirect};
 use tidings_wire::{Frame, encode_string, is_object};
-use tokio::sync::Mutex;
 
 use crate::hidden;
 use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
@@ -43,14 +42,14 @@ struct ToolContext {
     entries: Arc<dyn EntryCatalogue>,
     /// Knows how downloads of images go.
     connector: LinkConnector,
-    /// What is read, changed and written back is one person's at a time.
-    editing: Mutex<()>,
+    /// What is read of a server, changed and written back is one person's at a time.
+    editing: NameLocks,
 }
 
 impl RegistryTools {
     /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
     pub fn new(registry: ServerRegistry, entries: Arc<dyn EntryCatalogue>, connector: LinkConnector) -> Self {
-        Self { context: Arc::new(ToolContext { registry, entries, connector, editing: Mutex::default() }) }
+        Self { context: Arc::new(ToolContext { registry, entries, connector, editing: NameLocks::default() }) }
     }
 }
 

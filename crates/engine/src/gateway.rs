@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     pub(crate) in_flight: InFlight,
     pub(crate) sealer: Sealer,
     pub(crate) servers: ArcSwap<Servers>,
-    /// One change of the set of servers at a time.
+    /// One change of the set of servers is planned or committed at a time; not held while servers start.
     pub(crate) changing: tokio::sync::Mutex<Ids>,
     pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
     pub(crate) passthrough: Option<ServerId>,

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod follow;
+mod name_locks;
 mod planner;
 mod refusal;
 mod registry;
@@ -16,6 +17,7 @@ mod reload;
 mod sources;
 mod state;
 
+pub use name_locks::{NameGuard, NameLocks};
 pub use planner::{ConfigLoader, RegistrySetup, ServerPlanner, WatchServerPlan};
 pub use refusal::{RefusalClass, RegistryRefusal};
 pub use registry::{RegistryChange, ServerRegistry};

@@ -20,6 +20,8 @@ pub enum RefusalClass {
     NotKept,
     /// The gateway is starting or stopping (503).
     Unavailable,
+    /// Whoever asked went away (499, as others have it).
+    Cancelled,
 }
 
 impl RefusalClass {
@@ -33,6 +35,7 @@ impl RefusalClass {
             Self::Late => 504,
             Self::NotKept => 507,
             Self::Unavailable => 503,
+            Self::Cancelled => 499,
         }
     }
 
@@ -46,6 +49,7 @@ impl RefusalClass {
             Self::Late => "late",
             Self::NotKept => "not-kept",
             Self::Unavailable => "unavailable",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -138,6 +142,15 @@ pub enum RegistryRefusal {
         /// What the source or the engine says about it.
         reason: String,
     },
+    /// Another change of the same server was made meanwhile.
+    #[error("server \"{name}\" was changed by somebody else meanwhile; try again")]
+    Overtaken {
+        /// The name.
+        name: String,
+    },
+    /// Whoever asked went away before it was done.
+    #[error("nothing was changed, because whoever asked for it went away")]
+    Cancelled,
     /// The gateway is starting or stopping.
     #[error("the gateway is not running; try again")]
     NotRunning,
@@ -148,13 +161,16 @@ impl RegistryRefusal {
     pub const fn kind(&self) -> RefusalClass {
         match self {
             Self::Invalid(_) | Self::Twice { .. } | Self::Unsupported { .. } => RefusalClass::Invalid,
-            Self::NameTaken { .. } | Self::PrefixClash { .. } | Self::FromFile { .. } | Self::Disabled { .. } => {
-                RefusalClass::Conflict
-            }
+            Self::NameTaken { .. }
+            | Self::PrefixClash { .. }
+            | Self::FromFile { .. }
+            | Self::Disabled { .. }
+            | Self::Overtaken { .. } => RefusalClass::Conflict,
             Self::Unknown { .. } => RefusalClass::Unknown,
             Self::Failed { .. } => RefusalClass::Failed,
             Self::Timeout { .. } => RefusalClass::Late,
             Self::Store { .. } => RefusalClass::NotKept,
+            Self::Cancelled => RefusalClass::Cancelled,
             Self::NotRunning => RefusalClass::Unavailable,
         }
     }
@@ -170,6 +186,8 @@ impl From<ChangeError> for RegistryRefusal {
                 Self::Failed { name, last_words: error.last_words().map(str::to_owned), error: error.to_string() }
             }
             ChangeError::Late { name, seconds, last_words } => Self::Timeout { name, seconds, last_words },
+            ChangeError::Overtaken { name } => Self::Overtaken { name },
+            ChangeError::Cancelled => Self::Cancelled,
             ChangeError::Withheld(reason) => Self::Store { reason },
             ChangeError::Stopping => Self::NotRunning,
         }

@@ -1,4 +1,8 @@
 //! The one way to change the set of servers.
+//!
+//! A change holds the names that it is about (`name_locks.rs`) from its beginning to its end, which may take as long as a server
+//! takes to start. The sources and what runs because of them (`desired`) are locked only to be read, and when the engine is about
+//! to commit. Order of locks: names, then the engine's, then `desired`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,8 +13,10 @@ use tidings_config::{Config, ServerConfig};
 use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Source, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::name_locks::{NameGuard, NameLocks};
 use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
 use crate::refusal::RegistryRefusal;
 use crate::sources::{ResolvedServers, ServerSources, WantedServer};
@@ -61,12 +67,15 @@ pub(crate) struct RegistryShared {
     base: PathBuf,
     table: ServerTable,
     gateway: SetOnce<Gateway>,
-    /// One change at a time.
+    /// One change of a name at a time.
+    names: NameLocks,
+    /// One reading of the file at a time: of two the later one is applied last.
+    pub(crate) reloading: Mutex<()>,
     desired: Mutex<DesiredServers>,
     pub(crate) state: watch::Sender<Arc<RegistryState>>,
     /// What the gateway started with.
     pub(crate) first: Config,
-    /// Changes under way: whoever asked may leave, they are finished all the same.
+    /// Changes under way: each is finished, or undone when whoever asked has left.
     tasks: TaskTracker,
 }
 
@@ -76,6 +85,8 @@ pub(crate) struct DesiredServers {
     pub(crate) config: Config,
     pub(crate) sources: ServerSources,
     running: BTreeMap<String, WantedServer>,
+    /// Counts the changes.
+    pub(crate) generation: u64,
 }
 
 /// What has to be done to get from what runs to what is wanted.
@@ -85,7 +96,13 @@ pub(crate) struct RegistrySteps {
     pub(crate) removed: Vec<String>,
     pub(crate) changed: Vec<String>,
     running: BTreeMap<String, WantedServer>,
-    entries: Vec<RegistryEntry>,
+}
+
+impl RegistrySteps {
+    /// The servers that are touched.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.added.iter().chain(&self.removed).chain(&self.changed).cloned().collect()
+    }
 }
 
 impl ServerRegistry {
@@ -120,7 +137,9 @@ impl ServerRegistry {
             base: setup.base,
             table: setup.table,
             gateway: SetOnce::new(),
-            desired: Mutex::new(DesiredServers { config: setup.config.clone(), sources, running }),
+            names: NameLocks::default(),
+            reloading: Mutex::default(),
+            desired: Mutex::new(DesiredServers { config: setup.config.clone(), sources, running, generation: 0 }),
             state: watch::Sender::new(Arc::new(state)),
             first: setup.config,
             tasks: TaskTracker::new(),
@@ -154,32 +173,42 @@ impl ServerRegistry {
     }
 
     /// Carries out a batch: all of it or nothing. When it returns, it is kept, it can be read, and every client is owed
-    /// its notice.
+    /// its notice. Dropping this cancels: unless it is just being kept, nothing of it stays. A batch waits for an earlier one that
+    /// is about one of its servers, and for no other.
     pub async fn apply(&self, changes: Vec<RegistryChange>) -> Result<(), RegistryRefusal> {
         let registry = self.clone();
-        self.finish(async move { registry.apply_now(changes).await }).await.unwrap_or(Err(RegistryRefusal::NotRunning))
+        self.finish_or_undo(async move |cancelled| registry.apply_now(changes, &cancelled).await).await
     }
 
-    async fn apply_now(&self, changes: Vec<RegistryChange>) -> Result<(), RegistryRefusal> {
-        self.prepare(&changes).await?;
-        let desired = self.0.desired.lock().await;
-        let mut steps = Vec::new();
+    async fn apply_now(
+        &self,
+        changes: Vec<RegistryChange>,
+        cancelled: &CancellationToken,
+    ) -> Result<(), RegistryRefusal> {
         let mut named = BTreeSet::new();
         for change in &changes {
             if !named.insert(change.name().to_owned()) {
                 return Err(RegistryRefusal::Twice { name: change.name().to_owned() });
             }
-            steps.extend(self.steps(&desired.sources, change)?);
         }
-        self.transact(desired, steps, &named).await
+        let mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
+        let steps = self.all_steps(&changes).await?;
+        unless(cancelled, self.prepare(&changes)).await??;
+        self.transact(mine, steps, &named, cancelled).await
     }
 
-    /// Gets what new servers need, while others may change something else. What can be refused is refused before.
-    async fn prepare(&self, changes: &[RegistryChange]) -> Result<(), RegistryRefusal> {
+    /// What a batch means for what is kept.
+    async fn all_steps(&self, changes: &[RegistryChange]) -> Result<Vec<KeepStep>, RegistryRefusal> {
         let sources = self.0.desired.lock().await.sources.clone();
+        let mut steps = Vec::new();
         for change in changes {
-            self.steps(&sources, change)?;
+            steps.extend(self.steps(&sources, change)?);
         }
+        Ok(steps)
+    }
+
+    /// Gets what new servers need.
+    async fn prepare(&self, changes: &[RegistryChange]) -> Result<(), RegistryRefusal> {
         for change in changes {
             let (RegistryChange::Put { name, server } | RegistryChange::Add { name, server }) = change else {
                 continue;
@@ -206,14 +235,15 @@ impl ServerRegistry {
         Ok(gateway.restart(name).await?)
     }
 
-    /// Switches a server on or off, wherever it comes from. This outlives the process.
+    /// Switches a server on or off, wherever it comes from. This outlives the process. Dropping this cancels, as for
+    /// [`Self::apply`].
     pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), RegistryRefusal> {
         let (registry, name) = (self.clone(), name.to_owned());
-        let switch = async move { registry.switch(&name, enabled).await };
-        self.finish(switch).await.unwrap_or(Err(RegistryRefusal::NotRunning))
+        self.finish_or_undo(async move |cancelled| registry.switch(&name, enabled, &cancelled).await).await
     }
 
-    async fn switch(&self, name: &str, enabled: bool) -> Result<(), RegistryRefusal> {
+    async fn switch(&self, name: &str, enabled: bool, cancelled: &CancellationToken) -> Result<(), RegistryRefusal> {
+        let mine = unless(cancelled, self.0.names.lock(BTreeSet::from([name.to_owned()]))).await?;
         let desired = self.0.desired.lock().await;
         let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
         let configured = match (configured, desired.sources.kept.get(name)) {
@@ -232,12 +262,24 @@ impl ServerRegistry {
         // Whoever switches a server of the file on wants it to be there, also if it fails.
         let must_start =
             if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
-        self.transact(desired, vec![KeepStep::Switch(name.to_owned(), switch)], &must_start).await
+        drop(desired);
+        self.transact(mine, vec![KeepStep::Switch(name.to_owned(), switch)], &must_start, cancelled).await
     }
 
     /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
     pub(crate) async fn finish<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         self.0.tasks.spawn(work).await.ok()
+    }
+
+    /// Carries out a change in a task of its own, which hears it when this is dropped: what it has started must end in any case.
+    async fn finish_or_undo<W, F>(&self, work: W) -> Result<(), RegistryRefusal>
+    where
+        W: FnOnce(CancellationToken) -> F,
+        F: Future<Output = Result<(), RegistryRefusal>> + Send + 'static,
+    {
+        let cancelled = CancellationToken::new();
+        let _gone = cancelled.clone().drop_guard();
+        self.finish(work(cancelled)).await.unwrap_or(Err(RegistryRefusal::NotRunning))
     }
 
     /// What one change means for what is kept.
@@ -269,27 +311,56 @@ impl ServerRegistry {
         })
     }
 
+    /// Takes steps of which the names are held.
     async fn transact(
         &self,
-        mut desired: MutexGuard<'_, DesiredServers>,
+        mut mine: NameGuard<'_>,
         steps: Vec<KeepStep>,
         must_start: &BTreeSet<String>,
+        cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
-        let mut sources = desired.sources.clone();
-        steps.iter().for_each(|step| sources.take(step, &self.0.base));
-        let todo = self.difference(&desired, &sources, must_start)?;
-        let table = self.0.table.clone();
+        let mut todo = loop {
+            let todo = self.difference_with(&steps, must_start).await?;
+            let names = todo.names();
+            if mine.holds(&names) {
+                break todo;
+            }
+            // A server that was in the way of others is switched: those are touched too.
+            drop(mine);
+            let all = names.into_iter().chain(steps.iter().map(|step| step.name().to_owned())).collect();
+            mine = unless(cancelled, self.0.names.lock(all)).await?;
+        };
+        let operations = std::mem::take(&mut todo.operations);
         // Called when nothing else can fail, inside the engine's transaction: what is kept and what runs never
         // differ.
         let keep = async || {
-            let kept = tokio::task::spawn_blocking(move || table.keep(&steps).map_err(|error| error.to_string()));
-            kept.await.unwrap_or_else(|error| Err(error.to_string()))
+            let mut desired = self.0.desired.lock().await;
+            let (table, kept) = (self.0.table.clone(), steps.clone());
+            let kept = tokio::task::spawn_blocking(move || table.keep(&kept).map_err(|error| error.to_string()));
+            kept.await.unwrap_or_else(|error| Err(error.to_string()))?;
+            steps.iter().for_each(|step| desired.sources.take(step, &self.0.base));
+            let entries = desired.settle(&todo);
+            self.0.state.send_modify(|state| Arc::make_mut(state).servers = entries);
+            Ok(())
         };
-        self.gateway()?.change_if(todo.operations, keep).await?;
-        desired.sources = sources;
-        desired.running = todo.running;
-        self.0.state.send_modify(|state| Arc::make_mut(state).servers = todo.entries);
-        Ok(())
+        Ok(self.gateway()?.change_if(operations, cancelled, keep).await?)
+    }
+
+    /// What has to be done to take steps.
+    async fn difference_with(
+        &self,
+        steps: &[KeepStep],
+        must_start: &BTreeSet<String>,
+    ) -> Result<RegistrySteps, RegistryRefusal> {
+        let desired = self.0.desired.lock().await;
+        let mut sources = desired.sources.clone();
+        steps.iter().for_each(|step| sources.take(step, &self.0.base));
+        self.difference(&desired, &sources, must_start)
+    }
+
+    /// Waits until nobody else changes these servers.
+    pub(crate) async fn hold(&self, names: BTreeSet<String>) -> NameGuard<'_> {
+        self.0.names.lock(names).await
     }
 
     /// What has to be done for the sources to have their way.
@@ -306,7 +377,6 @@ impl ServerRegistry {
             removed: Vec::new(),
             changed: Vec::new(),
             running: by_name(&resolved),
-            entries: resolved.entries,
         };
         for name in desired.running.keys().filter(|name| !steps.running.contains_key(*name)) {
             steps.operations.push(Operation::Remove { name: name.clone() });
@@ -353,11 +423,25 @@ impl ServerRegistry {
 }
 
 impl DesiredServers {
-    /// The sources have had their way.
-    pub(crate) fn settle(&mut self, sources: ServerSources, running: RegistrySteps) -> Vec<RegistryEntry> {
-        self.sources = sources;
-        self.running = running.running;
-        running.entries
+    /// The sources have had their way with these servers: all that are configured then.
+    pub(crate) fn settle(&mut self, done: &RegistrySteps) -> Vec<RegistryEntry> {
+        self.generation += 1;
+        for name in done.names() {
+            match done.running.get(&name) {
+                Some(wanted) => self.running.insert(name, wanted.clone()),
+                None => self.running.remove(&name),
+            };
+        }
+        self.sources.resolve().entries
+    }
+}
+
+/// Does something unless whoever asked has gone.
+async fn unless<T>(cancelled: &CancellationToken, work: impl Future<Output = T>) -> Result<T, RegistryRefusal> {
+    tokio::select! {
+        biased;
+        () = cancelled.cancelled() => Err(RegistryRefusal::Cancelled),
+        done = work => Ok(done),
     }
 }
 

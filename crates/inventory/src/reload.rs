@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tidings_config::Config;
-use tidings_engine::{Operation, Start};
+use tidings_engine::{ChangeError, Operation, Start};
+use tokio_util::sync::CancellationToken;
 
-use crate::registry::ServerRegistry;
+use crate::name_locks::NameGuard;
+use crate::registry::{RegistrySteps, ServerRegistry};
 use crate::sources::ServerSources;
 use crate::state::{ReloadOutcome, ReloadReport};
 
@@ -42,46 +44,75 @@ impl ServerRegistry {
     async fn reload_now(&self) -> Result<ReloadOutcome, String> {
         let load = self.0.load.clone().ok_or("there is no configuration file")?;
         let gateway = self.gateway().map_err(|refusal| refusal.to_string())?;
-        let mut desired = self.desired().await;
         // Read behind the lock: of two readings the later one is applied last.
+        let _reading = self.0.reloading.lock().await;
         let begun = Instant::now();
         let config = tokio::task::spawn_blocking(move || load()).await.map_err(|error| error.to_string())??;
         let read = begun.elapsed();
-        let sources = ServerSources { file: config.servers.clone(), ..desired.sources.clone() };
-        let refused = |refusal: crate::RegistryRefusal| refusal.to_string();
-        let mut todo = self.difference(&desired, &sources, &BTreeSet::new()).map_err(refused)?;
-        let watches = config.watches != desired.config.watches;
-        let mut committed = None;
-        if watches {
-            let made = self.0.planner.watches(&config)?;
-            let put = |plan| Operation::Put { plan: Box::new(plan), start: Start::MayFail };
-            todo.operations.extend(made.plan.map(put));
-            committed = Some(made.committed);
+        loop {
+            let (mine, mut todo, generation, watches) = self.hold_what_differs(&config).await?;
+            let mut committed = None;
+            if watches {
+                let made = self.0.planner.watches(&config)?;
+                let put = |plan| Operation::Put { plan: Box::new(plan), start: Start::MayFail };
+                todo.operations.extend(made.plan.map(put));
+                committed = Some(made.committed);
+            }
+            let operations = std::mem::take(&mut todo.operations);
+            let compared = begun.elapsed() - read;
+            let needs_restart = needs_restart(&self.0.first, &config);
+            // A reading of the file is nobody's: nobody goes away.
+            let never = CancellationToken::new();
+            let applied = gateway.change_if(operations, &never, async || {
+                let mut desired = self.desired().await;
+                desired.config = config.clone();
+                desired.sources.file.clone_from(&config.servers);
+                let entries = desired.settle(&todo);
+                self.0.state.send_modify(|state| {
+                    let state = Arc::make_mut(state);
+                    state.servers = entries;
+                    state.needs_restart.clone_from(&needs_restart);
+                });
+                Ok(())
+            });
+            if let Err(error) = applied.await {
+                let is_stale = self.desired().await.generation != generation;
+                // A server that was added meanwhile is in the way of one of the file, which wins once it is compared with that.
+                if is_stale && matches!(error, ChangeError::Clash { .. }) {
+                    continue;
+                }
+                return Err(error.to_string());
+            }
+            drop(mine);
+            if let Some(committed) = committed {
+                committed();
+            }
+            let changed = begun.elapsed() - read - compared;
+            tracing::debug!(?read, ?compared, ?changed, "configuration applied");
+            let RegistrySteps { added, removed, changed, .. } = todo;
+            return Ok(ReloadOutcome { added, removed, changed, watches, needs_restart });
         }
-        let operations = std::mem::take(&mut todo.operations);
-        let compared = begun.elapsed() - read;
-        gateway.change(operations).await.map_err(|error| error.to_string())?;
-        if let Some(committed) = committed {
-            committed();
+    }
+
+    /// What the file wants otherwise than it is, with the names of it held; the generation that it was compared with; and whether
+    /// the watches differ.
+    async fn hold_what_differs(&self, config: &Config) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
+        let mut mine = self.hold(BTreeSet::new()).await;
+        loop {
+            let (todo, generation, watches) = {
+                let desired = self.desired().await;
+                let sources = ServerSources { file: config.servers.clone(), ..desired.sources.clone() };
+                let todo = self.difference(&desired, &sources, &BTreeSet::new());
+                let todo = todo.map_err(|refusal| refusal.to_string())?;
+                (todo, desired.generation, config.watches != desired.config.watches)
+            };
+            let names = todo.names();
+            if mine.holds(&names) {
+                return Ok((mine, todo, generation, watches));
+            }
+            drop(mine);
+            mine = self.hold(names).await;
         }
-        let changed = begun.elapsed() - read - compared;
-        tracing::debug!(?read, ?compared, ?changed, "configuration applied");
-        let needs_restart = needs_restart(&self.0.first, &config);
-        let done = ReloadOutcome {
-            added: todo.added.clone(),
-            removed: todo.removed.clone(),
-            changed: todo.changed.clone(),
-            watches,
-            needs_restart: needs_restart.clone(),
-        };
-        desired.config = config;
-        let entries = desired.settle(sources, todo);
-        self.0.state.send_modify(|state| {
-            let state = Arc::make_mut(state);
-            state.servers = entries;
-            state.needs_restart = needs_restart;
-        });
-        Ok(done)
     }
 }
 

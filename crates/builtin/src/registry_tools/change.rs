@@ -1,5 +1,6 @@
 //! Adding, removing and reconfiguring servers, by the registry's one transaction.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -56,8 +57,8 @@ impl RegistryToolSet {
         if variables.is_empty() {
             return Err(ArgumentFault::expected("environment", "an object with at least one variable").into());
         }
-        let _editing = self.context.editing.lock().await;
         let name = self.find_server(id)?;
+        let _editing = self.context.editing.lock(BTreeSet::from([name.clone()])).await;
         let kept = self.context.registry.kept(&name).await;
         let Some(Value::Object(mut keys)) = kept else { return Err(RegistryRefusal::FromFile { name }.into()) };
         let made_of = keys.get("entry").and_then(Value::as_str).unwrap_or_default().to_owned();

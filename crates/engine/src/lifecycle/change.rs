@@ -1,4 +1,7 @@
 //! Changing the set of servers while everything runs: all or nothing, one commit.
+//!
+//! New servers start with nothing locked, side by side with other changes; only planning and the commit are one at a time. What
+//! was checked before the start is checked again before the commit.
 
 mod transaction;
 
@@ -10,6 +13,7 @@ use tidings_hub::catalogue::{OfferList, ServerOffer};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_proto::ListKind;
 use tidings_upstream::{LinkError, PullProgress};
+use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
 use crate::plan::{Origin, ServerPlan, Source};
@@ -99,6 +103,15 @@ pub enum ChangeError {
         /// The end of its standard error.
         last_words: Option<String>,
     },
+    /// Another change of the same server was committed meanwhile.
+    #[error("server \"{name}\" was changed by somebody else meanwhile; try again")]
+    Overtaken {
+        /// The name.
+        name: String,
+    },
+    /// Whoever asked for it no longer wants it.
+    #[error("the change was cancelled")]
+    Cancelled,
     /// Everything was ready, but whoever asked could not keep it.
     #[error("{0}")]
     Withheld(String),
@@ -158,24 +171,36 @@ impl Gateway {
     /// within a limit; then one commit makes everything visible and owes it to every client; then this returns. Calls
     /// that run on a removed server are answered with an error, and its process is ended.
     pub async fn change(&self, operations: Vec<Operation>) -> Result<(), ChangeError> {
-        self.change_if(operations, async || Ok(())).await
+        self.change_if(operations, &CancellationToken::new(), async || Ok(())).await
     }
 
-    /// As [`Self::change`]. `keep` is asked when nothing else can fail any more, just before the commit; when it objects,
-    /// nothing has happened.
+    /// As [`Self::change`]. `keep` is asked when nothing else can fail any more, just before the commit, and one at a time; when it
+    /// objects, nothing has happened. Until then whoever rings `cancelled` undoes everything, and what was started is gone when
+    /// this returns.
     pub async fn change_if(
         &self,
         operations: Vec<Operation>,
+        cancelled: &CancellationToken,
         keep: impl AsyncFnOnce() -> Result<(), String>,
     ) -> Result<(), ChangeError> {
         let gateway = &self.0;
-        let mut ids = gateway.changing.lock().await;
-        let mut transaction = Transaction::plan(gateway, &mut ids, operations)?;
-        let ready = tokio::select! {
-            ready = transaction.start() => ready,
-            () = gateway.stop.cancelled() => Err(ChangeError::Stopping),
+        let mut transaction = {
+            let mut ids = gateway.changing.lock().await;
+            Transaction::plan(gateway, &mut ids, operations)?
         };
-        let kept = match ready {
+        let ready = tokio::select! {
+            biased;
+            () = gateway.stop.cancelled() => Err(ChangeError::Stopping),
+            () = cancelled.cancelled() => Err(ChangeError::Cancelled),
+            ready = transaction.start() => ready,
+        };
+        if let Err(error) = ready {
+            transaction.undo().await;
+            return Err(error);
+        }
+        let mut ids = gateway.changing.lock().await;
+        let kept = match transaction.check_again() {
+            Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
             Ok(()) => keep().await.map_err(ChangeError::Withheld),
             Err(error) => Err(error),
         };
@@ -185,6 +210,8 @@ impl Gateway {
                 Ok(())
             }
             Err(error) => {
+                // What has to end may take its time; others need not wait for it.
+                drop(ids);
                 transaction.undo().await;
                 Err(error)
             }

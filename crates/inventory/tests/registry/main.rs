@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod additions;
+mod beside;
 mod failures;
 mod house;
 mod keeping;

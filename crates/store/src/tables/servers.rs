@@ -34,6 +34,15 @@ pub enum KeepStep {
     Switch(String, Option<bool>),
 }
 
+impl KeepStep {
+    /// Which server it is about.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Put(name, _) | Self::Remove(name) | Self::Switch(name, _) => name,
+        }
+    }
+}
+
 /// Why something was not kept or can not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store can not be used: {0}")]

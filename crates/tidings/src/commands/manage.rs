@@ -3,6 +3,7 @@
 //! A running gateway does it, and keeps it; a server that stands in its configuration file is changed there. Without a
 //! running gateway the configuration file is changed.
 
+mod patience;
 mod pulling;
 
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailur
     let asked = Box::pin(ask(&running, Method::PUT, &put, Some(&server)));
     let said = match wish.container.is_some() {
         true => Box::pin(pulling::showing(&running, name, asked)).await,
-        false => asked.await,
+        false => patience::showing(&starting(name), asked).await,
     };
     match said? {
         ApiReply::Done(server) => {
@@ -57,7 +58,8 @@ pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), CommandFailure> 
         println!("Removed {name} from {}.", file.display());
         return Ok(());
     };
-    match ask(&running, Method::DELETE, &path(name, ""), None).await? {
+    let waits = format!("Waiting for a change of {name} that is under way. Ctrl-C gives up.");
+    match patience::showing(&waits, Box::pin(ask(&running, Method::DELETE, &path(name, ""), None))).await? {
         ApiReply::Done(_) => println!("Removed {name}."),
         // It stands in the file, so that is where it goes from.
         ApiReply::Refused { status: StatusCode::CONFLICT, .. } => {
@@ -78,7 +80,9 @@ pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<
         println!("{name} is {done} in {}.", file.display());
         return Ok(());
     };
-    match ask(&running, Method::POST, &path(name, verb), None).await? {
+    let path = path(name, verb);
+    let asked = Box::pin(ask(&running, Method::POST, &path, None));
+    match patience::showing(&starting(name), asked).await? {
         ApiReply::Done(_) => println!("{name} is {done}."),
         ApiReply::Refused { detail, .. } => return Err(CommandFailure::Failed(detail)),
     }
@@ -87,13 +91,19 @@ pub(super) async fn set_enabled(cli: &Cli, name: &str, enabled: bool) -> Result<
 
 pub(super) async fn restart(cli: &Cli, name: &str) -> Result<(), CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;
-    match ask(&running, Method::POST, &path(name, "restart"), None).await? {
+    let waits = format!("Waiting for {name} to start.");
+    match patience::showing(&waits, Box::pin(ask(&running, Method::POST, &path(name, "restart"), None))).await? {
         ApiReply::Done(server) => {
             println!("{name} runs again: {}.", plural(server["tools"].as_u64().unwrap_or(0), "tool"))
         }
         ApiReply::Refused { detail, .. } => return Err(CommandFailure::Failed(detail)),
     }
     Ok(())
+}
+
+/// What is waited for when a server is to come.
+fn starting(name: &str) -> String {
+    format!("Waiting for {name} to start and to list what it has. Ctrl-C leaves everything as it was.")
 }
 
 /// What a server offers: `1 tool, 0 resources, 2 prompts`.

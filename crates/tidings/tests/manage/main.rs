@@ -5,6 +5,7 @@ mod api;
 mod commands;
 mod files;
 mod shown;
+mod slow;
 
 use tidings_testkit::{Gateway, GatewayBuilder, ListFollower, Server};
 

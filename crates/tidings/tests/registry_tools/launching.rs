@@ -140,26 +140,30 @@ async fn new_variables_start_the_server_again() {
     }
 }
 
-// A change that has begun is carried out: others are told the truth either way.
+// edges F4
 #[tokio::test]
-async fn whoever_leaves_while_a_server_starts_leaves_nothing_half_done() {
+async fn whoever_leaves_while_a_server_starts_has_cancelled_and_held_up_nobody() {
     let gate = Gate::new();
-    let server = clock().hold("tools/list", &gate).stdio().await;
+    let slow = clock().hold("tools/list", &gate).stdio().await;
+    let good = clock().stdio().await;
     let gateway = with_tools("").serve().await;
     let follower = ListFollower::begin(gateway.client().connect().await).await;
-    let before = follower.counts();
     for (round, modern) in [false, true].into_iter().enumerate() {
-        let prefix = format!("clock{round}");
+        let before = follower.counts();
         let client = if modern { gateway.client().modern() } else { gateway.client() }.connect().await;
-        let params = json!({"name": "mcp_registry_launch_stdio", "arguments": launch_arguments(&prefix, &server)});
+        let params = json!({"name": "mcp_registry_launch_stdio", "arguments": launch_arguments("slow", &slow)});
         let running = client.start("tools/call", params);
         gate.reached(round + 1).await;
+        launch(&follower.client, "good", &good).await;
         client.cancel(&running).await;
         drop((running, client));
-        gate.release();
-        follower.heard_all(before.map(|count| count + round)).await;
+        slow.wait_all_exited().await;
         let active = call(&follower.client, "active", json!({})).await;
-        let states: Vec<&Value> = active["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
-        assert_eq!(states, vec!["ready"; round + 1], "{active}");
+        let names: Vec<&Value> = active["servers"].as_array().unwrap().iter().map(|server| &server["name"]).collect();
+        assert_eq!(names, [&json!("good")], "{active}");
+        follower.heard_all(before).await;
+        call(&follower.client, "remove", json!({"entry_id": "good"})).await;
+        follower.heard_all(before.map(|count| count + 1)).await;
+        assert_eq!(follower.counts(), before.map(|count| count + 2), "only the other one came and went");
     }
 }

@@ -20,6 +20,7 @@ use crate::observe::journal::{self, JournalServer};
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
 use crate::plan::{Names, Origin, ServerPlan};
 use crate::servers::server::{Ready, Removal, Server};
+use crate::servers::server_set::Servers;
 
 /// How much longer than its own limit a server is waited for: it knows best why it is late.
 const GRACE: Duration = Duration::from_secs(5);
@@ -101,11 +102,34 @@ impl<'g> Transaction<'g> {
                 }
             }
         }
-        let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.clone(), server.is_built_in()));
-        let staying: Vec<&Arc<Server>> = servers.iter().filter(stays).collect();
-        transaction.check_prefixes(&staying)?;
-        transaction.check_listed_uris(&staying)?;
+        transaction.check(&servers)?;
         Ok(transaction)
+    }
+
+    /// While the servers started, others may have been committed: what was planned must still be possible.
+    pub(super) fn check_again(&self) -> Result<(), ChangeError> {
+        let servers = self.gateway.servers();
+        let is_there = |plan: &ServerPlan| servers.named(&plan.name, plan.origin == Origin::BuiltIn).map(Arc::as_ptr);
+        let arrived = self.arrivals.iter().map(|arrival| (&arrival.server, arrival.before.as_ref().map(Arc::as_ptr)));
+        let left = self.leaving.iter().map(|server| (server, Some(Arc::as_ptr(server))));
+        for (server, planned) in arrived.chain(left) {
+            if is_there(&server.plan) != planned {
+                return Err(ChangeError::Overtaken { name: server.plan.name.clone() });
+            }
+        }
+        self.check(&servers)
+    }
+
+    /// Whether the names of what comes can be told from the names of what stays.
+    fn check(&self, servers: &Servers) -> Result<(), ChangeError> {
+        let named: HashSet<(&str, bool)> = (self.arrivals.iter().map(|arrival| &arrival.server))
+            .chain(&self.leaving)
+            .map(|server| (server.plan.name.as_str(), server.is_built_in()))
+            .collect();
+        let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.as_str(), server.is_built_in()));
+        let staying: Vec<&Arc<Server>> = servers.iter().filter(stays).collect();
+        self.check_prefixes(&staying)?;
+        self.check_listed_uris(&staying)
     }
 
     /// A server whose URIs would all begin as some that another server lists as its own is refused: those that the other has
