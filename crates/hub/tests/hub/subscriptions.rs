@@ -7,6 +7,7 @@ mod model;
 mod pace;
 mod releases;
 mod resets;
+mod resumed;
 mod scale;
 mod world;
 
