@@ -70,7 +70,7 @@ fn at_url(server: &Server) -> TransportSpec {
 
 fn as_process(server: &Server) -> TransportSpec {
     let (program, args) = server.command();
-    TransportSpec::Stdio(StdioSpec { program, args, env: Vec::new(), cwd: None })
+    TransportSpec::Stdio(StdioSpec { program, args, env: Vec::new(), cwd: None, inherit_env: Default::default() })
 }
 
 fn settings() -> Settings {
