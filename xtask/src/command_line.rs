@@ -17,7 +17,10 @@ Usage: cargo xtask TASK
                         `stories` are the PyPI SDK's own clients and servers, by name with --scenario
   real-peers [--gateway BINARY]
                         everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
-                        and a walk through docs/live-resources.md
+                        a walk through docs/live-resources.md; and clients that people use, connected and left
+  clients [--gateway BINARY]
+                        only the last of these: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode
+  package [--quick]     build the packages into target/packages and try each one; --quick: with the debug build
   soak [--minutes N | --seconds N] [--seed S] [--shared-only]
                         servers that change without end and clients that follow; 10 minutes by default
   chaos [--minutes N | --seconds N] [--seed S]
@@ -37,6 +40,8 @@ pub(crate) enum Task {
     Test { quick: bool },
     Conformance { selection: Selection, gateway: Option<PathBuf> },
     RealPeers { gateway: Option<PathBuf> },
+    Clients { gateway: Option<PathBuf> },
+    Package { quick: bool },
     Peers,
     Bench { arguments: Vec<String> },
     Soak { arguments: Vec<String> },
@@ -75,7 +80,9 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         "test" => flags(rest, &["--quick"]).map(|given| Task::Test { quick: !given.is_empty() }),
         "conformance" => conformance(rest),
-        "real-peers" => real_peers(rest),
+        "real-peers" => named_gateway(rest).map(|gateway| Task::RealPeers { gateway }),
+        "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
+        "package" => flags(rest, &["--quick"]).map(|given| Task::Package { quick: !given.is_empty() }),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
         "soak" => Ok(Task::Soak { arguments: rest.to_vec() }),
@@ -108,7 +115,7 @@ fn conformance(given: &[String]) -> Result<Task, Wrong> {
     Ok(Task::Conformance { selection, gateway })
 }
 
-fn real_peers(given: &[String]) -> Result<Task, Wrong> {
+fn named_gateway(given: &[String]) -> Result<Option<PathBuf>, Wrong> {
     let mut gateway = None;
     for (option, value) in pairs(given)? {
         match option {
@@ -116,7 +123,7 @@ fn real_peers(given: &[String]) -> Result<Task, Wrong> {
             other => return Err(Wrong::UnknownOption(other.to_owned())),
         }
     }
-    Ok(Task::RealPeers { gateway })
+    Ok(gateway)
 }
 
 fn pairs(given: &[String]) -> Result<Vec<(&str, &str)>, Wrong> {

@@ -9,6 +9,7 @@ mod failure;
 mod gateway;
 mod house;
 mod invocation;
+mod package;
 mod peers;
 mod real_peers;
 mod soak;
@@ -74,6 +75,12 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             let peers = peers::install(&children, &workspace)?;
             real_peers::run(&children, &workspace, &peers, &gateway).map(Some)
         }
+        Task::Clients { gateway } => {
+            let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            real_peers::connected_clients(&children, &workspace, &peers, &gateway).map(Some)
+        }
+        Task::Package { quick } => package::run(&children, &workspace, *quick).map(Some),
         Task::Peers => peers::install(&children, &workspace).map(|_| None),
         Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
         Task::Soak { arguments } => soak::run(&children, &workspace, arguments).map(|()| None),

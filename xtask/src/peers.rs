@@ -1,5 +1,6 @@
 //! The programs of others that the gateway is tested with, installed into the build output.
 
+pub(crate) mod clients;
 mod system;
 
 use std::fs;

@@ -11,7 +11,7 @@ use crate::children::Children;
 use crate::failure::Failure;
 use crate::gateway;
 use crate::invocation::Invocation;
-use crate::peers::Peers;
+use crate::peers::{self, Peers};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 
@@ -30,6 +30,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
     tally += restarting(children, workspace, peers, binary)?;
     tally += restarted_servers(children, workspace, peers, binary)?;
     tally += walk(children, workspace, peers, binary)?;
+    tally += connected_clients(children, workspace, peers, binary)?;
     Ok(tally)
 }
 
@@ -144,6 +145,20 @@ fn walk(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path
     let script = python(workspace, peers, "walk_through.py").arg("--tidings").arg(binary);
     let script = script.arg("--document").arg(workspace.document("live-resources.md"));
     count(children, &script.arg("--node").arg(peers.node()).arg("--inspector").arg(peers.inspector()))
+}
+
+/// Clients that people use, connected by `tidings connect` and left as they were.
+pub(crate) fn connected_clients(
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+) -> Result<Tally, Failure> {
+    let clients = peers::clients::install(children, workspace)?;
+    let directory = workspace.fresh_run_directory(&["connected-clients"])?;
+    let script = python(workspace, peers, "connected_clients.py").arg("--tidings").arg(binary);
+    let script = script.arg("--clients").arg(&clients).arg("--node").arg(peers.node());
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {

@@ -53,6 +53,25 @@ impl Workspace {
         self.target.join("peers")
     }
 
+    pub(crate) fn clients(&self) -> PathBuf {
+        self.target.join("clients")
+    }
+
+    /// Scripts and lists of what is packed.
+    pub(crate) fn packaging_file(&self, name: &str) -> PathBuf {
+        self.root.join("packaging").join(name)
+    }
+
+    /// Where packages are put.
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.target.join("packages")
+    }
+
+    /// The gateway as `cargo build --release` leaves it.
+    pub(crate) fn released_gateway(&self) -> PathBuf {
+        self.target.join("release").join("tidings")
+    }
+
     /// The gateway as `cargo build` leaves it.
     pub(crate) fn built_gateway(&self) -> PathBuf {
         self.target.join("debug").join("tidings")

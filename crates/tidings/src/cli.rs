@@ -1,5 +1,6 @@
 //! What users type: commands, options and their help. Parsing only; a command's work is in the file of its name in `commands`.
 
+mod clients;
 mod groups;
 #[cfg(test)]
 mod named;
@@ -8,6 +9,7 @@ mod scripts;
 use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+pub(crate) use clients::{ConnectArgs, ImportArgs, ManArgs};
 pub(crate) use scripts::{ScaffoldKind, ScriptCommand};
 
 /// One MCP endpoint in front of all your MCP servers.
@@ -47,6 +49,22 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tidings", &mut text);
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A man page of `tidings`, then one of each command, by name.
+pub(crate) fn man_pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut command = Cli::command();
+    command.build();
+    let page = |name: &str, command: &clap::Command| {
+        let mut text = Vec::new();
+        let man = clap_mangen::Man::new(command.clone()).title(name);
+        man.render(&mut text).map(|()| (name.to_owned(), text))
+    };
+    let mut pages = vec![page("tidings", &command)?];
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        pages.push(page(&format!("tidings-{}", inner.get_name()), inner)?);
+    }
+    Ok(pages)
 }
 
 #[derive(Subcommand, Debug)]
@@ -95,9 +113,9 @@ pub(crate) enum CliCommand {
     Scripts(ScriptCommand),
     /// Make a first configuration from what is on this machine. Nothing is overwritten.
     ///
-    /// Looks for servers in the files of the MCP clients on this machine (.mcp.json here, Claude Desktop, Claude Code, Cursor,
-    /// VS Code, Windsurf), asks which of them to take over, and writes a tidings.toml with comments. Without a terminal, or
-    /// with --yes, all of them are taken.
+    /// Looks for servers in the files of the MCP clients on this machine (`tidings connect` lists them) and of the current
+    /// folder, asks which of them to take over, and writes a tidings.toml with comments. Without a terminal, or with --yes,
+    /// all of them are taken.
     #[command(after_help = "Examples:\n  tidings init\n  tidings init --yes --output ~/.config/tidings/tidings.toml")]
     Init {
         /// The file to write.
@@ -107,6 +125,26 @@ pub(crate) enum CliCommand {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Point a client at the gateway, and take that back.
+    ///
+    /// Shows the entry, asks, and writes it into the client's own file, in which every other byte stays. Without CLIENT it
+    /// lists the clients that are known and what stands in their files. --undo brings the file back byte for byte, or,
+    /// when somebody wrote to it since, takes only the entry out.
+    #[command(
+        after_help = "Examples:\n  tidings connect\n  tidings connect claude-code\n  tidings connect codex --dry-run\n  \
+                      tidings connect cursor --project --yes\n  tidings connect cursor --undo"
+    )]
+    Connect(ConnectArgs),
+    /// Take over the servers of a client or of a file.
+    ///
+    /// They come into the configuration. Variables are spelled as Tidings reads them: ${env:NAME}. Entries that start
+    /// Tidings and those that are switched off are skipped; one whose name is taken is left out. Without CLIENT everything
+    /// that is found is listed.
+    #[command(
+        after_help = "Examples:\n  tidings import\n  tidings import claude-code --dry-run\n  tidings import cursor --take\n  \
+                      tidings import ./servers.json --config tidings.toml"
+    )]
+    Import(ImportArgs),
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
     ///
     /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not
@@ -359,6 +397,19 @@ pub(crate) enum CliCommand {
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+    /// Print the man page, or write one per command into a folder.
+    #[command(after_help = "Examples:\n  tidings man > tidings.1\n  tidings man ~/.local/share/man/man1")]
+    Man(ManArgs),
+    /// Show the log of the gateway, also of one that has ended.
+    #[command(after_help = "Examples:\n  tidings logs\n  tidings logs --follow\n  tidings logs -n 1000")]
+    Logs {
+        /// Go on and show each line as it is written.
+        #[arg(long, short)]
+        follow: bool,
+        /// At most this many lines, the newest.
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+        limit: usize,
     },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]

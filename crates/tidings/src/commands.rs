@@ -5,9 +5,14 @@ mod authors;
 mod call;
 mod changes;
 mod check;
+mod client_files;
+mod connect;
 mod content;
 mod doctor;
+mod import;
 mod init;
+mod logs;
+mod man;
 mod manage;
 mod offers;
 mod overview;
@@ -45,7 +50,11 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
             scripts(&cli, command).await
         }
         Some(CliCommand::Project { command: None, dir, allow }) => project::run(&cli, dir.as_deref(), allow).await,
-        Some(CliCommand::Init { output, yes }) => init::run(output, *yes),
+        Some(CliCommand::Init { output, yes }) => init::run(&cli, output, *yes),
+        Some(CliCommand::Connect(args)) => connect::run(&cli, args).await,
+        Some(CliCommand::Import(args)) => import::run(&cli, args).await,
+        Some(CliCommand::Man(args)) => man::run(args.dir.as_deref()),
+        Some(CliCommand::Logs { follow, limit }) => logs::run(&cli, *follow, *limit).await,
         Some(CliCommand::Add(wish)) => manage::add(&cli, wish).await,
         Some(CliCommand::Remove { name }) => manage::remove(&cli, name).await,
         Some(CliCommand::Enable { name }) => manage::set_enabled(&cli, name, true).await,

@@ -2,7 +2,10 @@
 //!
 //! Writing a log line can not fail, wait or panic: whoever reads standard error may have gone away, or may never read. A
 //! process that serves hands its lines to a thread, through a queue that is bounded in bytes; a command that ends soon
-//! writes them itself.
+//! writes them itself. The gateway of a data directory also keeps its lines there, in a file that does not grow for ever;
+//! `tidings logs` shows it.
+
+mod kept;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,6 +18,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::{Cli, CliCommand};
 use crate::plain_text;
+use kept::KeptLog;
+pub(crate) use kept::{file_of, older};
 
 /// How much may wait to be written. Lines that do not fit are left out, and counted.
 const MAX_WAITING: usize = 1 << 20;
@@ -23,6 +28,22 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// The queue of a process that serves; a process that does not has none.
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
+
+/// The file of the gateway that owns its data directory.
+static KEPT: OnceLock<Mutex<KeptLog>> = OnceLock::new();
+
+/// From now on every line is also kept in the data directory. A file that can not be written is not worth an end.
+pub(crate) fn keep_in(directory: &std::path::Path) {
+    if let Ok(log) = KeptLog::open(file_of(directory)) {
+        let _ = KEPT.set(Mutex::new(log));
+    }
+}
+
+fn keep(line: &[u8]) {
+    if let Some(log) = KEPT.get() {
+        log.lock().unwrap_or_else(PoisonError::into_inner).write(line);
+    }
+}
 
 pub(crate) fn start(cli: &Cli) {
     let serving =
@@ -162,6 +183,8 @@ impl LineQueue {
                 let _ = writeln!(out, "({left_out} log lines were left out: nobody reads them fast enough)");
             }
             let _ = out.write_all(&line);
+            drop(out);
+            keep(&line);
         }
     }
 

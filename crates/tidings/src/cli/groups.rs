@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Decide who may do what", &["token", "trust", "lock", "approvals", "approve", "reject", "explain"]),
     ("When something is wrong", &["doctor", "check"]),
     ("Write servers as scripts", &["project"]),
-    ("Help for programs", &["schema", "completions", "json"]),
+    ("Help for programs", &["schema", "completions", "man", "json"]),
 ];
 /// Where a command stands that no group names.
 const OTHERS: &str = "More";

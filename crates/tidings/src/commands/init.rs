@@ -1,40 +1,38 @@
 //! `tidings init`: a first configuration from what the MCP clients of this machine already use. Nothing that is there is
 //! overwritten, and no client's file is changed.
 
-mod clients;
-
-use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use tidings_config::{ConfigSurroundings, EditError, ServerEdit};
+use tidings_client_setup::ClientServer;
+use tidings_config::EditError;
 
 use super::terminal::plural;
+use super::{client_files, import};
+use crate::cli::Cli;
 use crate::failure::CommandFailure;
-use clients::ClientServer;
 
-pub(super) fn run(output: &Path, yes: bool) -> Result<(), CommandFailure> {
+pub(super) fn run(cli: &Cli, output: &Path, yes: bool) -> Result<(), CommandFailure> {
     let shown = output.display();
     if output.symlink_metadata().is_ok() {
         return Err(CommandFailure::Usage(format!(
-            "{shown} is there already and stays as it is. Add servers to it: tidings add NAME --config {shown} -- COMMAND; or \
+            "{shown} is there already and stays as it is. Add servers to it: tidings import CLIENT --config {shown}; or \
              write another file: tidings init --output FILE"
         )));
     }
-    let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(std::path::PathBuf::from);
-    let found = clients::look(&cwd, home.as_deref());
-    for problem in &found.problems {
-        eprintln!("{problem}");
+    let found = client_files::read(cli, &client_files::all_sources(&client_files::places()?));
+    for notice in &found.notices {
+        eprintln!("{notice}");
     }
-    let asks = !yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let mut text = tidings_config::starter().to_owned();
     let mut taken: Vec<&ClientServer> = Vec::new();
     for offered in &found.servers {
-        if asks && !agreed(offered)? {
+        let question = format!("Take over {} from {}? It is {}.", offered.name, offered.from, offered.what());
+        if !yes && client_files::agreed(&question, true)? == Some(false) {
             continue;
         }
-        match added(&text, output, offered) {
+        match import::with_server(&text, output, offered) {
             Ok(more) => {
                 text = more;
                 taken.push(offered);
@@ -56,26 +54,12 @@ pub(super) fn run(output: &Path, yes: bool) -> Result<(), CommandFailure> {
     }
     println!("  tidings check --config {shown}    see whether it is right");
     println!("  tidings serve --config {shown}    serve it");
+    println!("  tidings connect    point your clients at it");
     Ok(())
 }
 
-fn added(text: &str, output: &Path, offered: &ClientServer) -> Result<String, EditError> {
-    // A variable that is not set now may be set where the gateway runs.
-    let env = |name: &str| std::env::var(name).ok().or(Some(String::new()));
-    let surroundings = ConfigSurroundings { env: &env, read: &|_| Ok(String::new()) };
-    tidings_config::edit(text, output, &offered.name, &ServerEdit::Add(&offered.keys), &surroundings)
-}
-
-fn agreed(offered: &ClientServer) -> Result<bool, CommandFailure> {
-    eprint!("Take over {} from {}? It is {}. [Y/n] ", offered.name, offered.from, offered.what());
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).map_err(CommandFailure::failed)?;
-    Ok(!matches!(answer.trim(), "n" | "N" | "no"))
-}
-
 /// Only its owner may read it: clients' files hold keys.
-fn write_new(output: &Path, text: &str) -> Result<(), CommandFailure> {
+pub(super) fn write_new(output: &Path, text: &str) -> Result<(), CommandFailure> {
     let place = |error: std::io::Error| match error.kind() {
         ErrorKind::AlreadyExists => {
             CommandFailure::Usage(format!("{} is there already and stays as it is", output.display()))

@@ -143,12 +143,12 @@ fn path(name: &str, verb: &str) -> String {
 }
 
 /// The configuration file of a running gateway.
-async fn config_of(running: &RunningGateway) -> Result<Option<PathBuf>, CommandFailure> {
+pub(super) async fn config_of(running: &RunningGateway) -> Result<Option<PathBuf>, CommandFailure> {
     Ok(api(running, "status").await?["config"].as_str().map(PathBuf::from))
 }
 
 /// The gateway sees a changed file by itself; this waits until it has.
-async fn reload(running: &RunningGateway) -> Result<(), CommandFailure> {
+pub(super) async fn reload(running: &RunningGateway) -> Result<(), CommandFailure> {
     match ask(running, Method::POST, "reload", None).await? {
         ApiReply::Done(_) => Ok(()),
         ApiReply::Refused { detail, .. } => Err(CommandFailure::Failed(detail)),
@@ -228,7 +228,7 @@ fn change_file(cli: &Cli, file: Option<PathBuf>, name: &str, edit: &ServerEdit<'
 }
 
 /// Renamed into place, so that nobody reads half of it; a link is followed, not replaced.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Cli;
 use crate::data::{AnnouncedGateway, DataDir};
 use crate::failure::CommandFailure;
-use crate::{access, ending, feed, limits, reload, secret, session_archive, settings, wiring};
+use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,6 +63,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let gateway = prepared.start(None, Some(feed::journal(&log)));
     let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);
+    if matches!(announced, AnnouncedGateway::Here { .. }) {
+        logging::keep_in(data.path());
+    }
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));

@@ -238,6 +238,8 @@ macro_rules! pages {
 pages! {
     the_readme_works: "README.md";
     the_page_about_tokens_works: "docs/auth.md";
+    the_page_about_clients_works: "docs/clients.md";
+    the_page_about_installing_works: "docs/installing.md";
     the_page_about_managing_servers_works: "docs/managing-servers.md";
     the_page_about_scripts_works: "docs/script-projects.md";
     the_page_about_search_works: "docs/search.md";

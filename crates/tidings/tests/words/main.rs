@@ -1,9 +1,11 @@
 //! What people read: the words of the command line, its errors, and the documentation.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod connect;
 mod doctor;
 mod documented;
 mod init;
+mod links;
 mod mistakes;
 mod offers;
 #[cfg(target_os = "linux")]

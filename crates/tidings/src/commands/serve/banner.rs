@@ -28,7 +28,7 @@ pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option
             "From other machines it is {client}/mcp, where THIS-MACHINE is the name or address of this one.\n"
         ));
     }
-    line("Connect a client:".to_owned());
+    line("Connect a client: tidings connect, or by hand".to_owned());
     let (claude, codex, json) = match has_tokens {
         false => ("", "", String::new()),
         true => (
