@@ -200,7 +200,7 @@ impl Inner {
         let snapshot = self.shown_view_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
-        let page = listing.page(after.as_ref(), self.page_size(frame));
+        let page = listing.page(after.as_ref(), self.page_size(caller, frame));
         let mut out = BytesMut::with_capacity(128);
         out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.put_slice(id.as_str().as_bytes());

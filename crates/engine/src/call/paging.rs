@@ -7,13 +7,25 @@ use tidings_hub::catalogue::{PageKey, RenderedList};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_wire::Frame;
 
+use crate::client::session::Caller;
 use crate::gateway::Inner;
+
+/// Clients, by what they call themselves, that never ask for a second page: what stands there does not exist for them. All of
+/// them speak revisions with sessions.
+const ONE_PAGE_READERS: [&str; 4] = ["gemini-cli-mcp-client", "Zed", "Cline", "github-copilot-developer"];
+
+fn reads_one_page(caller: &Caller) -> bool {
+    let Caller::Legacy(session) = caller else { return false };
+    session.name().is_some_and(|name| ONE_PAGE_READERS.contains(&name.as_str()))
+}
 
 impl Inner {
     /// How many items this request gets.
-    pub(crate) fn page_size(&self, frame: &Frame) -> usize {
+    pub(crate) fn page_size(&self, caller: &Caller, frame: &Frame) -> usize {
         let usual = self.settings.page_size;
-        let Some(longest) = self.settings.bound_pages else { return usual };
+        let Some(longest) = self.settings.bound_pages else {
+            return if reads_one_page(caller) { usize::MAX } else { usual };
+        };
         let asked = frame.param(&["limit"]).and_then(|at| std::str::from_utf8(frame.raw(at)).ok()?.parse().ok());
         asked.filter(|limit| *limit > 0).unwrap_or(usual).min(longest)
     }

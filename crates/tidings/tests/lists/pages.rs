@@ -170,3 +170,22 @@ async fn a_server_that_pages_in_circles_costs_only_that_list() {
     assert_eq!(client.names("resources").await, ["one+file:///r", "two+file:///0"]);
     assert!(server.count("tools/list") <= 3, "it is noticed soon");
 }
+
+// reach 2
+#[tokio::test]
+async fn clients_that_read_one_page_get_everything_on_it() {
+    let server = with_items("one", 5).stdio().await;
+    for (name, expected) in [("gemini-cli-mcp-client", vec![5]), ("Zed", vec![5]), ("codex-mcp-client", vec![2, 2, 1])]
+    {
+        let gateway = Gateway::builder().toml("[gateway]\npage_size = 2").server("one", &server);
+        let client = gateway.stdio().raw().connect().await;
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": name, "version": "1.0.0"},
+        });
+        client.request("initialize", hello).await.result();
+        client.notify("notifications/initialized", json!({})).await;
+        for (method, member) in METHODS {
+            assert_eq!(walk(&client, method, member).await.0, expected, "{name}: {method}");
+        }
+    }
+}
