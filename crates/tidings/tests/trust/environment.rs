@@ -1,7 +1,7 @@
 //! What a command sees of the gateway's environment.
 
 use serde_json::Value;
-use tidings_testkit::{Gateway, Server};
+use tidings_testkit::{Gateway, Server, tidings, within};
 
 use crate::stdout;
 
@@ -41,10 +41,20 @@ async fn a_server_that_fails_without_a_variable_says_which_and_so_does_doctor() 
     assert!(line.contains("FORGE_TOKEN is set for the gateway") && !line.contains("hush"), "{line}");
     let (_, state) = gateway.api("GET", "/servers", Value::Null).await;
     assert!(state["servers"][0]["error"].to_string().contains("inherit_env"), "{state}");
+    let told = doctor(&gateway).await;
+    assert!(told.contains("FORGE_TOKEN set here, and not passed on to it"), "{told}");
     let good = Server::builder("forge").echo("a").stdio().await;
     let all = "[gateway]\ninherit_env = [\"FORGE_TOKEN\"]\n";
     let gateway = Gateway::builder().toml(all).server("forge", &good).env("FORGE_TOKEN", "hush").serve().await;
     assert_eq!(good.processes()[0].env["FORGE_TOKEN"], "hush", "for all of them at once");
-    let told = stdout(&gateway.command(&["doctor"]).await);
+    let told = doctor(&gateway).await;
     assert!(!told.contains("not passed on"), "{told}");
+}
+
+/// What `tidings doctor` says where the variable is set.
+async fn doctor(gateway: &Gateway) -> String {
+    let mut command = tokio::process::Command::new(tidings());
+    command.arg("--data").arg(gateway.data()).arg("doctor").kill_on_drop(true);
+    command.env("TIDINGS_CONFIG", gateway.data().with_file_name("tidings.toml")).env("FORGE_TOKEN", "hush");
+    stdout(&within("doctor", command.output()).await.unwrap())
 }

@@ -71,15 +71,20 @@ async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, Co
 fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Option<Finding> {
     let TransportConfig::Stdio { command, args, env, .. } = &server.transport else { return None };
     let inherited = crate::wiring::inherit_env(server.inherit_env.as_ref().unwrap_or(gateway));
-    let line =
-        [std::slice::from_ref(&server.name), std::slice::from_ref(command), args].concat().join(" ").to_lowercase();
+    // Of a path only the last part says what it is; where it lies says nothing.
+    let own_name = |word: &String| {
+        if word.starts_with('/') { word.rsplit('/').next().unwrap_or_default().to_owned() } else { word.clone() }
+    };
+    let line: Vec<String> = [&server.name, command].into_iter().chain(args).map(own_name).collect();
+    let line = line.join(" ").to_lowercase();
     let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is_meant = |name: &String| {
         let first = name.split('_').next().unwrap_or_default().to_lowercase();
         first.len() > 2 && first.len() < name.len() && words.contains(&first.as_str())
     };
     let mut names = inherited.withheld();
-    names.retain(|name| is_meant(name) && !env.iter().any(|(given, _)| given == name));
+    // Our own are for us.
+    names.retain(|name| is_meant(name) && !name.starts_with("TIDINGS_") && !env.iter().any(|(given, _)| given == name));
     names.sort();
     if names.is_empty() {
         return None;
