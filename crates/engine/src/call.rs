@@ -11,3 +11,30 @@ pub(crate) mod relay;
 pub(crate) mod routing;
 pub(crate) mod seal;
 pub(crate) mod server_requests;
+mod surroundings;
+pub(crate) mod unsolicited;
+
+use std::sync::Arc;
+
+use crate::client::sessions::SessionTable;
+use crate::discovery::ListDiscovery;
+use crate::links::open_links::OpenLinks;
+use crate::notify::ListNotifier;
+use crate::observe::catalogue_store::CatalogueStore;
+use crate::runtime::EngineRuntime;
+use crate::servers::server_pool::ServerPool;
+use crate::subscriptions::ResourceSubscriptions;
+use seal::Sealer;
+
+/// Takes requests of clients to servers, or answers them; and takes what servers say about them back.
+pub(crate) struct RequestRouter {
+    pub(crate) runtime: Arc<EngineRuntime>,
+    pub(crate) catalogue: Arc<CatalogueStore>,
+    pub(crate) sessions: Arc<SessionTable>,
+    pub(crate) links: Arc<OpenLinks>,
+    pub(crate) pool: Arc<ServerPool>,
+    pub(crate) subscriptions: Arc<ResourceSubscriptions>,
+    pub(crate) notifier: Arc<ListNotifier>,
+    pub(crate) discovery: Arc<ListDiscovery>,
+    pub(crate) sealer: Sealer,
+}

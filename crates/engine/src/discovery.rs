@@ -8,3 +8,85 @@ pub(crate) mod look;
 pub(crate) mod refresh;
 pub(crate) mod session_view;
 pub(crate) mod signals;
+
+use std::sync::Arc;
+
+use tidings_hub::catalogue::ServerOffer;
+use tidings_hub::ledger::CommitOccasion;
+use tidings_upstream::ServerHello;
+
+use crate::links::open_links::OpenLinks;
+use crate::notify::ListNotifier;
+use crate::observe::catalogue_store::CatalogueStore;
+use crate::observe::journal::{self, Journal};
+use crate::observe::status::{Catalogue, ServerStatus};
+use crate::runtime::EngineRuntime;
+use crate::servers::server::Server;
+use crate::servers::server_pool::ServerPool;
+
+/// Looks at what servers offer, for all and for single sessions, and commits what it finds.
+pub(crate) struct ListDiscovery {
+    runtime: Arc<EngineRuntime>,
+    catalogue: Arc<CatalogueStore>,
+    links: Arc<OpenLinks>,
+    pool: Arc<ServerPool>,
+    notifier: Arc<ListNotifier>,
+    journal: Option<Arc<dyn Journal>>,
+}
+
+impl ListDiscovery {
+    pub(crate) fn new(
+        runtime: Arc<EngineRuntime>,
+        catalogue: Arc<CatalogueStore>,
+        links: Arc<OpenLinks>,
+        pool: Arc<ServerPool>,
+        notifier: Arc<ListNotifier>,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> Self {
+        Self { runtime, catalogue, links, pool, notifier, journal }
+    }
+
+    /// Commits a change of the catalogue, and looks again for the sessions that see a part of it beside lists of their own.
+    pub(crate) fn commit(self: &Arc<Self>, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) {
+        for session in self.notifier.commit(occasion, change) {
+            self.look_again_for(&session);
+        }
+    }
+
+    /// Who keeps the record of changes.
+    pub(crate) fn journal(&self) -> Option<&dyn Journal> {
+        self.journal.as_deref()
+    }
+
+    /// A server has listed: first the new state can be read, then it counts as ready.
+    pub(crate) fn publish(
+        self: &Arc<Self>,
+        server: &Server,
+        offer: ServerOffer,
+        hello: Arc<ServerHello>,
+        occasion: &CommitOccasion,
+    ) {
+        let id = offer.server;
+        let before = self.catalogue.current().snapshot.offer(id).cloned();
+        // Before the commit, with which the start may be over.
+        let at_start = self.catalogue.starting();
+        let mut is_shown = false;
+        self.commit(occasion, |catalogue| {
+            // Behind the lock of the catalogue: another may have taken its place.
+            is_shown = server.presence.is_current();
+            if !is_shown {
+                return;
+            }
+            catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
+            if let Some(status) = catalogue.servers.iter_mut().find(|status| status.id == id) {
+                status.connected(hello, server.health().listed());
+            }
+        });
+        if let Some(journal) = self.journal().filter(|_| is_shown) {
+            let now = self.catalogue.current();
+            let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
+            let after = now.snapshot.offer(id);
+            journal::tell(journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
+        }
+    }
+}

@@ -1,86 +1,189 @@
-//! The engine as a whole.
+//! The engine as a whole: composes its parts, and is what transports hold.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+mod resume;
+
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use arc_swap::ArcSwap;
+use bytes::Bytes;
 use serde_json::Value;
-use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
-use tidings_hub::ledger::{CommitOccasion, FollowerId};
-use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::ledger::FollowerId;
+use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::headers::ParamHeader;
-use tidings_proto::{Era, ListKind, LogLevel, Method, capabilities};
-use tidings_upstream::{LinkConnector, OwnIntroduction, ServerHello, SharedLink};
+use tidings_proto::outcome::ClientAnswer;
+use tidings_proto::refusal::RequestRefusal;
+use tidings_proto::{Era, ListKind, LogLevel, Method};
+use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
-use tokio::sync::{Notify, watch};
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
+use crate::call::RequestRouter;
 use crate::call::exchange::Exchange;
 use crate::call::seal::Sealer;
+use crate::client::bells::FollowerBells;
 use crate::client::principal::Principal;
-use crate::client::session::{Caller, ModernCaller, Session};
-use crate::coarse_timer::CoarseTimer;
-use crate::lifecycle::change::Ids;
-use crate::lifecycle::link_sink::LinkUser;
-use crate::links::in_flight::{Cancelled, Ended, InFlight};
-use crate::notify::announce::Announcements;
-use crate::notify::listeners::Listens;
-use crate::observe::journal::{self, Journal, JournalServer};
-use crate::observe::meters::Meters;
-use crate::observe::status::{Catalogue, ServerStatus};
-use crate::plan::{Names, Origin, ServerPlan, Settings};
-use crate::servers::own_links::OwnLinkTable;
-use crate::servers::server::{LiveLink, Server};
-use crate::servers::server_set::Servers;
-use crate::subscriptions::Following;
+use crate::client::session::{Caller, ClientSink, ModernCaller, Session};
+use crate::client::sessions::SessionTable;
+use crate::discovery::ListDiscovery;
+use crate::lifecycle::ServerLifecycle;
+use crate::lifecycle::change::{ChangeError, Operation, ServerIds};
+use crate::links::in_flight::Cancelled;
+use crate::links::open_links::OpenLinks;
+use crate::notify::ListNotifier;
+use crate::notify::announce::OwedNotice;
+use crate::notify::listeners::Connected;
+use crate::observe::catalogue_store::CatalogueStore;
+use crate::observe::journal::Journal;
+use crate::observe::meters::{Measures, Meters, Population};
+use crate::observe::status::Catalogue;
+use crate::plan::{Names, ServerPlan, Settings};
+use crate::runtime::EngineRuntime;
+use crate::servers::link_maker::LinkMaker;
+use crate::servers::server::Server;
+use crate::servers::server_pool::ServerPool;
+use crate::servers::server_set::ServerSet;
+use crate::subscriptions::{
+    FollowedResource, Follower, ResourceSubscriptions, ServerMessages, SubscriptionSurroundings,
+};
 
 /// A running engine. Clones are handles to the same one.
 #[derive(Clone)]
-pub struct Gateway(pub(crate) Arc<Inner>);
+pub struct Gateway(Arc<GatewayParts>);
 
-pub(crate) struct Inner {
-    pub(crate) settings: Settings,
-    pub(crate) connector: LinkConnector,
-    pub(crate) in_flight: InFlight,
-    pub(crate) sealer: Sealer,
-    pub(crate) servers: ArcSwap<Servers>,
-    /// One change of the set of servers is planned or committed at a time; not held while servers start.
-    pub(crate) changing: tokio::sync::Mutex<Ids>,
-    pub(crate) catalogue: watch::Sender<Arc<Catalogue>>,
-    pub(crate) passthrough: Option<ServerId>,
-    pub(crate) stop: CancellationToken,
-    pub(crate) draining: CancellationToken,
-    pub(crate) coarse_timer: CoarseTimer,
-    pub(crate) meters: Meters,
-    only_client: Option<(Value, Era)>,
-    pub(crate) journal: Option<Arc<dyn Journal>>,
-    links: Mutex<HashMap<LinkKey, LinkEntry>>,
-    pub(crate) own_links: OwnLinkTable,
-    /// Rings when a link of one owner alone is there that may become idle.
-    pub(crate) own_links_idle: Notify,
-    sessions: Mutex<HashMap<ClientKey, Arc<Session>>>,
-    pub(crate) level: Mutex<Option<LogLevel>>,
-    announcements: Mutex<Announcements>,
-    pub(crate) following: Following,
-    pub(crate) listens: Listens,
-    pub(crate) tasks: TaskTracker,
-    next_link: AtomicU64,
-    next_client: AtomicU64,
-    started: Instant,
+/// The parts, the lowest first: each knows only those above it in this list.
+struct GatewayParts {
+    runtime: Arc<EngineRuntime>,
+    meters: Arc<Meters>,
+    catalogue: Arc<CatalogueStore>,
+    sessions: Arc<SessionTable>,
+    bells: Arc<FollowerBells>,
+    links: Arc<OpenLinks>,
+    pool: Arc<ServerPool>,
+    subscriptions: Arc<ResourceSubscriptions>,
+    notifier: Arc<ListNotifier>,
+    router: Arc<RequestRouter>,
+    lifecycle: Arc<ServerLifecycle>,
     started_at: SystemTime,
 }
 
-/// A link that is up.
-struct LinkEntry {
-    server: Weak<Server>,
-    live: LiveLink,
-    user: LinkUser,
-    /// Rings when the link is taken out of the table.
-    gone: CancellationToken,
-    _rings: DropGuard,
+/// What is there before anything runs: what the parts are made of.
+struct Beginning {
+    runtime: Arc<EngineRuntime>,
+    meters: Arc<Meters>,
+    catalogue: Arc<CatalogueStore>,
+    sessions: Arc<SessionTable>,
+    bells: Arc<FollowerBells>,
+    links: Arc<OpenLinks>,
+    servers: Vec<Arc<Server>>,
+    passthrough: Option<ServerId>,
+    journal: Option<Arc<dyn Journal>>,
+}
+
+impl Beginning {
+    fn new(
+        settings: Settings,
+        plans: Vec<ServerPlan>,
+        only_client: Option<(Value, Era)>,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> Self {
+        let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
+        let alone = settings.names == Names::Auto && external == 1;
+        let bare = |plan: &ServerPlan| plan.is_built_in() || alone || settings.names == Names::None;
+        let servers: Vec<Arc<Server>> = (0..)
+            .zip(plans)
+            .map(|(id, plan)| {
+                let bare = bare(&plan);
+                Arc::new(Server::new(ServerId(id), plan, bare, settings.refresh_pace()))
+            })
+            .collect();
+        let external = servers.iter().find(|server| !server.plan.is_built_in());
+        let passthrough = external.filter(|_| alone).map(|server| server.id);
+        let catalogue = Catalogue {
+            snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view)),
+            servers: servers.iter().map(|server| server.plan.first_status(server.id)).collect(),
+        };
+        servers.iter().for_each(|server| server.presence.admit());
+        if let Some(journal) = &journal {
+            journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
+        }
+        let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
+        let runtime = Arc::new(EngineRuntime::new(settings));
+        let sessions = Arc::new(SessionTable::new(only_client));
+        let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
+        let (meters, bells) = Default::default();
+        Self { runtime, meters, catalogue, sessions, bells, links, servers, passthrough, journal }
+    }
+
+    /// The router with everything below it.
+    fn router(&self, maker: Weak<dyn LinkMaker>) -> Arc<RequestRouter> {
+        let (runtime, catalogue) = (|| Arc::clone(&self.runtime), || Arc::clone(&self.catalogue));
+        let (sessions, links) = (|| Arc::clone(&self.sessions), || Arc::clone(&self.links));
+        let (bells, meters) = (|| Arc::clone(&self.bells), || Arc::clone(&self.meters));
+        let servers = ServerSet::new(self.servers.clone());
+        let pool = Arc::new(ServerPool::new(runtime(), catalogue(), links(), servers, self.passthrough, maker));
+        Arc::new_cyclic(|router: &Weak<RequestRouter>| {
+            let messages: Weak<dyn ServerMessages> = router.clone();
+            let subscriptions = Arc::new(ResourceSubscriptions::new(SubscriptionSurroundings {
+                runtime: runtime(),
+                catalogue: catalogue(),
+                sessions: sessions(),
+                bells: bells(),
+                links: links(),
+                pool: Arc::clone(&pool),
+                meters: meters(),
+                messages,
+            }));
+            let notifier = Arc::new(ListNotifier::new(
+                runtime(),
+                catalogue(),
+                sessions(),
+                bells(),
+                Arc::clone(&pool),
+                meters(),
+                Arc::clone(&subscriptions),
+            ));
+            let discovery = Arc::new(ListDiscovery::new(
+                runtime(),
+                catalogue(),
+                links(),
+                Arc::clone(&pool),
+                Arc::clone(&notifier),
+                self.journal.clone(),
+            ));
+            RequestRouter {
+                runtime: runtime(),
+                catalogue: catalogue(),
+                sessions: sessions(),
+                links: links(),
+                pool,
+                subscriptions,
+                notifier,
+                discovery,
+                sealer: Sealer::new(),
+            }
+        })
+    }
+
+    fn lifecycle(&self, connector: LinkConnector) -> Arc<ServerLifecycle> {
+        Arc::new_cyclic(|lifecycle: &Weak<ServerLifecycle>| {
+            let router = self.router(lifecycle.clone());
+            ServerLifecycle {
+                runtime: Arc::clone(&self.runtime),
+                catalogue: Arc::clone(&self.catalogue),
+                sessions: Arc::clone(&self.sessions),
+                links: Arc::clone(&self.links),
+                pool: Arc::clone(&router.pool),
+                subscriptions: Arc::clone(&router.subscriptions),
+                notifier: Arc::clone(&router.notifier),
+                discovery: Arc::clone(&router.discovery),
+                router,
+                connector,
+                changing: tokio::sync::Mutex::new(ServerIds::new(&self.servers)),
+            }
+        })
+    }
 }
 
 impl Gateway {
@@ -93,71 +196,35 @@ impl Gateway {
         only_client: Option<(Value, Era)>,
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
-        let external = plans.iter().filter(|plan| plan.origin != Origin::BuiltIn).count();
-        let alone = settings.names == Names::Auto && external == 1;
-        let bare = |plan: &ServerPlan| plan.origin == Origin::BuiltIn || alone || settings.names == Names::None;
-        let servers: Vec<Arc<Server>> = (0..)
-            .zip(plans)
-            .map(|(id, plan)| {
-                let bare = bare(&plan);
-                Arc::new(Server::new(ServerId(id), plan, bare, settings.refresh_pace()))
-            })
-            .collect();
-        let external = servers.iter().find(|server| server.plan.origin != Origin::BuiltIn);
-        let passthrough = external.filter(|_| alone).map(|server| server.id);
-        let catalogue = Catalogue {
-            snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view)),
-            servers: servers.iter().map(|server| ServerStatus::first(server)).collect(),
-        };
-        servers.iter().for_each(|server| server.admit());
-        if let Some(journal) = &journal {
-            journal.began(servers.iter().map(|server| JournalServer::of(&server.plan)).collect());
-        }
-        let following = Following::new(settings.resource_pace);
-        let ids = Ids::new(&servers);
-        let own_links = settings.own_links;
-        let inner = Arc::new(Inner {
-            in_flight: InFlight::new(settings.limits),
-            settings,
-            connector,
-            sealer: Sealer::new(),
-            servers: ArcSwap::from_pointee(Servers::new(servers)),
-            changing: tokio::sync::Mutex::new(ids),
-            catalogue: watch::Sender::new(Arc::new(catalogue)),
-            passthrough,
-            stop: CancellationToken::new(),
-            draining: CancellationToken::new(),
-            coarse_timer: CoarseTimer::default(),
-            meters: Meters::default(),
-            only_client,
-            journal,
-            links: Mutex::default(),
-            own_links: OwnLinkTable::new(own_links),
-            own_links_idle: Notify::new(),
-            sessions: Mutex::default(),
-            level: Mutex::default(),
-            announcements: Mutex::default(),
-            following,
-            listens: Listens::default(),
-            tasks: TaskTracker::new(),
-            next_link: AtomicU64::new(1),
-            next_client: AtomicU64::new(1),
-            started: Instant::now(),
-            started_at: SystemTime::now(),
-        });
-        let coarse_timer = Arc::clone(&inner);
-        inner.tasks.spawn(async move {
+        let beginning = Beginning::new(settings, plans, only_client, journal);
+        let lifecycle = beginning.lifecycle(connector);
+        let Beginning { runtime, meters, catalogue, sessions, bells, links, .. } = beginning;
+        let timed = Arc::clone(&runtime);
+        runtime.spawn(async move {
             tokio::select! {
-                () = coarse_timer.coarse_timer.run() => {}
-                () = coarse_timer.stop.cancelled() => {}
+                () = timed.coarse_timer.run() => {}
+                () = timed.stop.cancelled() => {}
             }
         });
-        inner.tasks.spawn(Arc::clone(&inner).keep_time());
-        inner.tasks.spawn(Arc::clone(&inner).close_idle_links());
-        for server in inner.servers().iter() {
-            inner.tasks.spawn(Arc::clone(server).run(Arc::clone(&inner), None));
+        runtime.spawn(Arc::clone(&lifecycle.subscriptions).keep_time());
+        runtime.spawn(Arc::clone(&lifecycle).close_idle_links());
+        for server in lifecycle.pool.servers().iter() {
+            runtime.spawn(Arc::clone(&lifecycle).run(Arc::clone(server), None));
         }
-        Self(inner)
+        Self(Arc::new(GatewayParts {
+            runtime,
+            meters,
+            catalogue,
+            sessions,
+            bells,
+            links,
+            pool: Arc::clone(&lifecycle.pool),
+            subscriptions: Arc::clone(&lifecycle.subscriptions),
+            notifier: Arc::clone(&lifecycle.notifier),
+            router: Arc::clone(&lifecycle.router),
+            lifecycle,
+            started_at: SystemTime::now(),
+        }))
     }
 
     /// What is known about the servers; changes can be awaited.
@@ -167,19 +234,19 @@ impl Gateway {
 
     /// Waits until every server has listed or failed, or the time for it is over.
     pub async fn settled(&self) {
-        self.0.wait_settled().await;
+        self.0.catalogue.wait_settled().await;
     }
 
     /// Whether first lists are served without waiting.
     pub fn is_ready(&self) -> bool {
-        !self.0.starting()
+        !self.0.catalogue.starting()
     }
 
     /// Waits at least this long, without a timer of its own; for waits that nearly always end otherwise.
     pub async fn long_while(&self, length: Duration) {
         let mut until = None;
         loop {
-            self.0.coarse_timer.beat().await;
+            self.0.runtime.coarse_timer.beat().await;
             // The clock is read only when it has come to waiting.
             if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + length) {
                 return;
@@ -189,18 +256,18 @@ impl Gateway {
 
     /// A key for a client that has no session.
     pub fn new_client(&self) -> ClientKey {
-        self.0.new_client()
+        self.0.sessions.new_client()
     }
 
     /// Begins a request. Dropping the exchange cancels it.
     pub fn request(&self, caller: Caller, frame: Frame, method: Method, id: RawId) -> Exchange {
-        Exchange::new(Arc::clone(&self.0), caller, frame, method, id)
+        Exchange::new(Arc::clone(&self.0.router), caller, frame, method, id)
     }
 
     /// A client cancels one of its requests.
     pub fn cancel(&self, client: ClientKey, id: &RawId, reason: Option<&str>) {
-        match self.0.in_flight.cancel(client, id) {
-            Cancelled::Running(call, ended) => self.0.abandon(call.0, &ended, reason),
+        match self.0.links.in_flight.cancel(client, id) {
+            Cancelled::Running(call, ended) => self.0.links.abandon(call.0, &ended, reason),
             Cancelled::Arriving => {}
             Cancelled::Unknown => tracing::warn!(%id, "cancellation of an unknown request"),
         }
@@ -208,7 +275,7 @@ impl Gateway {
 
     /// Whether a client has a request with this id in flight.
     pub fn knows(&self, client: ClientKey, id: &RawId) -> bool {
-        self.0.in_flight.knows(client, id)
+        self.0.links.in_flight.knows(client, id)
     }
 
     /// As [`Self::cancel`], for a session.
@@ -223,38 +290,38 @@ impl Gateway {
 
     /// What a server does wrong without failing, since it was last connected or began to be.
     pub fn remark(&self, server: ServerId) -> Option<String> {
-        self.0.servers().iter().find(|known| known.id == server)?.remarks.shown()
+        self.0.pool.servers().iter().find(|known| known.id == server)?.remarks.shown()
     }
 
     /// How many requests are in flight.
     pub fn in_flight(&self) -> usize {
-        self.0.in_flight.lock().calls.len()
+        self.0.links.in_flight.lock().calls.len()
     }
 
     /// A session is over: everything of it goes.
     pub fn end_session(&self, session: &Arc<Session>) {
-        self.0.sessions().remove(&session.key);
-        self.0.client_gone(session.key);
-        self.0.unfollow(FollowerId(session.key.0));
-        self.0.session_follows_no_more(session);
-        self.0.update_level();
+        self.0.sessions.remove(session.key);
+        self.0.links.client_gone(session.key);
+        self.0.notifier.unfollow(FollowerId(session.key.0));
+        self.0.subscriptions.session_follows_no_more(session);
+        self.0.links.update_level();
         session.over.cancel();
-        self.0.close_own_links(session);
+        self.0.lifecycle.close_own_links(session);
     }
 
     /// No more is begun: streams that only wait end now, running requests may finish.
     pub fn drain(&self) {
-        self.0.draining.cancel();
+        self.0.runtime.draining.cancel();
     }
 
     /// Rings when the end begins.
     pub fn draining(&self) -> CancellationToken {
-        self.0.draining.clone()
+        self.0.runtime.draining.clone()
     }
 
     /// The header annotations of a tool, by the name that a client uses.
     pub fn param_headers(&self, principal: &Principal, tool: &str) -> Vec<ParamHeader> {
-        let snapshot = self.0.current().snapshot.seen_by(&principal.scope);
+        let snapshot = self.0.catalogue.current().snapshot.seen_by(&principal.scope);
         let Some(route) = snapshot.tool(tool) else { return Vec::new() };
         let offer = snapshot.offer(route.server);
         offer.and_then(|o| o.list(ListKind::Tools).get(&route.local)).map(|t| t.headers.clone()).unwrap_or_default()
@@ -262,11 +329,11 @@ impl Gateway {
 
     /// Ends every server and every task. Exchanges should be over by now.
     pub async fn shutdown(&self) {
-        self.0.draining.cancel();
-        self.0.stop.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
-        self.0.connector.goodbyes().await;
+        self.0.runtime.draining.cancel();
+        self.0.runtime.stop.cancel();
+        self.0.runtime.tasks.close();
+        self.0.runtime.tasks.wait().await;
+        self.0.lifecycle.connector.goodbyes().await;
     }
 
     /// A modern caller. `connection`: the key of the connection on which its ids are unique (stdio); without it the
@@ -282,220 +349,118 @@ impl Gateway {
         let names_its_calls = connection.is_some();
         Arc::new(ModernCaller { key, names_its_calls, principal: principal.clone(), log_level, capabilities })
     }
-}
 
-impl Inner {
-    pub(crate) fn new_client(&self) -> ClientKey {
-        ClientKey(self.next_client.fetch_add(1, Ordering::Relaxed))
+    // Of sessions
+
+    /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
+    pub async fn initialize(
+        &self,
+        frame: &Frame,
+        id: &RawId,
+        principal: &Principal,
+        sink: Arc<dyn ClientSink>,
+    ) -> Result<(Arc<Session>, ClientAnswer), RequestRefusal> {
+        self.0.router.initialize(frame, id, principal, sink).await
     }
 
-    pub(crate) fn next_link(&self) -> LinkKey {
-        LinkKey(self.next_link.fetch_add(1, Ordering::Relaxed))
+    /// A client's answer to a question of a server.
+    pub fn answer(&self, session: &Session, frame: &Frame) {
+        self.0.router.answer(session, frame);
     }
 
-    pub(crate) fn current(&self) -> Arc<Catalogue> {
-        Arc::clone(&self.catalogue.borrow())
+    /// The session's client can be reached but says nothing any more: what it was asked is refused in its place.
+    pub fn no_more_answers(&self, session: &Session) {
+        self.0.router.no_more_answers(session);
     }
 
-    /// The servers at this moment.
-    pub(crate) fn servers(&self) -> Arc<Servers> {
-        self.servers.load_full()
+    /// A notification of a legacy client that is neither a cancellation nor an answer.
+    pub fn notify(&self, session: &Arc<Session>, frame: &Frame) {
+        self.0.router.notify(session, frame);
     }
 
-    /// Others are there now.
-    pub(crate) fn set_servers(&self, servers: Servers) {
-        self.servers.store(Arc::new(servers));
+    /// Hands over the announcements a session is owed, a limited number at a time. They count as delivered: the transport has each
+    /// when `pass` returns, and whatever the client is answered later comes after them. Tells whether there was any: the
+    /// transport comes again until there is none.
+    pub fn pass_owed(&self, session: &Session, pass: impl FnMut(OwedNotice)) -> bool {
+        self.0.notifier.pass_owed(session, pass)
     }
 
-    pub(crate) fn server(&self, id: ServerId) -> Option<Arc<Server>> {
-        self.servers.load().get(id).cloned()
+    /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
+    pub async fn take_last_owed(&self, session: &Arc<Session>) -> Vec<Bytes> {
+        self.0.notifier.take_last_owed(session).await
     }
 
-    /// How a server is told who we are; `own` is the session that the connection is made for.
-    pub(crate) fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> OwnIntroduction {
-        let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
-        let several = self.servers.load().external() > 1;
-        let reaches = |(declared, era)| match several {
-            true => (capabilities::among_several(declared), era),
-            false => (declared, era),
-        };
-        OwnIntroduction {
-            client_info: serde_json::json!({ "name": "tidings", "version": self.settings.version }),
-            only_client: own.or_else(|| self.only_client.clone()).map(reaches),
-            gateways: self.settings.path.ahead_of_server().into_iter().map(str::to_owned).collect(),
-            deadline,
-            is_legacy: false,
-        }
+    // For people to see
+
+    /// Every session and every open `subscriptions/listen`, the oldest first.
+    pub fn connected(&self) -> Vec<Connected> {
+        // Asked one by one: the lock of the calls in flight is a leaf.
+        self.0.notifier.connected(|client| self.0.links.in_flight.lock().calls.count_of(client))
     }
 
-    /// Whether this server is the only one behind the gateway: then what it and its clients say to each other is theirs.
-    pub(crate) fn is_alone(&self, server: &Server) -> bool {
-        self.passthrough == Some(server.id) && self.servers.load().external() == 1
+    /// Every resource that is followed, and every client that follows one.
+    pub fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
+        self.0.subscriptions.followed()
     }
 
-    pub(crate) fn has_only_client(&self) -> bool {
-        self.only_client.is_some()
-    }
-
-    pub(crate) async fn wait_settled(&self) {
-        let deadline = self.started + self.settings.start_wait;
-        let mut catalogue = self.catalogue.subscribe();
-        let settled = catalogue.wait_for(|c| c.settled());
-        let _ = tokio::time::timeout_at(deadline.into(), settled).await;
-    }
-
-    /// Whether first lists may still have to wait.
-    pub(crate) fn starting(&self) -> bool {
-        self.started.elapsed() < self.settings.start_wait && !self.catalogue.borrow().settled()
-    }
-
-    pub(crate) fn start_deadline(&self) -> Instant {
-        self.started + self.settings.start_wait
-    }
-
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn announcements(&self) -> MutexGuard<'_, Announcements> {
-        self.announcements.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs something that the engine owns and waits for at its end.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
-    }
-
-    // Links
-
-    fn links(&self) -> MutexGuard<'_, HashMap<LinkKey, LinkEntry>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn add_link(&self, server: &Arc<Server>, live: &LiveLink, user: LinkUser) {
-        self.in_flight.link_opened(live.key);
-        let gone = CancellationToken::new();
-        let rings = gone.clone().drop_guard();
-        let entry = LinkEntry { server: Arc::downgrade(server), live: live.clone(), user, gone, _rings: rings };
-        self.links().insert(live.key, entry);
-    }
-
-    /// Gives up every link of a server, also those of single sessions: calls on them end at once. What is left is to close
-    /// them.
-    pub(crate) fn sever(self: &Arc<Self>, server: &Arc<Server>) -> Vec<SharedLink> {
-        server.set_live(None);
-        self.own_links.server_gone(server.id);
-        let of_it = |entry: &LinkEntry| std::ptr::eq(entry.server.as_ptr(), Arc::as_ptr(server));
-        let severed: Vec<(LinkKey, SharedLink)> = {
-            let links = self.links();
-            let found = links.iter().filter(|(_, link)| of_it(link));
-            found.map(|(key, entry)| (*key, Arc::clone(&entry.live.link))).collect()
-        };
-        for (key, _) in &severed {
-            self.link_closed(*key);
-            self.in_flight.ring_calls(*key);
-        }
-        severed.into_iter().map(|(_, link)| link).collect()
-    }
-
-    /// Every link, with who uses it.
-    pub(crate) fn all_links(&self) -> Vec<(LiveLink, LinkUser)> {
-        self.links().values().map(|entry| (entry.live.clone(), entry.user.clone())).collect()
-    }
-
-    pub(crate) fn has_link(&self, key: LinkKey) -> bool {
-        self.links().contains_key(&key)
-    }
-
-    pub(crate) fn link(&self, key: LinkKey) -> Option<SharedLink> {
-        self.links().get(&key).map(|entry| Arc::clone(&entry.live.link))
-    }
-
-    /// Waits until a link is given up.
-    pub(crate) async fn link_gone(&self, key: LinkKey) {
-        let gone = self.links().get(&key).map(|entry| entry.gone.clone());
-        if let Some(gone) = gone {
-            gone.cancelled().await;
-        }
-    }
-
-    /// The link broke by itself: whoever was asked something by it need not answer.
-    /// Tells whether somebody had it for itself until now.
-    pub(crate) fn link_closed(self: &Arc<Self>, key: LinkKey) -> bool {
-        self.links().remove(&key);
-        let was_own = self.own_links.closed(key);
-        self.lost_for_followers(key);
-        for (shown, ask) in self.in_flight.link_gone(key) {
-            self.withdraw_from_client(shown, &ask);
-        }
-        was_own
-    }
-
-    /// Ends a link in the background.
-    pub(crate) fn retire(self: &Arc<Self>, live: LiveLink) {
-        self.link_closed(live.key);
-        self.tasks.spawn(async move { live.link.close().await });
-    }
-
-    // Calls that end before their answer
-
-    /// Tells the server that a call is no longer wanted.
-    pub(crate) fn abandon(&self, call: u64, ended: &Ended, reason: Option<&str>) {
-        if let Some(link) = self.link(ended.call.link).filter(|_| ended.sent) {
-            link.cancel(call, reason);
-        }
-        for (shown, ask) in &ended.moot {
-            self.withdraw_from_client(*shown, ask);
-            // Whoever asked may wait for this before it heeds the cancellation.
-            self.refuse_server_request(ask);
-        }
-    }
-
-    fn client_gone(&self, client: ClientKey) {
-        let gone = self.in_flight.client_gone(client);
-        for (call, ended) in &gone.calls {
-            self.abandon(call.0, ended, Some("the client is gone"));
-        }
-        for (_, ask) in &gone.unanswered {
-            self.refuse_server_request(ask);
-        }
-    }
-
-    // The catalogue
-
-    pub(crate) fn update(&self, change: impl FnOnce(&mut Catalogue)) {
-        self.catalogue.send_modify(|current| change(Arc::make_mut(current)));
-    }
-
-    /// A server has listed: first the new state can be read, then it counts as ready.
-    pub(crate) fn publish(
-        self: &Arc<Self>,
-        server: &Server,
-        offer: ServerOffer,
-        hello: Arc<ServerHello>,
-        occasion: &CommitOccasion,
-    ) {
-        let id = offer.server;
-        let before = self.current().snapshot.offer(id).cloned();
-        // Before the commit, with which the start may be over.
-        let at_start = self.starting();
-        let mut is_shown = false;
-        self.commit(occasion, |catalogue| {
-            // Behind the lock of the catalogue: another may have taken its place.
-            is_shown = server.is_current();
-            if !is_shown {
-                return;
-            }
-            catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
-            if let Some(status) = catalogue.servers.iter_mut().find(|status| status.id == id) {
-                status.connected(hello, server.health().listed());
-            }
+    /// Everything that is counted.
+    pub fn measures(&self) -> Measures {
+        let catalogue = self.0.catalogue.current();
+        let servers = catalogue.servers.iter().filter_map(|status| {
+            let server = self.0.pool.server(status.id)?;
+            Some(server.meters.read(status))
         });
-        if let Some(journal) = self.journal.as_ref().filter(|_| is_shown) {
-            let now = self.current();
-            let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
-            let after = now.snapshot.offer(id);
-            journal::tell(&**journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
-        }
+        // One after the other: the fields of a literal would hold one lock while they wait for the next.
+        let followed = self.0.subscriptions.count_followed();
+        let sessions = self.0.sessions.len();
+        let listeners = self.0.bells.listens();
+        let calls = self.in_flight();
+        let population = Population {
+            followed: followed.resources,
+            followers: followed.followers,
+            unheard: followed.unheard,
+            sessions,
+            listeners,
+            calls,
+        };
+        self.0.meters.read(servers.collect(), &population)
+    }
+
+    // The set of servers
+
+    /// Changes the set of servers: all of it or nothing. New servers are started, connected and listed, side by side and
+    /// within a limit; then one commit makes everything visible and owes it to every client; then this returns. Calls
+    /// that run on a removed server are answered with an error, and its process is ended.
+    pub async fn change(&self, operations: Vec<Operation>) -> Result<(), ChangeError> {
+        self.change_if(operations, &CancellationToken::new(), async || Ok(())).await
+    }
+
+    /// As [`Self::change`]. `keep` is asked when nothing else can fail any more, just before the commit, and one at a time; when it
+    /// objects, nothing has happened. Until then whoever rings `cancelled` undoes everything, and what was started is gone when
+    /// this returns.
+    pub async fn change_if(
+        &self,
+        operations: Vec<Operation>,
+        cancelled: &CancellationToken,
+        keep: impl AsyncFnOnce() -> Result<(), String>,
+    ) -> Result<(), ChangeError> {
+        self.0.lifecycle.change_if(operations, cancelled, keep).await
+    }
+
+    /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which
+    /// a change has no patience: ask before it.
+    pub async fn prepare(&self, plan: &ServerPlan) -> Result<(), ChangeError> {
+        self.0.lifecycle.prepare(plan).await
+    }
+
+    /// Reports of images that are being got, from now on.
+    pub fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
+        self.0.lifecycle.pulls()
+    }
+
+    /// Ends a server and starts it again. Returns when it is ready, or with the reason why it is not; then it is tried
+    /// again by itself, as ever.
+    pub async fn restart(&self, name: &str) -> Result<(), ChangeError> {
+        self.0.lifecycle.restart(name).await
     }
 }

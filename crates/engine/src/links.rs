@@ -4,6 +4,9 @@
 //! here: making links and giving them up (`lifecycle`), and what a call means (`call`).
 
 pub(crate) mod in_flight;
+pub(crate) mod link_table;
 pub(crate) mod link_watch;
+pub(crate) mod live_link;
 pub(crate) mod log_levels;
+pub(crate) mod open_links;
 pub(crate) mod own_request;

@@ -1,8 +1,52 @@
 //! Telling clients that lists changed: who is owed what, in which words, and when the transport takes it.
 //!
-//! Belongs here: the way from a commit of the catalogue to a notification. Not here: changes of single resources
+//! Belongs here: the way from a commit of the catalogue to a notification. Not here: following single resources
 //! (`subscriptions`), and learning of changes (`discovery`).
 
 pub(crate) mod announce;
 pub(crate) mod listeners;
 pub(crate) mod summary;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::client::bells::FollowerBells;
+use crate::client::sessions::SessionTable;
+use crate::observe::catalogue_store::CatalogueStore;
+use crate::observe::meters::Meters;
+use crate::runtime::EngineRuntime;
+use crate::servers::server_pool::ServerPool;
+use crate::subscriptions::ResourceSubscriptions;
+use announce::Announcements;
+use listeners::OpenListens;
+
+/// Who is owed which notice, and handing it over: of lists by its own ledger, of resources by the subscriptions.
+pub(crate) struct ListNotifier {
+    runtime: Arc<EngineRuntime>,
+    catalogue: Arc<CatalogueStore>,
+    sessions: Arc<SessionTable>,
+    bells: Arc<FollowerBells>,
+    pool: Arc<ServerPool>,
+    meters: Arc<Meters>,
+    subscriptions: Arc<ResourceSubscriptions>,
+    announcements: Mutex<Announcements>,
+    listens: Arc<OpenListens>,
+}
+
+impl ListNotifier {
+    pub(crate) fn new(
+        runtime: Arc<EngineRuntime>,
+        catalogue: Arc<CatalogueStore>,
+        sessions: Arc<SessionTable>,
+        bells: Arc<FollowerBells>,
+        pool: Arc<ServerPool>,
+        meters: Arc<Meters>,
+        subscriptions: Arc<ResourceSubscriptions>,
+    ) -> Self {
+        let (announcements, listens) = Default::default();
+        Self { runtime, catalogue, sessions, bells, pool, meters, subscriptions, announcements, listens }
+    }
+
+    fn announcements(&self) -> MutexGuard<'_, Announcements> {
+        self.announcements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidings_hub::ServerId;
 use tidings_hub::calls::CallLimits;
 use tidings_hub::own_links::OwnLinkLimits;
 use tidings_hub::refresh::RefreshPace;
@@ -15,6 +16,8 @@ use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, Revision};
 use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
 
+use crate::observe::journal::JournalServer;
+use crate::observe::status::{Origin, ServerStatus};
 use crate::plan::surroundings::Surroundings;
 
 /// Settings of the whole gateway.
@@ -69,6 +72,31 @@ pub(crate) enum CallChannel {
     SharedPipe,
 }
 
+impl ServerPlan {
+    /// Who may use the server.
+    pub(crate) fn audience(&self) -> ServerAudience {
+        match &self.source {
+            Source::Local(local) => local.audience(),
+            Source::Remote(_) | Source::Unready(_) => ServerAudience::ByName,
+        }
+    }
+
+    /// Whether it is part of the program.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.origin == Origin::BuiltIn
+    }
+
+    /// The server as the record of changes names it.
+    pub(crate) fn in_journal(&self) -> JournalServer {
+        JournalServer { name: self.name.as_str().into(), built_in: self.is_built_in() }
+    }
+
+    /// What is shown of the server while nothing is known of it yet.
+    pub(crate) fn first_status(&self, id: ServerId) -> ServerStatus {
+        ServerStatus::first(id, &self.name, self.origin, self.source.transport())
+    }
+}
+
 impl Settings {
     /// How long changes of a server's lists are gathered.
     pub(crate) fn refresh_pace(&self) -> RefreshPace {
@@ -114,28 +142,6 @@ pub struct ServerPlan {
     pub listed: bool,
     /// Which of its tools are there at all.
     pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
-}
-
-/// Where a server's configuration comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The configuration file.
-    File,
-    /// Added while the gateway runs, and kept in the store.
-    Runtime,
-    /// Part of the program; does not count as external.
-    BuiltIn,
-}
-
-impl Origin {
-    /// The word in output.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Runtime => "runtime",
-            Self::BuiltIn => "built-in",
-        }
-    }
 }
 
 /// How a server is reached.

@@ -1,9 +1,14 @@
-//! The set of servers, and what is known of each.
+//! The set of servers, what is known of each, and finding the link that carries something to it.
 //!
-//! Belongs here: the state of a server, and finding the link that carries something to it. Not here: its life (`lifecycle`), what
-//! it offers (`discovery`) and what is asked of it (`call`).
+//! Belongs here: state, and waiting for it. Not here: a server's life (`lifecycle`), what it offers (`discovery`) and what is asked
+//! of it (`call`).
 
 pub(crate) mod gateway_loop;
-pub(crate) mod own_links;
+pub(crate) mod link_access;
+pub(crate) mod link_maker;
+pub(crate) mod own_link_table;
+pub(crate) mod presence;
 pub(crate) mod server;
+pub(crate) mod server_links;
+pub(crate) mod server_pool;
 pub(crate) mod server_set;

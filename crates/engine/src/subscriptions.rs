@@ -5,7 +5,7 @@
 //! what it is owed at once, and needs the lock.
 //!
 //! A server of the machine is a *place*: the link that everybody shares, or the link that one session has to a server for
-//! itself (`places.rs`).
+//! itself (`subscription_links.rs`).
 
 mod clients;
 mod listens;
@@ -15,7 +15,7 @@ mod subscription_links;
 mod upstream_requests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use tidings_hub::ledger::FollowerId;
@@ -24,11 +24,19 @@ use tidings_hub::subscriptions::{
     SubscriptionSettings, SubscriptionTable, Uri,
 };
 use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tidings_wire::Frame;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Inner;
+use crate::client::bells::FollowerBells;
+use crate::client::sessions::SessionTable;
+use crate::links::live_link::LiveLink;
+use crate::links::open_links::OpenLinks;
+use crate::observe::catalogue_store::CatalogueStore;
+use crate::observe::meters::Meters;
+use crate::runtime::EngineRuntime;
 use crate::servers::server::Server;
+use crate::servers::server_pool::ServerPool;
 pub use clients::Receipt;
 use clients::Who;
 pub(crate) use clients::{Decision, Named};
@@ -39,14 +47,40 @@ use subscription_links::Place;
 /// Places of single sessions are numbered from here; below are the servers themselves.
 const FIRST_OWN: u32 = 1 << 31;
 
-/// The table of subscriptions, and the bell for its clock.
-pub(crate) struct Following {
-    table: Mutex<Table>,
+/// Takes what a server says on a stream of ours that is no answer to it.
+pub(crate) trait ServerMessages: Send + Sync {
+    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: Frame);
+}
+
+/// Who follows which resource.
+pub(crate) struct ResourceSubscriptions {
+    runtime: Arc<EngineRuntime>,
+    catalogue: Arc<CatalogueStore>,
+    sessions: Arc<SessionTable>,
+    bells: Arc<FollowerBells>,
+    links: Arc<OpenLinks>,
+    pool: Arc<ServerPool>,
+    meters: Arc<Meters>,
+    /// Weak: whoever takes them holds this.
+    messages: Weak<dyn ServerMessages>,
+    table: Mutex<FollowTable>,
     /// Rings when the next deadline is another one.
     rearmed: Notify,
 }
 
-pub(crate) struct Table {
+/// What the subscriptions are made of: everything they ask something of.
+pub(crate) struct SubscriptionSurroundings {
+    pub(crate) runtime: Arc<EngineRuntime>,
+    pub(crate) catalogue: Arc<CatalogueStore>,
+    pub(crate) sessions: Arc<SessionTable>,
+    pub(crate) bells: Arc<FollowerBells>,
+    pub(crate) links: Arc<OpenLinks>,
+    pub(crate) pool: Arc<ServerPool>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) messages: Weak<dyn ServerMessages>,
+}
+
+pub(crate) struct FollowTable {
     pub(crate) machine: SubscriptionTable,
     /// The deadline that the clock waits for.
     armed: Option<Instant>,
@@ -68,9 +102,9 @@ pub(crate) struct Table {
     who: HashMap<FollowerId, Who>,
 }
 
-impl Following {
-    pub(crate) fn new(pace: NoticePace) -> Self {
-        let table = Table {
+impl FollowTable {
+    fn new(pace: NoticePace) -> Self {
+        Self {
             machine: SubscriptionTable::new(SubscriptionSettings { pace, ..SubscriptionSettings::default() }),
             armed: None,
             requests: 0,
@@ -83,35 +117,44 @@ impl Following {
             listens: HashMap::new(),
             polls: HashMap::new(),
             who: HashMap::new(),
-        };
-        Self { table: Mutex::new(table), rearmed: Notify::new() }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        }
     }
 }
 
-impl Inner {
+impl ResourceSubscriptions {
+    pub(crate) fn new(around: SubscriptionSurroundings) -> Self {
+        let SubscriptionSurroundings { runtime, catalogue, sessions, bells, links, pool, meters, messages } = around;
+        let table = Mutex::new(FollowTable::new(runtime.settings.resource_pace));
+        let rearmed = Notify::new();
+        Self { runtime, catalogue, sessions, bells, links, pool, meters, messages, table, rearmed }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FollowTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Something happened: the machine is told, and what it wants is done.
-    pub(crate) fn follow(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> SubscriptionCommands) {
-        self.follow_with(|table, now| (event(table, now), ()));
+    pub(crate) fn drive(self: &Arc<Self>, event: impl FnOnce(&mut FollowTable, Instant) -> SubscriptionCommands) {
+        self.drive_with(|table, now| (event(table, now), ()));
     }
 
     /// As [`Self::follow`], with something to give back.
-    fn follow_with<T>(self: &Arc<Self>, event: impl FnOnce(&mut Table, Instant) -> (SubscriptionCommands, T)) -> T {
+    fn drive_with<T>(
+        self: &Arc<Self>,
+        event: impl FnOnce(&mut FollowTable, Instant) -> (SubscriptionCommands, T),
+    ) -> T {
         let (awake, given): (Vec<FollowerId>, T) = {
-            let mut table = self.following.lock();
+            let mut table = self.lock();
             let (commands, given) = event(&mut table, Instant::now());
             let awake = commands.into_iter().filter_map(|command| self.carry_out(&mut table, command)).collect();
             let next = table.machine.next_deadline();
             if std::mem::replace(&mut table.armed, next) != next {
-                self.following.rearmed.notify_one();
+                self.rearmed.notify_one();
             }
             (awake, given)
         };
         for follower in awake {
-            self.ring(follower);
+            self.bells.ring(follower, &self.sessions);
         }
         given
     }
@@ -119,7 +162,7 @@ impl Inner {
     /// Keeps the machine's time until the gateway ends.
     pub(crate) async fn keep_time(self: Arc<Self>) {
         loop {
-            let armed = self.following.lock().armed;
+            let armed = self.lock().armed;
             let due = async {
                 match armed {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -127,15 +170,15 @@ impl Inner {
                 }
             };
             tokio::select! {
-                () = due => self.follow(|table, now| table.machine.on_time(now)),
-                () = self.following.rearmed.notified() => {}
-                () = self.stop.cancelled() => return,
+                () = due => self.drive(|table, now| table.machine.on_time(now)),
+                () = self.rearmed.notified() => {}
+                () = self.runtime.stop.cancelled() => return,
             }
         }
     }
 
     /// Gives back who is to be woken.
-    fn carry_out(self: &Arc<Self>, table: &mut Table, command: SubscriptionCommand) -> Option<FollowerId> {
+    fn carry_out(self: &Arc<Self>, table: &mut FollowTable, command: SubscriptionCommand) -> Option<FollowerId> {
         match command {
             SubscriptionCommand::Subscribe { ticket, address } => self.send_subscribe(table, ticket, &address),
             SubscriptionCommand::Unsubscribe { ticket, address } => self.send_unsubscribe(table, ticket, &address),
@@ -163,7 +206,7 @@ impl Inner {
     /// A server says over a link that a resource changed.
     pub(crate) fn resource_changed(self: &Arc<Self>, link: LinkKey, uri: &str) {
         let uri = Uri::from(uri);
-        self.follow(|table, now| match table.by_link.get(&link) {
+        self.drive(|table, now| match table.by_link.get(&link) {
             Some(place) => table.machine.changed(*place, &uri, now),
             // Nothing is followed over this link.
             None => SubscriptionCommands::new(),

@@ -13,25 +13,24 @@ use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
+use crate::call::RequestRouter;
 use crate::client::principal::Principal;
 use crate::client::session::NewSession;
 use crate::client::session::{Caller, ClientSink, Session};
-use crate::gateway::{Gateway, Inner};
 use crate::notify::summary;
-use crate::observe::status::{Catalogue, ServerStatus};
-use crate::plan::Origin;
+use crate::observe::status::{Catalogue, Origin, ServerStatus};
 use crate::servers::gateway_loop::list_meta;
 
-impl Gateway {
+impl RequestRouter {
     /// Answers `initialize`: opens a session of the revision that the client asks for, or of the latest.
-    pub async fn initialize(
+    pub(crate) async fn initialize(
         &self,
         frame: &Frame,
         id: &RawId,
         principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, ClientAnswer), RequestRefusal> {
-        let gateways = self.0.asking_gateways(frame)?;
+        let gateways = self.pool.asking_gateways(frame)?;
         let revision = match frame.param(&["protocolVersion"]) {
             // Scripts that speak to a server by hand leave it out.
             None => Revision::LATEST_LEGACY,
@@ -43,7 +42,7 @@ impl Gateway {
         };
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
         let session = Session::begin(NewSession {
-            key: self.0.new_client(),
+            key: self.sessions.new_client(),
             revision,
             principal: principal.clone(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
@@ -51,32 +50,32 @@ impl Gateway {
             sink,
         });
         // A server that is alone speaks for itself, so it must have spoken.
-        if self.0.passthrough.is_some() {
-            self.0.wait_settled().await;
+        if self.pool.passthrough.is_some() {
+            self.catalogue.wait_settled().await;
         }
-        let mut result = self.0.introduction_for(principal, revision, &session.capabilities);
+        let mut result = self.introduction_for(principal, revision, &session.capabilities);
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
-        self.0.sessions().insert(session.key, Arc::clone(&session));
+        self.sessions.insert(&session);
         Ok((session, ClientAnswer::result(id, result.to_string().as_bytes())))
     }
 }
 
-impl Inner {
+impl RequestRouter {
     /// The server that speaks for itself, where there is one and the client may know of it.
     fn alone<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<&'c ServerStatus> {
-        let alone = self.passthrough.filter(|id| self.is_seen_by(principal, *id));
+        let alone = self.pool.passthrough.filter(|id| self.is_seen_by(principal, *id));
         alone.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
     }
 
     fn is_seen_by(&self, principal: &Principal, server: ServerId) -> bool {
-        self.server(server).is_some_and(|server| principal.may_use(&server))
+        self.pool.server(server).is_some_and(|server| principal.may_use(&server.plan))
     }
 
     /// The capabilities of a client that is told ours.
     fn told(&self, revision: Revision, declared: &Value) -> CapabilityReader {
-        let silent = self.settings.silent.contains(&revision);
+        let silent = self.runtime.settings.silent.contains(&revision);
         CapabilityReader { revision, silent, asks_changes: summary::asked(declared) }
     }
 
@@ -89,7 +88,7 @@ impl Inner {
     }
 
     fn introduction_for(&self, principal: &Principal, revision: Revision, client: &Value) -> Value {
-        let catalogue = self.current();
+        let catalogue = self.catalogue.current();
         let told = self.told(revision, client);
         let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
             // It was alone at the start; others may have come since.
@@ -112,7 +111,7 @@ impl Inner {
     }
 
     fn offered<'c>(&self, server: &'c ServerStatus) -> Option<OfferedCapabilities<'c>> {
-        let polled = self.server(server.id).is_some_and(|server| server.polls_resources().is_some());
+        let polled = self.pool.server(server.id).is_some_and(|server| server.polls_resources().is_some());
         Some(OfferedCapabilities { capabilities: &server.hello.as_ref()?.capabilities, polled })
     }
 
@@ -125,9 +124,9 @@ impl Inner {
         id: &RawId,
     ) -> Result<ClientAnswer, RequestRefusal> {
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
-        let gateways = self.asking_gateways(frame)?;
-        self.wait_settled().await;
-        let catalogue = self.current();
+        let gateways = self.pool.asking_gateways(frame)?;
+        self.catalogue.wait_settled().await;
+        let catalogue = self.catalogue.current();
         let revision = Revision::MODERN;
         let alone = self.speaks_for_itself(&catalogue, principal);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
@@ -152,7 +151,7 @@ impl Inner {
     pub(crate) fn server_info(&self, catalogue: &Catalogue, principal: &Principal, revision: Revision) -> Value {
         match self.alone(catalogue, principal).and_then(|server| server.hello.as_ref()) {
             Some(hello) if hello.info.get("name").is_some() => identity::server_info(&hello.info, revision),
-            _ => identity::gateway_info(self.settings.version, revision),
+            _ => identity::gateway_info(self.runtime.settings.version, revision),
         }
     }
 
@@ -160,13 +159,13 @@ impl Inner {
         if let Some(server) = self.alone(catalogue, principal) {
             return server.hello.as_ref().and_then(|hello| hello.instructions.clone());
         }
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let parts: Vec<(&str, &str, &str)> = catalogue
             .servers
             .iter()
             .filter_map(|status| {
                 let text = status.hello.as_ref()?.instructions.as_deref()?;
-                let server = servers.get(status.id).filter(|server| principal.may_use(server))?;
+                let server = servers.get(status.id).filter(|server| principal.may_use(&server.plan))?;
                 Some((&*server.plan.name, &*server.plan.name_prefix, text))
             })
             .collect();
@@ -175,17 +174,17 @@ impl Inner {
 
     /// Answers a list, from the catalogue.
     pub(crate) async fn list(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         frame: &Frame,
         kind: ListKind,
         id: &RawId,
     ) -> Result<ClientAnswer, RequestRefusal> {
-        if self.starting() {
-            self.wait_settled().await;
+        if self.catalogue.starting() {
+            self.catalogue.wait_settled().await;
         }
         if let Caller::Legacy(session) = caller {
-            self.follow_before_listing(session);
+            self.notifier.follow_before_listing(session);
         }
         let revision = caller.revision();
         let after = match frame.param(&["cursor"]) {
@@ -196,8 +195,8 @@ impl Inner {
                     .ok_or(RequestRefusal::InvalidCursor)?,
             ),
         };
-        self.refresh_list(caller.viewer(), kind).await;
-        let snapshot = self.shown_view_of(caller.viewer()).await;
+        self.discovery.refresh_list(caller.viewer(), kind).await;
+        let snapshot = self.discovery.shown_view_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;
         let page = listing.page(after.as_ref(), self.page_size(caller, frame));
@@ -225,7 +224,7 @@ impl Inner {
             let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
             out.put_slice(hints.as_bytes());
         }
-        if let Some(gateways) = self.asking_gateways(frame)? {
+        if let Some(gateways) = self.pool.asking_gateways(frame)? {
             out.put_slice(list_meta(&gateways).as_bytes());
         }
         out.put_slice(b"}}");
@@ -240,14 +239,14 @@ impl Inner {
         }
         let now = Instant::now();
         let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
-        let servers = shown.filter_map(|offer| self.server(offer.server));
+        let servers = shown.filter_map(|offer| self.pool.server(offer.server));
         let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
     }
 
     /// Answers `logging/setLevel`.
     pub(crate) fn set_level(
-        self: &Arc<Self>,
+        &self,
         session: &Session,
         frame: &Frame,
         id: &RawId,
@@ -257,7 +256,7 @@ impl Inner {
             .and_then(|level| LogLevel::parse(&level))
             .ok_or_else(|| RequestRefusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
         *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
-        self.session_level_changed(session);
+        self.links.session_level_changed(session);
         Ok(ClientAnswer::result(id, b"{}"))
     }
 }

@@ -21,14 +21,14 @@ use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
+use crate::call::RequestRouter;
 use crate::call::relay::Relay;
 use crate::call::routing::Routed;
 use crate::client::session::Caller;
-use crate::gateway::Inner;
 use crate::links::in_flight::Waiter;
+use crate::links::live_link::LiveLink;
 use crate::notify::announce::{self, Listening, Notice};
 use crate::plan::CallChannel;
-use crate::servers::server::LiveLink;
 use crate::subscriptions::Receipt;
 use redirect::Detour;
 
@@ -52,7 +52,7 @@ pub enum Reply {
 
 /// A request under way. Dropping it cancels it.
 pub struct Exchange {
-    gateway: Arc<Inner>,
+    router: Arc<RequestRouter>,
     caller: Caller,
     frame: Frame,
     method: Method,
@@ -112,9 +112,9 @@ struct Trouble {
 }
 
 impl Exchange {
-    pub(crate) fn new(gateway: Arc<Inner>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
-        let waiter = arrive(&gateway, &caller, &id);
-        Self { gateway, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
+    pub(crate) fn new(router: Arc<RequestRouter>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
+        let waiter = arrive(&router, &caller, &id);
+        Self { router, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
     }
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
@@ -163,14 +163,14 @@ impl Exchange {
     }
 
     async fn start(&mut self) -> Result<Option<Reply>, RequestRefusal> {
-        let gateway = Arc::clone(&self.gateway);
+        let router = Arc::clone(&self.router);
         let answer = match (self.method, &self.caller) {
             (Method::Ping, Caller::Legacy(_)) => ClientAnswer::result(&self.id, b"{}"),
-            (Method::SetLevel, Caller::Legacy(session)) => gateway.set_level(session, &self.frame, &self.id)?,
-            (Method::List(kind), caller) => gateway.list(caller, &self.frame, kind, &self.id).await?,
+            (Method::SetLevel, Caller::Legacy(session)) => router.set_level(session, &self.frame, &self.id)?,
+            (Method::List(kind), caller) => router.list(caller, &self.frame, kind, &self.id).await?,
             (Method::Discover, Caller::Modern(caller)) => {
                 let declared = self.caller.capabilities(&self.frame);
-                gateway.discover(&caller.principal, &declared, &self.frame, &self.id).await?
+                router.discover(&caller.principal, &declared, &self.frame, &self.id).await?
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
@@ -195,7 +195,7 @@ impl Exchange {
         if taken.is_empty() {
             tokio::select! {
                 biased;
-                () = self.gateway.draining.cancelled() => {
+                () = self.router.runtime.draining.cancelled() => {
                     let tag = meta::SUBSCRIPTION_ID;
                     let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
                     return Ok(Some(Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))));
@@ -209,10 +209,10 @@ impl Exchange {
     /// Routes the request and sends it.
     async fn call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
-            Some((server, name)) => self.gateway.route_to(&self.caller, server, name)?,
-            None => self.gateway.route(&self.caller, &self.frame, self.method).await?,
+            Some((server, name)) => self.router.route_to(&self.caller, server, name)?,
+            None => self.router.route(&self.caller, &self.frame, self.method).await?,
         };
-        let live = self.gateway.link_for(&self.caller, &routed.server).await?;
+        let live = self.router.pool.link_for(&self.caller, &routed.server).await?;
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
         }
@@ -239,7 +239,7 @@ impl Exchange {
     /// `None` when it was cancelled before it could be sent.
     fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, RequestRefusal> {
         let state = self.open_state(&routed)?;
-        let (timeout, max_timeout) = routed.server.timeouts(&self.gateway);
+        let (timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
         let new = NewCall {
             client: self.caller.key(),
             id: self.caller.names_its_calls().then(|| self.id.clone()),
@@ -250,7 +250,7 @@ impl Exchange {
             timeout,
             max_timeout,
         };
-        let begun = self.gateway.in_flight.begin(new, &self.waiter, Instant::now());
+        let begun = self.router.links.in_flight.begin(new, &self.waiter, Instant::now());
         let (call, deadline) = begun.map_err(|error| match error {
             BeginError::DuplicateId => RequestRefusal::InvalidRequest(error.to_string()),
             BeginError::TooMany { limit } => RequestRefusal::TooMany { limit },
@@ -260,13 +260,13 @@ impl Exchange {
             Caller::Legacy(session) => (session.info.as_deref(), session.level()),
             Caller::Modern(caller) => {
                 if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
-                    self.gateway.want_level(level);
+                    self.router.links.want_level(level);
                 }
                 (None, None)
             }
         };
         // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
-        let alone = self.gateway.is_alone(&routed.server);
+        let alone = self.router.pool.is_alone(&routed.server);
         let requester = RequestingClient { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
         let destination = RequestDestination { revision, id: call.0 };
         let state = state.as_ref().map(Option::as_deref);
@@ -279,7 +279,7 @@ impl Exchange {
             params: self.mirrored(&routed, revision.era()),
         };
         let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
-            self.gateway.in_flight.finish(call);
+            self.router.links.in_flight.finish(call);
             return Ok(None);
         };
         Ok(Some(Calling {
@@ -302,7 +302,7 @@ impl Exchange {
         if self.method != Method::ToolsCall || era == Era::Legacy {
             return Vec::new();
         }
-        let catalogue = self.gateway.current();
+        let catalogue = self.router.catalogue.current();
         let tool = catalogue
             .snapshot
             .offer(routed.server.id)
@@ -331,12 +331,12 @@ impl Exchange {
             biased;
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
-                let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
+                let gone = self.router.links.in_flight.lock().calls.get(calling.call).is_none();
                 if gone {
                     self.leave_ghost();
                     return Ok(Some(Reply::Cancelled));
                 }
-                if self.gateway.has_link(calling.live.key) {
+                if self.router.links.table.has(calling.live.key) {
                     return Ok(None);
                 }
                 // The link was given up. What it brought before comes first, and its own word for its end.
@@ -346,7 +346,7 @@ impl Exchange {
                 }
             }
             event = calling.events.next() => event,
-            () = self.gateway.coarse_timer.beat() => {
+            () = self.router.runtime.coarse_timer.beat() => {
                 return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
             }
         };
@@ -372,7 +372,7 @@ impl Exchange {
     fn relay(&mut self, frame: &Frame) -> Option<Bytes> {
         let Stage::Calling(calling) = &mut self.stage else { return None };
         let relay = Relay {
-            gateway: &self.gateway,
+            router: &self.router,
             caller: &self.caller,
             server: &calling.routed.server,
             link: &calling.live.link,
@@ -381,7 +381,7 @@ impl Exchange {
         };
         calling.begun = true;
         let out = relay.message(frame);
-        if let Some(call) = self.gateway.in_flight.lock().calls.get(calling.call) {
+        if let Some(call) = self.router.links.in_flight.lock().calls.get(calling.call) {
             calling.deadline = call.deadline;
         }
         out
@@ -390,8 +390,8 @@ impl Exchange {
     /// A call that was not awaited long enough, whatever its server does later.
     fn timed_out(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(ended) = self.gateway.in_flight.give_up(calling.call) else { return Ok(Some(Reply::Cancelled)) };
-        self.gateway.abandon(calling.call.0, &ended, Some("timed out"));
+        let Some(ended) = self.router.links.in_flight.give_up(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        self.router.links.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
         let seconds = calling.silent_for.as_secs();
         self.leave_ghost();
@@ -405,7 +405,7 @@ impl Exchange {
             let channel = routed.server.call_channel(&live);
             // Reading on before the server has taken the request could send it after all.
             if accepted || channel == CallChannel::SharedPipe {
-                self.gateway.follow_ghost(&routed.server, &live, call, events);
+                self.router.follow_ghost(&routed.server, &live, call, events);
             }
         }
     }
@@ -415,15 +415,15 @@ impl Exchange {
         // Taken out by somebody else: it was cancelled, and the failure is only the echo.
         let ended = match calling.routed.server.call_channel(&calling.live) {
             // The call has lost its stream, and its server may go on and speak on the other one.
-            CallChannel::OwnStreamAndPush if is_loss(error) => self.gateway.in_flight.give_up(calling.call),
-            _ => self.gateway.in_flight.finish(calling.call),
+            CallChannel::OwnStreamAndPush if is_loss(error) => self.router.links.in_flight.give_up(calling.call),
+            _ => self.router.links.in_flight.finish(calling.call),
         };
         let Some(ended) = ended else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
-            self.gateway.withdraw_from_client(*shown, ask);
+            self.router.links.withdraw_from_client(*shown, ask);
         }
         let server = &calling.routed.server;
-        let reason = match server.removal().filter(|_| *error == LinkError::Stopped) {
+        let reason = match server.presence.removal().filter(|_| *error == LinkError::Stopped) {
             Some(removal) => format!("{} during the call; whether it took effect is not known", removal.as_str()),
             None => error.to_string(),
         };
@@ -433,14 +433,14 @@ impl Exchange {
     fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         calling.live.watch.answered();
-        let Some(ended) = self.gateway.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
+        let Some(ended) = self.router.links.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
-            self.gateway.withdraw_from_client(*shown, ask);
+            self.router.links.withdraw_from_client(*shown, ask);
         }
         // In the old era the code means whatever the server likes, and what has begun may have had its effect.
         let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
         if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
-            self.waiter = arrive(&self.gateway, &self.caller, &self.id);
+            self.waiter = arrive(&self.router, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition = Repetition::UnderWay(
                     calling.routed.server.require_lists(&[ListKind::Tools], RefreshReason::Rejection),
@@ -452,7 +452,12 @@ impl Exchange {
             calling.routed.server.call_answered();
         }
         if self.method == Method::ResourcesRead {
-            self.gateway.resource_read(&calling.routed.server, &calling.live, &calling.routed.target.local, frame);
+            self.router.subscriptions.resource_read(
+                &calling.routed.server,
+                &calling.live,
+                &calling.routed.target.local,
+                frame,
+            );
         }
         Ok(Some(Reply::Answer(self.translate(frame))))
     }
@@ -482,10 +487,10 @@ fn is_loss(error: &LinkError) -> bool {
 }
 
 /// From now on the request can be cancelled, by its id if its client may do that.
-fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
+fn arrive(router: &RequestRouter, caller: &Caller, id: &RawId) -> Arc<Waiter> {
     let waiter = Waiter::of(caller.principal());
     if caller.names_its_calls() {
-        gateway.in_flight.arrive(caller.key(), id, &waiter);
+        router.links.in_flight.arrive(caller.key(), id, &waiter);
     }
     waiter
 }
@@ -493,11 +498,11 @@ fn arrive(gateway: &Inner, caller: &Caller, id: &RawId) -> Arc<Waiter> {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if self.caller.names_its_calls() {
-            self.gateway.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
+            self.router.links.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }
         if let Stage::Calling(calling) = &self.stage {
-            if let Some(ended) = self.gateway.in_flight.give_up(calling.call) {
-                self.gateway.abandon(calling.call.0, &ended, Some("the client is gone"));
+            if let Some(ended) = self.router.links.in_flight.give_up(calling.call) {
+                self.router.links.abandon(calling.call.0, &ended, Some("the client is gone"));
             }
             self.leave_ghost();
         }

@@ -11,15 +11,16 @@ use tidings_hub::calls::CallId;
 use tidings_upstream::{CallEvent, CallStream};
 use tidings_wire::FrameKind;
 
-use crate::call::server_requests::refusal;
-use crate::gateway::Inner;
+use crate::call::RequestRouter;
+use crate::links::live_link::LiveLink;
+use crate::links::open_links::refusal;
 use crate::plan::CallChannel;
-use crate::servers::server::{LiveLink, Server};
+use crate::servers::server::Server;
 
 /// On how many streams of abandoned calls of one link the answer is waited for. Each is an open HTTP connection.
 const READ_ON: usize = 64;
 
-impl Inner {
+impl RequestRouter {
     /// Takes the stream of a call that was given up.
     pub(crate) fn follow_ghost(
         self: &Arc<Self>,
@@ -34,7 +35,7 @@ impl Inner {
                 // The answer may have come just before the link was told to forget the call.
                 while let Some(event) = events.next().now_or_never() {
                     match event {
-                        CallEvent::Response(_) => return self.in_flight.ghost_answered(live.key, call),
+                        CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
                         CallEvent::Failed(_) => return,
                         _ => {}
                     }
@@ -42,13 +43,13 @@ impl Inner {
             }
             CallChannel::OwnStreamAndPush => {
                 let ghosts = {
-                    let state = self.in_flight.lock();
+                    let state = self.links.in_flight.lock();
                     state.calls.ghosts_on(live.key) * usize::from(state.calls.has_ghost(live.key, call))
                 };
                 if (1..=READ_ON).contains(&ghosts) {
-                    let until = Instant::now() + server.timeouts(self).1;
-                    let (gateway, live) = (Arc::clone(self), live.clone());
-                    self.spawn(async move { gateway.read_on(&live, call, events, until).await });
+                    let until = Instant::now() + server.timeouts(&self.runtime.settings).1;
+                    let (router, live) = (Arc::clone(self), live.clone());
+                    self.runtime.spawn(async move { router.read_on(&live, call, events, until).await });
                 }
             }
         }
@@ -58,7 +59,7 @@ impl Inner {
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    CallEvent::Response(_) => return self.in_flight.ghost_answered(live.key, call),
+                    CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
                     // The stream is lost and the call perhaps not over: it stays remembered.
                     CallEvent::Failed(_) => return,
                     CallEvent::Message(frame) if frame.kind() == FrameKind::Request => {
@@ -68,12 +69,12 @@ impl Inner {
                     }
                     _ => {}
                 },
-                () = self.coarse_timer.beat() => {
-                    if Instant::now() >= until || !self.in_flight.lock().calls.has_ghost(live.key, call) {
+                () = self.runtime.coarse_timer.beat() => {
+                    if Instant::now() >= until || !self.links.in_flight.lock().calls.has_ghost(live.key, call) {
                         return;
                     }
                 }
-                () = self.stop.cancelled() => return,
+                () = self.runtime.stop.cancelled() => return,
             }
         }
     }

@@ -7,8 +7,8 @@ use tidings_hub::catalogue::{PageKey, RenderedList};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_wire::Frame;
 
+use crate::call::RequestRouter;
 use crate::client::session::Caller;
-use crate::gateway::Inner;
 
 /// Clients, by what they call themselves, that never ask for a second page: what stands there does not exist for them. All of
 /// them speak revisions with sessions.
@@ -19,11 +19,11 @@ fn reads_one_page(caller: &Caller) -> bool {
     session.name().is_some_and(|name| ONE_PAGE_READERS.contains(&name.as_str()))
 }
 
-impl Inner {
+impl RequestRouter {
     /// How many items this request gets.
     pub(crate) fn page_size(&self, caller: &Caller, frame: &Frame) -> usize {
-        let usual = self.settings.page_size;
-        let Some(longest) = self.settings.bound_pages else {
+        let usual = self.runtime.settings.page_size;
+        let Some(longest) = self.runtime.settings.bound_pages else {
             return if reads_one_page(caller) { usize::MAX } else { usual };
         };
         let asked = frame.param(&["limit"]).and_then(|at| std::str::from_utf8(frame.raw(at)).ok()?.parse().ok());
@@ -37,7 +37,7 @@ impl Inner {
         listing: &RenderedList,
     ) -> Result<Option<PageKey>, RequestRefusal> {
         let Some(key) = after else { return Ok(None) };
-        if self.settings.bound_pages.is_none() {
+        if self.runtime.settings.bound_pages.is_none() {
             return Ok(Some(key));
         }
         let mut key = key;
@@ -50,7 +50,7 @@ impl Inner {
 
     /// What a cursor to this place holds.
     pub(crate) fn bound<'a>(&self, next: &'a PageKey, listing: &RenderedList) -> Cow<'a, PageKey> {
-        if self.settings.bound_pages.is_none() {
+        if self.runtime.settings.bound_pages.is_none() {
             return Cow::Borrowed(next);
         }
         let mut bound = next.clone();
@@ -60,7 +60,7 @@ impl Inner {
 
     /// The length of the list, where clients look for it.
     pub(crate) fn total(&self, listing: &RenderedList) -> Option<String> {
-        self.settings.bound_pages?;
+        self.runtime.settings.bound_pages?;
         Some(format!(r#","_meta":{{"mcpbash/total":{}}}"#, listing.len()))
     }
 }

@@ -10,15 +10,16 @@ use tidings_proto::{Era, FieldView, ListKind, LogLevel, Revision};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, FrameKind, Patch, RawId};
 
-use crate::call::server_requests::{log_level, owner_of};
+use crate::call::RequestRouter;
+use crate::call::server_requests::owner_of;
+use crate::call::unsolicited::log_level;
 use crate::client::session::Caller;
-use crate::gateway::Inner;
 use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// What is known about the call a message belongs to.
 pub(crate) struct Relay<'a> {
-    pub(crate) gateway: &'a Arc<Inner>,
+    pub(crate) router: &'a RequestRouter,
     pub(crate) caller: &'a Caller,
     pub(crate) server: &'a Arc<Server>,
     pub(crate) link: &'a SharedLink,
@@ -40,14 +41,14 @@ impl Relay<'_> {
             }
             "notifications/cancelled" => self.withdrawal(frame),
             "notifications/resources/updated" => {
-                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
+                self.router.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
             }
             name if !ListKind::announced_by(name).is_empty() => {
                 if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
-                    self.gateway.own_view_is_old(session, self.server.id);
+                    self.router.discovery.own_view_is_old(session, self.server.id);
                 }
-                self.gateway.unowned(self.server, self.key, self.link, None, frame.clone());
+                self.router.unowned(self.server, self.key, self.link, None, frame.clone());
                 None
             }
             "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
@@ -58,12 +59,12 @@ impl Relay<'_> {
     /// What the link was told because of everybody who uses it.
     fn level_of_all(&self) -> Option<LogLevel> {
         let is_own = self.server.plan.isolation == Isolation::Session && self.caller.era() == Era::Legacy;
-        if is_own { None } else { self.gateway.shared_level() }
+        if is_own { None } else { self.router.links.shared_level() }
     }
 
     fn question(&self, frame: &Frame) -> Option<Bytes> {
         let mut out = None;
-        self.gateway.ask(
+        self.router.ask(
             owner_of(self.caller),
             self.server,
             self.key,
@@ -77,11 +78,11 @@ impl Relay<'_> {
 
     /// A question of this call is withdrawn where it was asked.
     fn withdrawal(&self, frame: &Frame) -> Option<Bytes> {
-        let (ask, bytes) = self.gateway.take_withdrawn(self.key, frame)?;
+        let (ask, bytes) = self.router.take_withdrawn(self.key, frame)?;
         if ask.call == Some(self.call) {
             return Some(bytes);
         }
-        self.gateway.push_to(ask.client, bytes);
+        self.router.sessions.push_to(ask.client, bytes);
         None
     }
 
@@ -91,11 +92,11 @@ impl Relay<'_> {
             return None;
         }
         let value = std::str::from_utf8(frame.raw(frame.param(&["progress"])?)).ok()?.parse::<f64>().ok()?;
-        let token = self.gateway.in_flight.lock().calls.progress(self.call, value, Instant::now())?;
+        let token = self.router.links.in_flight.lock().calls.progress(self.call, value, Instant::now())?;
         let mut patch = Patch::new();
         let mut edit = frame.edit(frame.params()?);
         edit.set("progressToken", token.as_str().to_owned());
-        if self.gateway.settings.view == FieldView::Strict && self.caller.revision() < Revision::V2025_03_26 {
+        if self.router.runtime.settings.view == FieldView::Strict && self.caller.revision() < Revision::V2025_03_26 {
             edit.remove("message");
         }
         edit.finish(&mut patch);

@@ -1,24 +1,18 @@
-//! Which server a request is for, what that server calls the thing, and which link carries it.
+//! Which server a request is for, and what that server calls the thing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, Method, extensions};
+use tidings_proto::{ListKind, Method, extensions};
 use tidings_wire::Frame;
 
-use crate::client::principal::{Principal, Viewer};
+use crate::call::RequestRouter;
+use crate::client::principal::Principal;
 use crate::client::session::Caller;
-use crate::gateway::Inner;
-use crate::observe::status::ServerState;
-use crate::plan::{Isolation, Origin};
-use crate::servers::own_links::OwnLinkUser;
-use crate::servers::server::{LiveLink, Server};
-
-/// How long a call waits for an attempt to reach a server that was lost.
-const WANTED: Duration = Duration::from_secs(2);
+use crate::client::session::Viewer;
+use crate::servers::server::Server;
 
 /// A request with its destination.
 pub(crate) struct Routed {
@@ -87,14 +81,9 @@ impl Wanted {
     }
 }
 
-impl Inner {
+impl RequestRouter {
     /// Finds the destination. While servers are still starting, a name that is not known yet is waited for.
-    pub(crate) async fn route(
-        self: &Arc<Self>,
-        caller: &Caller,
-        frame: &Frame,
-        method: Method,
-    ) -> Result<Routed, RequestRefusal> {
+    pub(crate) async fn route(&self, caller: &Caller, frame: &Frame, method: Method) -> Result<Routed, RequestRefusal> {
         if method == Method::Other {
             return self.route_unknown(caller, frame).await;
         }
@@ -103,13 +92,12 @@ impl Inner {
 
     /// Where a request goes whose method the gateway does not know: to the only server there is, else to the one that what
     /// it names belongs to, else to the only one that declares the extension of that prefix. Never to several.
-    async fn route_unknown(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Result<Routed, RequestRefusal> {
-        if self.starting() {
-            self.wait_settled().await;
+    async fn route_unknown(&self, caller: &Caller, frame: &Frame) -> Result<Routed, RequestRefusal> {
+        if self.catalogue.starting() {
+            self.catalogue.wait_settled().await;
         }
-        let servers = self.servers();
-        let usable =
-            |server: &&Arc<Server>| server.plan.origin != Origin::BuiltIn && caller.principal().may_use(server);
+        let servers = self.pool.servers();
+        let usable = |server: &&Arc<Server>| !server.plan.is_built_in() && caller.principal().may_use(&server.plan);
         let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
         let to = |server: &Arc<Server>| {
             Ok(Routed { server: Arc::clone(server), target: RequestTarget::nothing(), exposed: String::new() })
@@ -120,7 +108,7 @@ impl Inner {
         if let Some(routed) = self.route_by_name(caller, frame) {
             return Ok(routed);
         }
-        let (catalogue, method) = (self.current(), frame.method());
+        let (catalogue, method) = (self.catalogue.current(), frame.method());
         let declares = |server: &&&Arc<Server>| {
             let hello = catalogue.server(server.id).and_then(|status| status.hello.as_ref());
             hello.is_some_and(|hello| extensions::declares_namespace(&hello.capabilities, &method))
@@ -133,8 +121,8 @@ impl Inner {
     }
 
     /// By a `uri` or `name` that is known and belongs to one server.
-    fn route_by_name(self: &Arc<Self>, caller: &Caller, frame: &Frame) -> Option<Routed> {
-        let snapshot = self.view_of(caller.viewer());
+    fn route_by_name(&self, caller: &Caller, frame: &Frame) -> Option<Routed> {
+        let snapshot = self.discovery.view_of(caller.viewer());
         let principal = caller.principal();
         let (member, name, route) = match (frame.param_str(&["uri"]), frame.param_str(&["name"])) {
             (Some(uri), _) => {
@@ -152,13 +140,13 @@ impl Inner {
             }
             (None, None) => return None,
         };
-        let server = self.server(route.server).filter(|server| principal.may_use(server))?;
+        let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
         let target = RequestTarget { member, in_ref: false, local: route.local.into() };
         Some(Routed { server, target, exposed: name.into_owned() })
     }
 
     /// Where a call of this tool would go.
-    pub(crate) async fn find_tool(self: &Arc<Self>, viewer: Viewer<'_>, name: &str) -> Option<ItemRoute> {
+    pub(crate) async fn find_tool(&self, viewer: Viewer<'_>, name: &str) -> Option<ItemRoute> {
         let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
         let routed = self.find(viewer, &wanted).await.ok()?;
         Some(ItemRoute { server: routed.server.id, local: routed.target.local.into() })
@@ -166,9 +154,9 @@ impl Inner {
 
     /// The destination of a tool call that names the server, and the tool as that server does.
     pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, RequestRefusal> {
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let server = servers.iter().find(|known| known.plan.name == server);
-        let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(server);
+        let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(&server.plan);
         let server = server.filter(may_call);
         let server = server.ok_or_else(|| RequestRefusal::UnknownTool(local.to_owned()))?;
         Ok(Routed {
@@ -179,45 +167,41 @@ impl Inner {
     }
 
     /// Where a resource is that a client of the shared catalogue names.
-    pub(crate) async fn find_resource(
-        self: &Arc<Self>,
-        principal: &Principal,
-        uri: &str,
-    ) -> Result<Routed, RequestRefusal> {
+    pub(crate) async fn find_resource(&self, principal: &Principal, uri: &str) -> Result<Routed, RequestRefusal> {
         let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
         self.find(Viewer { principal, session: None }, &wanted).await
     }
 
-    async fn find(self: &Arc<Self>, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
+    async fn find(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
         let principal = viewer.principal;
         let look_up_now = || {
-            let snapshot = self.view_of(viewer);
-            self.look_up(&snapshot, principal, wanted, || self.current().built_ins_settled())
+            let snapshot = self.discovery.view_of(viewer);
+            self.look_up(&snapshot, principal, wanted, || self.catalogue.current().built_ins_settled())
         };
         if let Some(routed) = look_up_now() {
             return Ok(routed);
         }
-        if self.starting() {
+        if self.catalogue.starting() {
             let mut catalogue = self.catalogue.subscribe();
             let known = catalogue.wait_for(|c| {
                 let seen = c.snapshot.seen_by(&principal.scope);
                 c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
             });
-            let _ = tokio::time::timeout_at(self.start_deadline().into(), known).await;
+            let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), known).await;
             if let Some(routed) = look_up_now() {
                 return Ok(routed);
             }
         }
-        if let Some(session) = viewer.session.filter(|session| !self.is_own_view_settled(session)) {
+        if let Some(session) = viewer.session.filter(|session| !self.discovery.is_own_view_settled(session)) {
             // A link of its own that is being looked at may have it.
-            self.own_view_settled(session).await;
+            self.discovery.own_view_settled(session).await;
         }
         // It may be what a server has just announced.
-        self.refresh_list(viewer, wanted.kind()).await;
+        self.discovery.refresh_list(viewer, wanted.kind()).await;
         if let Some(routed) = look_up_now() {
             return Ok(routed);
         }
-        self.look_for_unlisted(viewer, wanted.kind(), &wanted.name).await;
+        self.discovery.look_for_unlisted(viewer, wanted.kind(), &wanted.name).await;
         look_up_now().ok_or_else(|| wanted.unknown())
     }
 
@@ -242,11 +226,11 @@ impl Inner {
         };
         // Alone, a server answers for everything, listed or not.
         let alone = || {
-            let server = self.passthrough.filter(|_| is_whole())?;
+            let server = self.pool.passthrough.filter(|_| is_whole())?;
             Some(ItemRoute { server, local: wanted.name.as_str().into() })
         };
         let route = found.or_else(alone)?;
-        let server = self.server(route.server).filter(|server| principal.may_use(server))?;
+        let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
             return None;
         }
@@ -259,71 +243,11 @@ impl Inner {
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<ItemRoute> {
-        let servers = self.servers.load();
+        let servers = self.pool.servers();
         let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
         let mut found = prefixed
-            .filter(|server| principal.may_use(server))
+            .filter(|server| principal.may_use(&server.plan))
             .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
         found.next().map(|(server, local)| ItemRoute { server, local: local.into() })
-    }
-
-    /// Whether some servers are connected once per session.
-    pub(crate) fn has_isolated(&self) -> bool {
-        self.servers.load().has_isolated()
-    }
-
-    /// The link that carries a client's call to a server.
-    pub(crate) async fn link_for(
-        self: &Arc<Self>,
-        caller: &Caller,
-        server: &Arc<Server>,
-    ) -> Result<LiveLink, RequestRefusal> {
-        let is_isolated = server.plan.isolation == Isolation::Session;
-        if is_isolated && caller.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
-        }
-        let live = self.live_link(server).await?;
-        // A modern server knows no sessions: capabilities and level ride each request.
-        if is_isolated && live.hello.revision.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
-        }
-        if caller.era() == Era::Legacy
-            && live.hello.revision.era() == Era::Modern
-            && let Some(companion) = server.legacy_companion(self).await
-        {
-            return Ok(companion);
-        }
-        Ok(live)
-    }
-
-    /// The shared link; waited for while the server is starting for the first time.
-    pub(crate) async fn live_link(self: &Arc<Self>, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
-        if let Some(live) = server.live() {
-            return Ok(live);
-        }
-        if self.starting() {
-            let mut catalogue = self.catalogue.subscribe();
-            let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
-            let _ = tokio::time::timeout_at(self.start_deadline().into(), up).await;
-        }
-        if server.live().is_none() {
-            server.health().wanted(WANTED).await;
-        }
-        server.live().ok_or_else(|| self.down(server))
-    }
-
-    fn down(&self, server: &Server) -> RequestRefusal {
-        let name = &server.plan.name;
-        if let Some(removal) = server.removal().filter(|_| server.gone.is_cancelled()) {
-            return RequestRefusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
-        }
-        let catalogue = self.current();
-        let status = catalogue.server(server.id);
-        let reason = match status.and_then(|s| s.error.clone()) {
-            Some(error) => error,
-            None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
-            None => "is not connected".into(),
-        };
-        RequestRefusal::ServerDown { server: name.clone(), reason }
     }
 }

@@ -1,30 +1,13 @@
-//! What of a legacy session outlives the gateway, and how a session goes on after a restart.
+//! What of a legacy session outlives the gateway. How a session goes on after a restart is in `gateway/resume.rs`.
 //!
 //! Only what the client can not tell again is kept. What it follows is followed anew; the hashes of what it was told decide
 //! whether it is owed a notice, so that nothing is lost and nothing is told that did not change. Where they are kept is no matter
 //! of the engine.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tidings_hub::ledger::{FollowerBaseline, FollowerId};
-use tidings_hub::subscriptions::ResourceAddress;
 use tidings_proto::{LogLevel, Revision};
 use tidings_wire::Digest;
-
-use crate::client::principal::Principal;
-use crate::client::session::{ClientSink, NewSession, Session};
-use crate::gateway::{Gateway, Inner};
-use crate::subscriptions::{Decision, Named};
-
-/// How many resources of a session are followed again at a time.
-const AT_ONCE: usize = 16;
-/// When a resource that can not be followed yet is tried again: first, and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// A session as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,109 +82,6 @@ fn hex(digest: Digest) -> String {
 
 fn digest(text: &Value) -> Option<Digest> {
     Some(Digest(*blake3::Hash::from_hex(text.as_str()?).ok()?.as_bytes()))
-}
-
-impl Session {
-    fn resuming(&self) -> MutexGuard<'_, Vec<KeptFollow>> {
-        self.resuming.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a resource out of those that are to be followed again; tells whether it was one.
-    pub(crate) fn stop_resuming(&self, uri: &str) -> bool {
-        let mut resuming = self.resuming();
-        let before = resuming.len();
-        resuming.retain(|follow| follow.uri != uri);
-        resuming.len() < before
-    }
-
-    fn is_resuming(&self, uri: &str) -> bool {
-        self.resuming().iter().any(|follow| follow.uri == uri)
-    }
-}
-
-impl Gateway {
-    /// What is to be kept of a session at this moment.
-    pub fn describe_session(&self, session: &Session) -> KeptSession {
-        let follower = FollowerId(session.key.0);
-        let mut follows = self.0.known_to(follower);
-        follows.extend(session.resuming().iter().cloned());
-        KeptSession {
-            revision: session.revision,
-            principal: session.principal.name.to_string(),
-            info: session.info.clone(),
-            capabilities: session.capabilities.clone(),
-            level: session.level(),
-            initialized: session.is_initialized(),
-            told: self.0.told_to(follower),
-            follows,
-        }
-    }
-
-    /// A client of an earlier process goes on with its session. The caller has made sure that it is its owner.
-    pub fn resume_session(&self, kept: KeptSession, principal: &Principal, sink: Arc<dyn ClientSink>) -> Arc<Session> {
-        let KeptSession { revision, info, capabilities, level, initialized, told, follows, .. } = kept;
-        let (key, principal) = (self.0.new_client(), principal.clone());
-        let session = Session::begin(NewSession { key, revision, principal, info, capabilities, sink });
-        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
-        // If it lists before it follows again, it is told of everything once.
-        session.listed_early.store(true, Ordering::Relaxed);
-        *session.resuming() = follows.clone();
-        self.0.sessions().insert(session.key, Arc::clone(&session));
-        if level.is_some() {
-            self.0.update_level();
-        }
-        if initialized {
-            self.follow_after_start(&session, Some(FollowerBaseline::Told(told)));
-        }
-        if !follows.is_empty() {
-            self.0.spawn(Arc::clone(&self.0).resume_following(Arc::clone(&session), follows));
-        }
-        session
-    }
-}
-
-impl Inner {
-    /// Follows again what a session followed before the restart.
-    async fn resume_following(self: Arc<Self>, session: Arc<Session>, follows: Vec<KeptFollow>) {
-        self.wait_settled().await;
-        let stop = self.stop.clone();
-        let each = |follow| Arc::clone(&self).resume_until_followed(Arc::clone(&session), follow);
-        stop.run_until_cancelled(futures_util::stream::iter(follows).for_each_concurrent(AT_ONCE, each)).await;
-    }
-
-    async fn resume_until_followed(self: Arc<Self>, session: Arc<Session>, follow: KeptFollow) {
-        let mut pause = RETRY.0;
-        while session.is_resuming(&follow.uri) && self.sessions().contains_key(&session.key) {
-            if self.resume_one(&session, &follow).await {
-                session.stop_resuming(&follow.uri);
-                return;
-            }
-            // Its server is away, or does not agree: the client counts on it, so it is tried until the session ends.
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY.1);
-        }
-    }
-
-    /// Tells whether the resource is followed now.
-    async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow) -> bool {
-        let Ok(routed) = self.find_resource(&session.principal, &follow.uri).await else { return false };
-        let Ok(place) = self.place_for(session, &routed.server).await else { return false };
-        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
-        let named = Named { address: address.clone(), uri: follow.uri.clone() };
-        let Some(mut asked) = self.subscribe(session, &named) else { return true };
-        if let Decision::Refused(_) = asked.decision().await {
-            return false;
-        }
-        // Nobody waits for an answer: what changes may be told at once.
-        drop(asked.receipt());
-        if !session.is_resuming(&follow.uri) {
-            self.unsubscribe(session, &address).await;
-            return true;
-        }
-        let follower = FollowerId(session.key.0);
-        self.follow(|table, now| table.machine.resumed(follower, &address, follow.content, now));
-        true
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::ledger::ViewDigests;
-use tidings_hub::scope::{AccessScope, ServerAudience};
+use tidings_hub::scope::AccessScope;
 use tidings_proto::Revision;
 
-use crate::client::session::{Caller, Session};
-use crate::plan::Source;
-use crate::servers::server::Server;
+use crate::plan::ServerPlan;
 
 /// Somebody who was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +25,6 @@ pub struct Principal {
 pub(crate) struct ViewKey {
     pub(crate) revision: Revision,
     pub(crate) scope: AccessScope,
-}
-
-/// Through whose eyes the catalogue is seen.
-#[derive(Clone, Copy)]
-pub(crate) struct Viewer<'a> {
-    pub(crate) principal: &'a Principal,
-    /// The session, which may have connections of its own.
-    pub(crate) session: Option<&'a Arc<Session>>,
 }
 
 impl Principal {
@@ -59,18 +49,8 @@ impl Principal {
     }
 
     /// Whether they may use a server.
-    pub(crate) fn may_use(&self, server: &Server) -> bool {
-        self.scope.permits(server.audience(), &server.plan.name)
-    }
-}
-
-impl Server {
-    /// Who may use it.
-    pub(crate) fn audience(&self) -> ServerAudience {
-        match &self.plan.source {
-            Source::Local(local) => local.audience(),
-            Source::Remote(_) | Source::Unready(_) => ServerAudience::ByName,
-        }
+    pub(crate) fn may_use(&self, server: &ServerPlan) -> bool {
+        self.scope.permits(server.audience(), &server.name)
     }
 }
 
@@ -78,21 +58,5 @@ impl ViewKey {
     /// The hash of what is seen of a catalogue, by topic.
     pub(crate) fn digests(&self, whole: &Arc<CatalogueSnapshot>) -> ViewDigests {
         whole.seen_by(&self.scope).digests(self.revision)
-    }
-}
-
-impl Caller {
-    pub(crate) fn viewer(&self) -> Viewer<'_> {
-        Viewer { principal: self.principal(), session: self.session() }
-    }
-
-    pub(crate) fn view_key(&self) -> ViewKey {
-        ViewKey { revision: self.revision(), scope: self.principal().scope.clone() }
-    }
-}
-
-impl Session {
-    pub(crate) fn view_key(&self) -> ViewKey {
-        ViewKey { revision: self.revision, scope: self.principal.scope.clone() }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::kept_session::KeptFollow;
-use crate::client::principal::Principal;
+use crate::client::principal::{Principal, ViewKey};
 
 /// What a session gets that never said which log messages it wants, where a server was asked for more by others.
 const UNASKED: LogLevel = LogLevel::Info;
@@ -49,22 +49,34 @@ pub struct Session {
     pub(crate) initialized: AtomicBool,
     /// Whether it was shown a list before it followed any: what changes in between is owed to it.
     pub(crate) listed_early: AtomicBool,
+    pub(crate) delivery: SessionDelivery,
+    pub(crate) own_view: OwnView,
+    /// Rings when the session is over.
+    pub(crate) over: CancellationToken,
+    /// Resources that it followed before the gateway was restarted and does not follow again yet.
+    pub(crate) resuming: Mutex<Vec<KeptFollow>>,
+}
+
+/// What a session is told, on its way to the transport.
+#[derive(Default)]
+pub(crate) struct SessionDelivery {
     /// Held while what it is owed is taken and handed to its transport.
     pub(crate) delivering: Mutex<()>,
     /// When it was last told that a resource changed.
     pub(crate) last_update: Mutex<Option<Instant>>,
-    /// What this session sees where it has links of its own. Taken before the lock of the announcements.
+}
+
+/// What a session sees that has links of its own.
+#[derive(Default)]
+pub(crate) struct OwnView {
+    /// Taken before the lock of the announcements.
     view: Mutex<SessionView>,
     /// Changes whenever a look over a link of its own is over.
     pub(crate) looked: watch::Sender<()>,
     /// Lets looks that only gather signals begin at once.
     pub(crate) hurry: Notify,
-    /// Rings when the session is over.
-    pub(crate) over: CancellationToken,
     /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
-    pub(crate) own_digests: Mutex<Option<ViewDigests>>,
-    /// Resources that it followed before the gateway was restarted and does not follow again yet.
-    pub(crate) resuming: Mutex<Vec<KeptFollow>>,
+    pub(crate) digests: Mutex<Option<ViewDigests>>,
 }
 
 /// What a client tells of itself when it begins.
@@ -92,19 +104,35 @@ impl Session {
             silent: AtomicBool::new(false),
             initialized: AtomicBool::new(false),
             listed_early: AtomicBool::new(false),
-            delivering: Mutex::default(),
-            last_update: Mutex::default(),
-            view: Mutex::default(),
-            looked: watch::Sender::new(()),
-            hurry: Notify::new(),
+            delivery: SessionDelivery::default(),
+            own_view: OwnView::default(),
             over: CancellationToken::new(),
-            own_digests: Mutex::default(),
             resuming: Mutex::default(),
         })
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own_view.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn view_key(&self) -> ViewKey {
+        ViewKey { revision: self.revision, scope: self.principal.scope.clone() }
+    }
+
+    pub(crate) fn resuming(&self) -> MutexGuard<'_, Vec<KeptFollow>> {
+        self.resuming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a resource out of those that are to be followed again; tells whether it was one.
+    pub(crate) fn stop_resuming(&self, uri: &str) -> bool {
+        let mut resuming = self.resuming();
+        let before = resuming.len();
+        resuming.retain(|follow| follow.uri != uri);
+        resuming.len() < before
+    }
+
+    pub(crate) fn is_resuming(&self, uri: &str) -> bool {
+        self.resuming().iter().any(|follow| follow.uri == uri)
     }
 
     /// The revision that was agreed on.
@@ -156,6 +184,14 @@ pub struct ModernCaller {
     pub capabilities: ByteSpan,
 }
 
+/// Through whose eyes the catalogue is seen.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewer<'a> {
+    pub(crate) principal: &'a Principal,
+    /// The session, which may have connections of its own.
+    pub(crate) session: Option<&'a Arc<Session>>,
+}
+
 /// Who sent a request.
 #[derive(Clone)]
 pub enum Caller {
@@ -166,6 +202,14 @@ pub enum Caller {
 }
 
 impl Caller {
+    pub(crate) fn viewer(&self) -> Viewer<'_> {
+        Viewer { principal: self.principal(), session: self.session() }
+    }
+
+    pub(crate) fn view_key(&self) -> ViewKey {
+        ViewKey { revision: self.revision(), scope: self.principal().scope.clone() }
+    }
+
     pub(crate) fn key(&self) -> ClientKey {
         match self {
             Self::Legacy(session) => session.key,

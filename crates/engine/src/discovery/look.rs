@@ -9,18 +9,18 @@ use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSc
 use tidings_proto::{ListKind, capabilities};
 use tidings_upstream::LinkError;
 
+use crate::discovery::ListDiscovery;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
-use crate::gateway::Inner;
 use crate::links::link_watch::trouble_of;
+use crate::links::live_link::LiveLink;
 use crate::observe::meters::Outcome;
-use crate::plan::Origin;
-use crate::servers::server::{LiveLink, Server};
+use crate::servers::server::Server;
 
 impl Server {
     /// Lists what is marked; what is new can be read afterwards, and is owed to whoever sees it.
     pub(crate) async fn look(
         &self,
-        gateway: &Arc<Inner>,
+        discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         look: &BegunLook,
         lists: &mut [OfferList; 4],
@@ -28,11 +28,11 @@ impl Server {
         first: bool,
     ) -> Result<(), LinkError> {
         let before = lists.clone();
-        let occasion = self.examine(gateway, live, look, lists, schedule).await?;
-        gateway.set_failed_lists(self, schedule.failures());
+        let occasion = self.examine(discovery, live, look, lists, schedule).await?;
+        self.set_failed_lists(&discovery.catalogue, schedule.failures());
         let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
         if first || before.iter().zip(&*lists).any(differs) {
-            gateway.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
+            discovery.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Server {
     /// Lists what is marked, and counts it. What changed is not shown to anybody yet.
     pub(crate) async fn examine(
         &self,
-        gateway: &Arc<Inner>,
+        discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         look: &BegunLook,
         lists: &mut [OfferList; 4],
@@ -53,7 +53,7 @@ impl Server {
         }
         let before = lists.clone();
         let kinds: Vec<ListKind> = marks.iter().map(|(kind, _)| kind).collect();
-        let failed = match self.list(gateway, live, &kinds, lists).await {
+        let failed = match self.list(discovery, live, &kinds, lists).await {
             Ok(failed) => failed,
             Err(error) => {
                 marks.iter().for_each(|(kind, mark)| self.count(live, kind, mark, Outcome::Failed));
@@ -123,17 +123,17 @@ impl Server {
     /// Lists some kinds anew; those that failed stay as they are, and are given back with the reason.
     async fn list(
         &self,
-        gateway: &Arc<Inner>,
+        discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         kinds: &[ListKind],
         lists: &mut [OfferList; 4],
     ) -> Result<Vec<(ListKind, String)>, LinkError> {
         let mut failed = Vec::new();
-        let catalogue = gateway.current();
+        let catalogue = discovery.catalogue.current();
         let known = catalogue.server(self.id).and_then(|status| status.hello.as_ref());
         let is_listed = known.is_some_and(|hello| Arc::ptr_eq(hello, &live.hello));
-        let mint = || gateway.in_flight.mint();
-        let heard_gateways = |gateways| self.heard_gateways(gateway, gateways);
+        let mint = || discovery.links.in_flight.mint();
+        let heard_gateways = |gateways| self.heard_gateways(&discovery.runtime.settings, gateways);
         let lister = Lister {
             server: &self.plan.name,
             link: &live.link,
@@ -141,7 +141,7 @@ impl Server {
             permits: &*self.plan.permits,
             mint: &mint,
             budget: LIST_BUDGET,
-            path: &gateway.settings.path,
+            path: &discovery.runtime.settings.path,
             heard_gateways: &heard_gateways,
         };
         for kind in kinds {
@@ -172,11 +172,11 @@ impl Server {
     /// they are.
     pub(crate) async fn list_for_session(
         self: &Arc<Self>,
-        gateway: &Arc<Inner>,
+        discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         mut lists: [OfferList; 4],
     ) -> Result<(ServerOffer, bool), LinkError> {
-        let failed = self.list(gateway, live, &ListKind::ALL, &mut lists).await?;
+        let failed = self.list(discovery, live, &ListKind::ALL, &mut lists).await?;
         Ok((self.offer(live, lists), failed.is_empty()))
     }
 
@@ -190,11 +190,24 @@ impl Server {
             era: live.hello.revision.era(),
             current: true,
             listed: self.plan.listed,
-            yields: self.plan.origin == Origin::BuiltIn,
-            audience: self.audience(),
+            yields: self.plan.is_built_in(),
+            audience: self.plan.audience(),
             lists,
         }
     }
+}
+
+/// The topics in which two states of one server differ.
+pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Topics {
+    let mut topics = Topics::default();
+    let empty = OfferList::default();
+    for kind in ListKind::ALL {
+        let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
+        if !old.says_the_same(new) {
+            topics.insert(Topic::of(kind));
+        }
+    }
+    topics
 }
 
 /// Spreads polls, so that many servers are not asked at once.

@@ -9,15 +9,16 @@ use tidings_hub::ledger::Topic;
 use tidings_hub::refresh::{BegunLook, DueRefresh, ListRefresh, ListWait, RefreshReason};
 use tidings_proto::{Era, ListKind, names};
 
-use crate::client::principal::Viewer;
-use crate::discovery::signals::promised;
-use crate::gateway::Inner;
+use crate::client::session::Viewer;
+use crate::discovery::ListDiscovery;
+use crate::links::live_link::promised;
+use crate::notify::ListNotifier;
 use crate::plan::{Isolation, Source};
 use crate::servers::server::Server;
 
 impl Server {
     pub(crate) fn refresh(&self) -> MutexGuard<'_, ListRefresh> {
-        self.refresh.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.refresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nobody heard whether these lists have changed.
@@ -49,7 +50,7 @@ impl Server {
 
     /// A call was answered that may have changed something. On the path of every call, so it only counts.
     pub(crate) fn call_answered(&self) {
-        self.answered.fetch_add(1, Ordering::Release);
+        self.lists.answered.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn mark_due(&self, due: DueRefresh) {
@@ -62,23 +63,23 @@ impl Server {
     /// Begins a look at what is marked, or over a new link at everything.
     pub(crate) fn begin_look(&self, anew: bool) -> BegunLook {
         // Counted before the look: what is answered during it is for the next one.
-        let (answered, now) = (self.answered.load(Ordering::Acquire), Instant::now());
+        let (answered, now) = (self.lists.answered.load(Ordering::Acquire), Instant::now());
         let mut refresh = self.refresh();
         if anew { refresh.begin_anew(answered, now) } else { refresh.begin(answered, now) }
     }
 
     /// A look is over and committed: whoever waited for it goes on, and what was held is told if its window is over.
-    pub(crate) fn looked(&self, gateway: &Inner, look: &BegunLook) {
+    pub(crate) fn looked(&self, notifier: &ListNotifier, look: &BegunLook) {
         self.refresh().looked();
-        self.listed.send_replace(look.number);
+        self.lists.listed.send_replace(look.number);
         if !look.held {
-            gateway.release_notices(self.id);
+            notifier.release_notices(self.id);
         }
     }
 
-    pub(crate) fn release_notices(&self, gateway: &Inner) {
+    pub(crate) fn release_notices(&self, notifier: &ListNotifier) {
         self.refresh().released();
-        gateway.release_notices(self.id);
+        notifier.release_notices(self.id);
     }
 
     /// A client asks for a list: what it has to wait for, if that is not known to be current.
@@ -101,7 +102,7 @@ impl Server {
                     && promised(&live.hello).contains(topic)
             }
         };
-        let answered = (!in_order).then(|| self.answered.load(Ordering::Acquire));
+        let answered = (!in_order).then(|| self.lists.answered.load(Ordering::Acquire));
         let wait = self.refresh().ask(kind, answered, Instant::now());
         if wait.is_some() {
             self.wake();
@@ -122,17 +123,17 @@ impl Server {
 
     /// Waits until a look is over, and what it found can be read.
     pub(crate) async fn listed(&self, look: u64) {
-        let _ = self.listed.subscribe().wait_for(|done| *done >= look).await;
+        let _ = self.lists.listed.subscribe().wait_for(|done| *done >= look).await;
     }
 }
 
-impl Inner {
+impl ListDiscovery {
     /// Makes a list current for whoever asks for it: the servers whose list is marked are looked at now, all at once, and
     /// waited for, but not for ever. Tells whether there was any to wait for.
     pub(crate) async fn refresh_list(&self, viewer: Viewer<'_>, kind: ListKind) -> bool {
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
-        let asked = servers.iter().filter(|server| viewer.principal.may_use(server)).filter(shared);
+        let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
         let waits: Vec<(&Arc<Server>, ListWait)> =
             asked.filter_map(|server| Some((server, server.ask(kind)?))).collect();
         for (server, wait) in &waits {
@@ -143,13 +144,13 @@ impl Inner {
 
     /// Looks at the server whose prefix an unknown name has: not every server says that it has changed.
     pub(crate) async fn look_for_unlisted(&self, viewer: Viewer<'_>, kind: ListKind, name: &str) {
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let has_its_prefix = |server: &&Arc<Server>| {
             let rest = name.strip_prefix(server.plan.name_prefix.as_str());
             rest.is_some_and(|rest| rest.starts_with(names::SEPARATOR))
         };
         let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
-        let asked = servers.iter().filter(|server| viewer.principal.may_use(server)).filter(shared);
+        let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
         for server in asked.filter(has_its_prefix) {
             if let Some(wait) = server.missed(kind) {
                 let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;

@@ -11,27 +11,27 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::session_view::{OwnLinkLook, OwnLinkLooked};
 
-use crate::client::principal::Viewer;
 use crate::client::session::Session;
-use crate::gateway::Inner;
+use crate::client::session::Viewer;
+use crate::discovery::ListDiscovery;
 use crate::plan::Isolation;
-use crate::servers::own_links::OwnLinkUser;
+use crate::servers::own_link_table::OwnLinkUser;
 
 /// How long to wait before a link is looked at again that broke during a look.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Inner {
+impl ListDiscovery {
     /// The catalogue as this client sees it now: sessions with links of their own see their own lists.
     pub(crate) fn view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         match viewer.session {
-            Some(session) if self.has_isolated() => self.own_view(session, false),
-            _ => self.current().snapshot.seen_by(&viewer.principal.scope),
+            Some(session) if self.pool.has_isolated() => self.own_view(session, false),
+            _ => self.catalogue.current().snapshot.seen_by(&viewer.principal.scope),
         }
     }
 
     /// The same, after what is not known yet was waited for, but not for long.
     pub(crate) async fn settled_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
-        if let Some(session) = viewer.session.filter(|_| self.has_isolated()) {
+        if let Some(session) = viewer.session.filter(|_| self.pool.has_isolated()) {
             self.own_view(session, true);
             self.own_view_settled(session).await;
         }
@@ -40,18 +40,18 @@ impl Inner {
 
     /// The same, to be shown: from now on the session is owed what changes in it.
     pub(crate) async fn shown_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
-        let Some(session) = viewer.session.filter(|_| self.has_isolated()) else { return self.view_of(viewer) };
+        let Some(session) = viewer.session.filter(|_| self.pool.has_isolated()) else { return self.view_of(viewer) };
         self.settled_view_of(viewer).await;
         let (shown, shared) = {
             let mut view = session.view();
             // Read behind the lock: an older state must not follow a newer one.
-            let shared = Arc::clone(&self.current().snapshot);
+            let shared = Arc::clone(&self.catalogue.current().snapshot);
             let shown = view.snapshot(&shared, &session.principal.scope);
             view.show();
-            self.show_own(session, shown.digests(session.revision), Instant::now());
+            self.notifier.show_own(session, shown.digests(session.revision), Instant::now());
             (shown, shared)
         };
-        if !Arc::ptr_eq(&shared, &self.current().snapshot) {
+        if !Arc::ptr_eq(&shared, &self.catalogue.current().snapshot) {
             // A commit in between did not know yet that this session has a view of its own.
             self.look_again_for(session);
         }
@@ -68,23 +68,23 @@ impl Inner {
         if session.view().is_settled() {
             return;
         }
-        let mut looked = session.looked.subscribe();
-        session.hurry.notify_waiters();
+        let mut looked = session.own_view.looked.subscribe();
+        session.own_view.hurry.notify_waiters();
         let settled = looked.wait_for(|()| session.view().is_settled());
-        if tokio::time::timeout(self.settings.list_max_wait, settled).await.is_err() {
+        if tokio::time::timeout(self.runtime.settings.list_max_wait, settled).await.is_err() {
             session.view().waited_enough();
         }
     }
 
     fn own_view(self: &Arc<Self>, session: &Arc<Session>, is_asked: bool) -> Arc<CatalogueSnapshot> {
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let isolated = servers.iter().filter(|server| server.plan.isolation == Isolation::Session);
         let own: BTreeSet<ServerId> =
-            isolated.filter(|server| session.principal.may_use(server)).map(|server| server.id).collect();
+            isolated.filter(|server| session.principal.may_use(&server.plan)).map(|server| server.id).collect();
         let (seen, looks) = {
             let mut view = session.view();
-            let shared = Arc::clone(&self.current().snapshot);
-            let looks = view.attend(&shared, &own, is_asked, self.settings.list_quiet, Instant::now());
+            let shared = Arc::clone(&self.catalogue.current().snapshot);
+            let looks = view.attend(&shared, &own, is_asked, self.runtime.settings.list_quiet, Instant::now());
             (view.snapshot(&shared, &session.principal.scope), looks)
         };
         for look in looks {
@@ -95,7 +95,7 @@ impl Inner {
 
     /// The session's own link to a server said, or showed, that its lists are not what they were.
     pub(crate) fn own_view_is_old(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) {
-        let look = session.view().signalled(server, Instant::now() + self.settings.list_quiet);
+        let look = session.view().signalled(server, Instant::now() + self.runtime.settings.list_quiet);
         look.into_iter().for_each(|look| self.begin_look(session, look));
     }
 
@@ -115,19 +115,19 @@ impl Inner {
     fn show_again(self: &Arc<Self>, session: &Arc<Session>) {
         let mut view = session.view();
         if view.is_shown() {
-            let shared = Arc::clone(&self.current().snapshot);
+            let shared = Arc::clone(&self.catalogue.current().snapshot);
             let now = view.snapshot(&shared, &session.principal.scope);
-            self.show_own(session, now.digests(session.revision), Instant::now());
+            self.notifier.show_own(session, now.digests(session.revision), Instant::now());
         }
     }
 
     fn begin_look(self: &Arc<Self>, session: &Arc<Session>, look: OwnLinkLook) {
-        let (gateway, session) = (Arc::clone(self), Arc::clone(session));
-        self.spawn(async move {
+        let (discovery, session) = (Arc::clone(self), Arc::clone(session));
+        self.runtime.spawn(async move {
             tokio::select! {
-                () = gateway.look_for(&session, look) => {}
+                () = discovery.look_for(&session, look) => {}
                 () = session.over.cancelled() => {}
-                () = gateway.stop.cancelled() => {}
+                () = discovery.runtime.stop.cancelled() => {}
             }
         });
     }
@@ -137,26 +137,26 @@ impl Inner {
         while let Some(look) = next {
             tokio::select! {
                 () = tokio::time::sleep_until(look.at.into()) => {}
-                () = session.hurry.notified(), if look.may_hurry => {}
+                () = session.own_view.hurry.notified(), if look.may_hurry => {}
             }
             let Some(looked) = self.look_at(session, look.server).await else {
                 return session.view().forget(look.server);
             };
-            next = session.view().looked(look.server, looked, self.settings.list_quiet, Instant::now());
+            next = session.view().looked(look.server, looked, self.runtime.settings.list_quiet, Instant::now());
             self.show_again(session);
-            session.looked.send_replace(());
+            session.own_view.looked.send_replace(());
         }
     }
 
     /// Lists a server over the session's own link. `None` when the server is gone.
     async fn look_at(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) -> Option<OwnLinkLooked> {
-        let server = self.server(server).filter(|server| server.plan.isolation == Isolation::Session)?;
-        let live = match self.own_link(&OwnLinkUser::Session(Arc::clone(session)), &server).await {
+        let server = self.pool.server(server).filter(|server| server.plan.isolation == Isolation::Session)?;
+        let live = match self.pool.own_link(&OwnLinkUser::Session(Arc::clone(session)), &server).await {
             Ok(live) => live,
             Err(none) => return Some(OwnLinkLooked::Failed { retry_at: none.retry_at }),
         };
         let known = session.view().offer(server.id).cloned();
-        let known = known.or_else(|| self.current().snapshot.offer(server.id).cloned());
+        let known = known.or_else(|| self.catalogue.current().snapshot.offer(server.id).cloned());
         let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
         Some(match server.list_for_session(self, &live, lists).await {
             Ok((offer, complete)) => OwnLinkLooked::Offer(Arc::new(offer), complete),

@@ -1,16 +1,16 @@
 //! How a server tells that its lists changed: a legacy one by itself, a modern one only to those who listen.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, json};
-use tidings_hub::ledger::{Topic, Topics};
+use tidings_hub::ledger::Topics;
 use tidings_proto::{Era, Method, code};
-use tidings_upstream::{CallEvent, CallStream, ServerHello};
+use tidings_upstream::{CallEvent, CallStream};
 use tidings_wire::{Frame, FrameKind};
 
-use crate::gateway::Inner;
-use crate::servers::server::{LiveLink, Server};
+use crate::links::live_link::{LiveLink, promised};
+use crate::links::open_links::OpenLinks;
+use crate::servers::server::Server;
 
 /// How long to wait before a stream that ended at once is opened again; twice as long each time.
 const REOPEN: Duration = Duration::from_secs(1);
@@ -36,10 +36,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Opens the stream where the era has one and the server promises something.
-    pub(crate) fn open(gateway: &Arc<Inner>, server: &Server, live: &LiveLink) -> Self {
+    pub(crate) fn open(links: &OpenLinks, server: &Server, live: &LiveLink) -> Self {
         let promised = promised(&live.hello);
         let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
-        let stream = listens.then(|| listen(gateway, server, live, promised));
+        let stream = listens.then(|| listen(links, server, live, promised));
         Self {
             stream,
             opened: tokio::time::Instant::now(),
@@ -55,9 +55,9 @@ impl Signals {
         self.stream.is_some()
     }
 
-    /// Passes signals on for as long as the link lives. Whatever was not heard is listed when a stream is acknowledged, which
-    /// is a signal too.
-    pub(crate) async fn run(&mut self, gateway: &Arc<Inner>, server: &Arc<Server>, live: &LiveLink) {
+    /// The next message on the stream, which is opened again whenever it ends. Whatever was not heard is listed when a stream is
+    /// acknowledged, which is a signal too.
+    pub(crate) async fn next(&mut self, links: &OpenLinks, server: &Server, live: &LiveLink) -> Frame {
         loop {
             let Some(stream) = &mut self.stream else {
                 if self.is_needless {
@@ -69,11 +69,11 @@ impl Signals {
                 tokio::time::sleep_until(reopen).await;
                 self.reopen = None;
                 self.opened = tokio::time::Instant::now();
-                self.stream = Some(listen(gateway, server, live, promised(&live.hello)));
+                self.stream = Some(listen(links, server, live, promised(&live.hello)));
                 continue;
             };
             match stream.next().await {
-                CallEvent::Message(frame) => gateway.unowned(server, live.key, &live.link, None, frame),
+                CallEvent::Message(frame) => return frame,
                 CallEvent::Response(frame) => {
                     // An error is an answer to this request and not to the next one: it is asked again, later and later.
                     self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);
@@ -109,12 +109,12 @@ impl Signals {
     }
 }
 
-fn listen(gateway: &Inner, server: &Server, live: &LiveLink, topics: Topics) -> CallStream {
+fn listen(links: &OpenLinks, server: &Server, live: &LiveLink, topics: Topics) -> CallStream {
     let mut filter = Map::new();
     for topic in topics.iter() {
         filter.insert(topic.flag().to_owned(), true.into());
     }
-    let outgoing = gateway.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
+    let outgoing = links.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
     server.listens_by(outgoing.id);
     live.link.call(outgoing)
 }
@@ -123,18 +123,6 @@ fn error_code(frame: &Frame) -> Option<i64> {
     let error = frame.outcome().filter(|_| frame.kind() == FrameKind::Error)?;
     let code = tidings_wire::get(frame.bytes(), error, "code")?;
     std::str::from_utf8(frame.raw(code)).ok()?.parse().ok()
-}
-
-/// What a server says it announces.
-pub(crate) fn promised(hello: &ServerHello) -> Topics {
-    let mut topics = Topics::default();
-    for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
-        let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));
-        if declared.and_then(serde_json::Value::as_bool) == Some(true) {
-            topics.insert(topic);
-        }
-    }
-    topics
 }
 
 /// What an acknowledgement honours.

@@ -9,14 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{OfferList, ServerOffer};
-use tidings_hub::ledger::{Topic, Topics};
-use tidings_proto::ListKind;
 use tidings_upstream::{LinkError, PullProgress};
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Gateway;
-use crate::plan::{Origin, ServerPlan, Source};
+use super::ServerLifecycle;
+use crate::plan::{ServerPlan, Source};
 use crate::servers::server::Server;
 use transaction::Transaction;
 
@@ -125,21 +122,21 @@ fn words(words: &Option<String>) -> String {
 }
 
 /// Which id each name has, for the life of the process.
-pub(crate) struct Ids {
+pub(crate) struct ServerIds {
     /// By name, and whether it is part of the program.
     known: HashMap<(String, bool), ServerId>,
     next: u32,
 }
 
-impl Ids {
+impl ServerIds {
     pub(crate) fn new(servers: &[Arc<Server>]) -> Self {
-        let known = servers.iter().map(|server| ((server.plan.name.clone(), server.is_built_in()), server.id));
+        let known = servers.iter().map(|server| ((server.plan.name.clone(), server.plan.is_built_in()), server.id));
         Self { known: known.collect(), next: u32::try_from(servers.len()).unwrap_or(u32::MAX) }
     }
 
     /// The id of a server that may come to be.
     fn of(&mut self, plan: &ServerPlan) -> ServerId {
-        let known = self.known.get(&(plan.name.clone(), plan.origin == Origin::BuiltIn));
+        let known = self.known.get(&(plan.name.clone(), plan.is_built_in()));
         known.copied().unwrap_or_else(|| {
             let id = ServerId(self.next);
             self.next = self.next.saturating_add(1);
@@ -149,48 +146,26 @@ impl Ids {
 
     /// It has come to be.
     fn keep(&mut self, server: &Server) {
-        self.known.insert((server.plan.name.clone(), server.is_built_in()), server.id);
+        self.known.insert((server.plan.name.clone(), server.plan.is_built_in()), server.id);
     }
 }
 
-/// The topics in which two states of one server differ.
-pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>) -> Topics {
-    let mut topics = Topics::default();
-    let empty = OfferList::default();
-    for kind in ListKind::ALL {
-        let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
-        if !old.says_the_same(new) {
-            topics.insert(Topic::of(kind));
-        }
-    }
-    topics
-}
-
-impl Gateway {
-    /// Changes the set of servers: all of it or nothing. New servers are started, connected and listed, side by side and
-    /// within a limit; then one commit makes everything visible and owes it to every client; then this returns. Calls
-    /// that run on a removed server are answered with an error, and its process is ended.
-    pub async fn change(&self, operations: Vec<Operation>) -> Result<(), ChangeError> {
-        self.change_if(operations, &CancellationToken::new(), async || Ok(())).await
-    }
-
-    /// As [`Self::change`]. `keep` is asked when nothing else can fail any more, just before the commit, and one at a time; when it
-    /// objects, nothing has happened. Until then whoever rings `cancelled` undoes everything, and what was started is gone when
-    /// this returns.
-    pub async fn change_if(
-        &self,
+impl ServerLifecycle {
+    /// Changes the set of servers, all of it or nothing. `keep` is asked when nothing else can fail any more, just before the commit,
+    /// and one at a time. Until then whoever rings `cancelled` undoes everything.
+    pub(crate) async fn change_if(
+        self: &Arc<Self>,
         operations: Vec<Operation>,
         cancelled: &CancellationToken,
         keep: impl AsyncFnOnce() -> Result<(), String>,
     ) -> Result<(), ChangeError> {
-        let gateway = &self.0;
         let mut transaction = {
-            let mut ids = gateway.changing.lock().await;
-            Transaction::plan(gateway, &mut ids, operations)?
+            let mut ids = self.changing.lock().await;
+            Transaction::plan(self, &mut ids, operations)?
         };
         let ready = tokio::select! {
             biased;
-            () = gateway.stop.cancelled() => Err(ChangeError::Stopping),
+            () = self.runtime.stop.cancelled() => Err(ChangeError::Stopping),
             () = cancelled.cancelled() => Err(ChangeError::Cancelled),
             ready = transaction.start() => ready,
         };
@@ -198,7 +173,7 @@ impl Gateway {
             transaction.undo().await;
             return Err(error);
         }
-        let mut ids = gateway.changing.lock().await;
+        let mut ids = self.changing.lock().await;
         let kept = match transaction.check_again() {
             Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
             Ok(()) => keep().await.map_err(ChangeError::Withheld),
@@ -220,33 +195,33 @@ impl Gateway {
 
     /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which
     /// a change has no patience: ask before it.
-    pub async fn prepare(&self, plan: &ServerPlan) -> Result<(), ChangeError> {
+    pub(crate) async fn prepare(&self, plan: &ServerPlan) -> Result<(), ChangeError> {
         let Source::Remote(spec) = &plan.source else { return Ok(()) };
         let prepared = tokio::select! {
-            prepared = self.0.connector.prepare(spec) => prepared,
-            () = self.0.stop.cancelled() => return Err(ChangeError::Stopping),
+            prepared = self.connector.prepare(spec) => prepared,
+            () = self.runtime.stop.cancelled() => return Err(ChangeError::Stopping),
         };
         prepared.map_err(|error| ChangeError::Failed { name: plan.name.clone(), error })
     }
 
     /// Reports of images that are being got, from now on.
-    pub fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
-        self.0.connector.pulls()
+    pub(crate) fn pulls(&self) -> tokio::sync::broadcast::Receiver<PullProgress> {
+        self.connector.pulls()
     }
 
     /// Ends a server and starts it again. Returns when it is ready, or with the reason why it is not; then it is tried
     /// again by itself, as ever.
-    pub async fn restart(&self, name: &str) -> Result<(), ChangeError> {
+    pub(crate) async fn restart(&self, name: &str) -> Result<(), ChangeError> {
         let server = {
-            let servers = self.0.servers();
+            let servers = self.pool.servers();
             servers.named(name, false).or_else(|| servers.named(name, true)).cloned()
         };
         let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;
-        let limit = self.0.settings.start_timeout;
-        match tokio::time::timeout(limit, server.ask_restart()).await {
+        let limit = self.runtime.settings.start_timeout;
+        match tokio::time::timeout(limit, server.presence.ask_restart()).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err(ChangeError::Failed { name: name.to_owned(), error }),
-            Ok(Err(_)) if self.0.stop.is_cancelled() => Err(ChangeError::Stopping),
+            Ok(Err(_)) if self.runtime.stop.is_cancelled() => Err(ChangeError::Stopping),
             // It was removed meanwhile.
             Ok(Err(_)) => Err(ChangeError::Unknown { name: name.to_owned() }),
             Err(_) => {

@@ -10,43 +10,17 @@ use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tidings_wire::{Frame, FrameKind};
 use tokio::sync::oneshot;
 
-use crate::client::session::Session;
-use crate::gateway::Inner;
+use super::ServerLifecycle;
 use crate::links::link_watch::{LinkWatch, is_unreachable};
+use crate::links::live_link::LinkUser;
 use crate::servers::server::Server;
 
 /// How many messages, and how many bytes of them, may arrive before the introduction is over.
 const EARLY: usize = 256;
 const EARLY_BYTES: usize = 1 << 20;
 
-/// Who uses a link.
-#[derive(Clone)]
-pub(crate) enum LinkUser {
-    /// Everybody who may use the server.
-    Everybody,
-    /// One session alone.
-    Session(Weak<Session>),
-    /// The modern clients of one principal.
-    Principal,
-}
-
-impl LinkUser {
-    /// The session that has the link for itself, if it is still there.
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        match self {
-            Self::Session(session) => session.upgrade(),
-            Self::Everybody | Self::Principal => None,
-        }
-    }
-
-    /// Whether the link speaks for the server as everybody sees it.
-    fn is_everybody(&self) -> bool {
-        matches!(self, Self::Everybody)
-    }
-}
-
 pub(crate) struct LinkSink {
-    gateway: Weak<Inner>,
+    lifecycle: Weak<ServerLifecycle>,
     server: Weak<Server>,
     user: LinkUser,
     pub(crate) key: LinkKey,
@@ -62,17 +36,17 @@ pub(crate) struct LinkSink {
 impl LinkSink {
     /// A sink for a link that is about to be made; the receiver hears of its end.
     pub(crate) fn new(
-        gateway: &Arc<Inner>,
+        lifecycle: &Arc<ServerLifecycle>,
         server: &Arc<Server>,
         user: LinkUser,
         watch: &Arc<LinkWatch>,
     ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
         let (ended, end) = oneshot::channel();
         let sink = Self {
-            gateway: Arc::downgrade(gateway),
+            lifecycle: Arc::downgrade(lifecycle),
             server: Arc::downgrade(server),
             user,
-            key: gateway.next_link(),
+            key: lifecycle.links.table.next_key(),
             watch: Arc::clone(watch),
             link: OnceLock::new(),
             early: Mutex::default(),
@@ -98,10 +72,10 @@ impl LinkSink {
 
     /// Where one session has the link for itself, its view of the server must be made again.
     fn own_view_is_old(&self) {
-        if let (Some(session), Some(gateway), Some(server)) =
-            (self.user.session(), self.gateway.upgrade(), self.server.upgrade())
+        if let (Some(session), Some(lifecycle), Some(server)) =
+            (self.user.session(), self.lifecycle.upgrade(), self.server.upgrade())
         {
-            gateway.own_view_is_old(&session, server.id);
+            lifecycle.discovery.own_view_is_old(&session, server.id);
         }
     }
 
@@ -109,12 +83,12 @@ impl LinkSink {
         if !ListKind::announced_by(&frame.method()).is_empty() {
             self.own_view_is_old();
         }
-        let (Some(gateway), Some(server), Some(link)) =
-            (self.gateway.upgrade(), self.server.upgrade(), self.link.get().and_then(Weak::upgrade))
+        let (Some(lifecycle), Some(server), Some(link)) =
+            (self.lifecycle.upgrade(), self.server.upgrade(), self.link.get().and_then(Weak::upgrade))
         else {
             return;
         };
-        gateway.unowned(&server, self.key, &link, self.user.session(), frame);
+        lifecycle.router.unowned(&server, self.key, &link, self.user.session(), frame);
     }
 }
 
@@ -123,14 +97,14 @@ impl MessageSink for LinkSink {
         if is_about_the_server(message) {
             return None;
         }
-        let gateway = self.gateway.upgrade()?;
-        let sole = gateway.in_flight.lock().calls.sole_on(self.key)?;
+        let lifecycle = self.lifecycle.upgrade()?;
+        let sole = lifecycle.links.in_flight.lock().calls.sole_on(self.key)?;
         Some(sole.0)
     }
 
     fn answered_late(&self, id: u64) {
-        if let Some(gateway) = self.gateway.upgrade() {
-            gateway.in_flight.ghost_answered(self.key, CallId(id));
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
+            lifecycle.links.in_flight.ghost_answered(self.key, CallId(id));
         }
     }
 
@@ -155,8 +129,8 @@ impl MessageSink for LinkSink {
         // Before the link is attached nothing was listed over it.
         if self.link.get().is_some() {
             self.own_view_is_old();
-            if let Some(gateway) = self.gateway.upgrade() {
-                gateway.heard_again(self.key);
+            if let Some(lifecycle) = self.lifecycle.upgrade() {
+                lifecycle.subscriptions.heard_again(self.key);
             }
             if let Some(server) = self.server.upgrade().filter(|_| self.user.is_everybody()) {
                 server.unheard_lists(&ListKind::ALL);
@@ -168,8 +142,8 @@ impl MessageSink for LinkSink {
         if let Some(server) = self.server.upgrade().filter(|_| self.user.is_everybody()) {
             server.hears_nothing_on(self.key);
         }
-        if let Some(gateway) = self.gateway.upgrade() {
-            gateway.deaf_for_followers(self.key);
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
+            lifecycle.subscriptions.deaf_for_followers(self.key);
         }
     }
 
@@ -193,9 +167,9 @@ impl MessageSink for LinkSink {
 
     fn closed(&self, error: LinkError) {
         self.over.store(true, Ordering::SeqCst);
-        if let Some(gateway) = self.gateway.upgrade() {
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
             // One that was given up on purpose, because nobody used it, is not missed.
-            if gateway.link_closed(self.key) {
+            if lifecycle.link_closed(self.key) {
                 self.own_view_is_old();
             }
         }

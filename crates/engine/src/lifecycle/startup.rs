@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tidings_hub::catalogue::{OfferList, ServerOffer};
-use tidings_hub::ledger::{CommitOccasion, Topics};
-use tidings_hub::refresh::RefreshSchedule;
+use tidings_hub::ledger::CommitOccasion;
+use tidings_hub::refresh::{FailedList, RefreshSchedule};
 use tidings_upstream::{LinkError, ServerHello};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::ServerLifecycle;
+use crate::discovery::look::touched;
 use crate::discovery::signals::Signals;
-use crate::gateway::Inner;
-use crate::lifecycle::link_sink::LinkUser;
-use crate::observe::status::FailedList;
-use crate::servers::server::{LiveLink, Server};
+use crate::links::live_link::{LinkUser, LiveLink};
+use crate::servers::server::Server;
 
 /// A link that has been listed, and what is needed to go on from there.
 pub(crate) struct Opened {
@@ -41,23 +41,23 @@ pub(crate) struct Ready {
     pub(crate) failed: Vec<FailedList>,
 }
 
-impl Server {
+impl ServerLifecycle {
     /// The task of a server that is added: connects and lists it, tells how that went, and goes on when it is admitted.
     /// Otherwise nothing of it is left at the end.
-    pub(crate) async fn enter(
+    pub(super) async fn enter(
         self: Arc<Self>,
-        gateway: Arc<Inner>,
+        server: Arc<Server>,
         deadline: Instant,
         ready: oneshot::Sender<Result<Box<Ready>, LinkError>>,
         admission: oneshot::Receiver<()>,
     ) {
         let first = tokio::select! {
-            first = self.rehearse(&gateway, deadline) => first,
-            () = self.gone.cancelled() => Err(LinkError::Stopped),
-            () = gateway.stop.cancelled() => Err(LinkError::Stopped),
+            first = self.rehearse(&server, deadline) => first,
+            () = server.presence.gone.cancelled() => Err(LinkError::Stopped),
+            () = self.runtime.stop.cancelled() => Err(LinkError::Stopped),
         };
         if first.is_err() {
-            self.end_links(&gateway).await;
+            self.end_links(&server).await;
         }
         let shown = match &first {
             Ok((_, ready)) => Ok(Box::new(ready.clone())),
@@ -65,30 +65,30 @@ impl Server {
         };
         let published = ready.send(shown).is_ok();
         if admission.await.is_err() {
-            self.end_links(&gateway).await;
+            self.end_links(&server).await;
             return;
         }
         let first = first.map(|(mut startup, _)| {
             startup.published = published;
             startup
         });
-        self.run(gateway, Some(first)).await;
+        self.run(server, Some(first)).await;
     }
 
     /// Connects and lists, so that nobody sees it.
     async fn rehearse(
         self: &Arc<Self>,
-        gateway: &Arc<Inner>,
+        server: &Arc<Server>,
         deadline: Instant,
     ) -> Result<(Startup, Ready), LinkError> {
-        let (live, end) = self.connect(gateway, None, LinkUser::Everybody, Some(deadline.into_std())).await?;
+        let (live, end) = self.connect(server, None, LinkUser::Everybody, Some(deadline.into_std())).await?;
         let late = || LinkError::Protocol("did not give its lists in time".into());
-        let opened = tokio::time::timeout_at(deadline, self.open(gateway, &live)).await;
+        let opened = tokio::time::timeout_at(deadline, self.open(server, &live)).await;
         let opened = opened.unwrap_or_else(|_| Err(late()));
         let opened = opened.map_err(|error| error.with_words(live.link.last_words()))?;
         let ready = Ready {
             live: live.clone(),
-            offer: self.offer(&live, opened.lists.clone()),
+            offer: server.offer(&live, opened.lists.clone()),
             hello: Arc::clone(&live.hello),
             failed: opened.schedule.failures(),
         };
@@ -96,33 +96,25 @@ impl Server {
     }
 
     /// Takes a new link into use and lists everything for the first time.
-    async fn open(self: &Arc<Self>, gateway: &Arc<Inner>, live: &LiveLink) -> Result<Opened, LinkError> {
-        self.begin(live);
-        let signals = self.open_signals(gateway, live).await;
-        let mut schedule = self.new_schedule(gateway);
+    async fn open(&self, server: &Arc<Server>, live: &LiveLink) -> Result<Opened, LinkError> {
+        server.begin(live);
+        let signals = self.open_signals(server, live).await;
+        let mut schedule = self.new_schedule(server);
         let mut lists = Default::default();
-        let look = self.begin_look(true);
-        self.examine(gateway, live, &look, &mut lists, &mut schedule).await?;
-        self.looked(gateway, &look);
+        let look = server.begin_look(true);
+        server.examine(&self.discovery, live, &look, &mut lists, &mut schedule).await?;
+        server.looked(&self.notifier, &look);
         Ok(Opened { signals, lists, schedule })
     }
 
     /// It was admitted before it was ready: now it is, and is shown like any that connects.
-    pub(crate) fn show_startup(self: &Arc<Self>, gateway: &Arc<Inner>, startup: &Startup) {
-        gateway.can_follow(self, &startup.live);
-        gateway.set_failed_lists(self, startup.opened.schedule.failures());
-        let offer = self.offer(&startup.live, startup.opened.lists.clone());
-        let touched = crate::lifecycle::change::touched(None, Some(&offer));
+    pub(super) fn show_startup(&self, server: &Arc<Server>, startup: &Startup) {
+        self.subscriptions.can_follow(server, &startup.live);
+        server.set_failed_lists(&self.catalogue, startup.opened.schedule.failures());
+        let offer = server.offer(&startup.live, startup.opened.lists.clone());
+        let touched = touched(None, Some(&offer));
         let occasion =
             CommitOccasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
-        gateway.publish(self, offer, Arc::clone(&startup.live.hello), &occasion);
-    }
-
-    /// A link is taken into use. Calls need no list: a client may know the name already.
-    pub(crate) fn begin(&self, live: &LiveLink) {
-        self.forget_restart();
-        self.cover(Topics::default());
-        *self.unexpected.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Topics::default();
-        self.set_live(Some(live.clone()));
+        self.discovery.publish(server, offer, Arc::clone(&startup.live.hello), &occasion);
     }
 }

@@ -1,6 +1,5 @@
-//! Drives [`tidings_hub::link_health`]: makes the checks, ends links, shows the state, keeps the time between attempts.
+//! The health of a link: [`tidings_hub::link_health`] behind one lock. `lifecycle/link_care.rs` carries out what it wants.
 //!
-//! Whoever owns a link watches over it: the task of its server over the one that all share, a task of its own over any other.
 //! Calls only report what they met, and read the verdict; nothing here is on the path of a call that succeeds but one flag.
 
 use std::collections::VecDeque;
@@ -8,27 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tidings_hub::link_health::{
     FailureVerdict, LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble,
 };
-use tidings_proto::{Era, ListKind, Method, code};
 use tidings_upstream::{LinkError, TransportSpec};
-use tidings_wire::{Frame, FrameKind, get};
 use tokio::sync::{Notify, watch};
 
-use crate::gateway::Inner;
-use crate::observe::status::ServerState;
 use crate::plan::{ServerPlan, Source};
-use crate::servers::server::{LiveLink, Server};
 
 const SHOW_FAILING: LinkCommand = LinkCommand::Show(LinkState::Failing);
-/// How long a check may take.
-const CHECK: Duration = Duration::from_secs(5);
 
 /// The health of one link and its successors.
 pub(crate) struct LinkWatch {
-    state: Mutex<State>,
+    state: Mutex<LinkWatchState>,
     /// Whether anything was answered over the link since the machine last looked.
     exchanged: AtomicBool,
     /// Rings when there are commands, or another deadline.
@@ -36,7 +27,7 @@ pub(crate) struct LinkWatch {
     verdict: watch::Sender<FailureVerdict>,
 }
 
-struct State {
+struct LinkWatchState {
     machine: LinkHealth,
     /// Not carried out yet. The machine gives one check and one end at a time, so that they are few.
     commands: VecDeque<LinkCommand>,
@@ -58,7 +49,7 @@ impl LinkWatch {
         let machine = LinkHealth::new(pace);
         let verdict = watch::Sender::new(machine.verdict());
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(LinkWatchState {
                 machine,
                 commands: VecDeque::new(),
                 withheld: false,
@@ -71,7 +62,7 @@ impl LinkWatch {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LinkWatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +95,7 @@ impl LinkWatch {
     }
 
     /// Gives the verdict, unless something has to be shown first.
-    fn give_verdict(&self, state: &mut State) {
+    fn give_verdict(&self, state: &mut LinkWatchState) {
         state.withheld = state.showing || state.commands.contains(&SHOW_FAILING);
         if !state.withheld {
             self.verdict.send_replace(state.machine.verdict());
@@ -143,18 +134,6 @@ impl LinkWatch {
         self.lock().machine.listed()
     }
 
-    /// What is to be done next. What was given before is done.
-    fn next(&self) -> (Option<LinkCommand>, Option<Instant>) {
-        let mut state = self.lock();
-        state.showing = false;
-        if state.withheld {
-            self.give_verdict(&mut state);
-        }
-        let command = state.commands.pop_front();
-        state.showing = command == Some(SHOW_FAILING);
-        (command, state.machine.next_deadline())
-    }
-
     /// Whether something that makes the server doubtful is being looked into.
     pub(crate) fn is_checking(&self) -> bool {
         *self.verdict.borrow() == FailureVerdict::Checking
@@ -167,101 +146,52 @@ impl LinkWatch {
         *verdict.borrow()
     }
 
-    /// Carries out what the machine wants for as long as the link lives; gives the reason when it has to end.
-    pub(crate) async fn watch_over(&self, gateway: &Arc<Inner>, server: &Arc<Server>, live: &LiveLink) -> LinkError {
-        loop {
-            match self.next() {
-                (Some(LinkCommand::Check), _) => {
-                    let outcome = check(gateway, live).await;
-                    let event = match outcome {
-                        Ok(()) => LinkEvent::CheckAnswered,
-                        Err((error, trouble)) => {
-                            tracing::debug!(server = %server.plan.name, %error, "a check failed");
-                            self.lock().error = Some(error);
-                            LinkEvent::CheckFailed(trouble)
-                        }
-                    };
-                    self.tell(event);
-                }
-                (Some(LinkCommand::End(_)), _) => {
-                    return self.lock().error.clone().unwrap_or(LinkError::Lost);
-                }
-                (Some(LinkCommand::Look), _) => server.unheard_lists(&ListKind::ALL),
-                (Some(LinkCommand::ForgetEra), _) => server.forget_era(),
-                (Some(LinkCommand::Show(state)), _) if server.is_shared(live.key) => self.show(gateway, server, state),
-                (Some(LinkCommand::Show(_) | LinkCommand::Connect), _) => {}
-                (None, deadline) => {
-                    tokio::select! {
-                        () = self.bell.notified() => {}
-                        () = at(deadline) => self.tell(LinkEvent::Time),
-                    }
-                }
-            }
-        }
-    }
-
-    fn show(&self, gateway: &Inner, server: &Server, state: LinkState) {
-        match state {
-            LinkState::Failing => {
-                let error = self.lock().error.as_ref().map(LinkError::to_string);
-                tracing::warn!(server = %server.plan.name, error = error.as_deref(), "does not answer");
-                gateway.set_state(server, ServerState::Failing, error);
-            }
-            LinkState::Ready => {
-                tracing::info!(server = %server.plan.name, "answers again");
-                gateway.set_state(server, ServerState::Ready, None);
-            }
-            LinkState::Connecting => gateway.set_state(server, ServerState::Connecting, None),
-        }
-    }
-
-    /// Waits until the next attempt is due.
-    pub(crate) async fn connect_due(&self, server: &Server) {
-        loop {
-            match self.next() {
-                (Some(LinkCommand::Connect), _) => return,
-                (Some(LinkCommand::ForgetEra), _) => server.forget_era(),
-                (Some(_), _) => {}
-                (None, deadline) => {
-                    tokio::select! {
-                        () = self.bell.notified() => {}
-                        () = at(deadline) => self.tell(LinkEvent::Time),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Shows what is to be shown; nothing else is to be done where there is no link.
-    pub(crate) fn carry_out_what_is_shown(&self, gateway: &Inner, server: &Server) {
-        let commands = self.take_commands();
-        for command in commands {
-            match command {
-                LinkCommand::Show(state) => self.show(gateway, server, state),
-                LinkCommand::ForgetEra => server.forget_era(),
-                _ => {}
-            }
-        }
+    /// What is to be done next, and when the machine wants to be asked again. What was given before is done.
+    pub(crate) fn next(&self) -> (Option<LinkCommand>, Option<Instant>) {
         let mut state = self.lock();
-        state.showing = false;
-        if state.withheld {
-            self.give_verdict(&mut state);
-        }
+        self.is_done(&mut state);
+        let command = state.commands.pop_front();
+        state.showing = command == Some(SHOW_FAILING);
+        (command, state.machine.next_deadline())
     }
 
-    fn take_commands(&self) -> VecDeque<LinkCommand> {
+    /// Everything that was to be done. Whoever takes it says when it is.
+    pub(crate) fn take_commands(&self) -> VecDeque<LinkCommand> {
         let mut state = self.lock();
         let commands = std::mem::take(&mut state.commands);
         state.showing = commands.contains(&SHOW_FAILING);
         commands
     }
 
-    /// What was to be done for a link that is over. Whoever forgets it shows the state by itself, and then asks what is next.
-    pub(crate) fn forget_commands(&self, server: &Server) {
-        let commands = self.take_commands();
-        if commands.contains(&LinkCommand::ForgetEra) {
-            server.forget_era();
+    /// What was taken is done.
+    pub(crate) fn done(&self) {
+        self.is_done(&mut self.lock());
+    }
+
+    fn is_done(&self, state: &mut LinkWatchState) {
+        state.showing = false;
+        if state.withheld {
+            self.give_verdict(state);
         }
+    }
+
+    /// Waits until there is something to do, or the machine's time has come.
+    pub(crate) async fn something_to_do(&self, deadline: Option<Instant>) {
+        tokio::select! {
+            () = self.bell.notified() => {}
+            () = at(deadline) => self.tell(LinkEvent::Time),
+        }
+    }
+
+    /// What went wrong last.
+    pub(crate) fn last_error(&self) -> Option<LinkError> {
+        self.lock().error.clone()
+    }
+
+    /// A check of ours failed.
+    pub(crate) fn check_failed(&self, error: LinkError, trouble: RequestTrouble) {
+        self.lock().error = Some(error);
+        self.tell(LinkEvent::CheckFailed(trouble));
     }
 }
 
@@ -287,47 +217,4 @@ pub(crate) fn trouble_of(error: &LinkError) -> Option<RequestTrouble> {
 /// Whether a failure says that nobody may be there, and not that somebody refuses.
 pub(crate) fn is_unreachable(error: &LinkError) -> bool {
     matches!(trouble_of(error), Some(RequestTrouble::Unsent | RequestTrouble::Broken))
-}
-
-/// A request of our own that changes nothing: does the server still know us?
-async fn check(gateway: &Inner, live: &LiveLink) -> Result<(), (LinkError, RequestTrouble)> {
-    let era = live.hello.revision.era();
-    let method = match era {
-        Era::Legacy => Method::Ping,
-        Era::Modern => Method::Discover,
-    };
-    let outgoing = gateway.own_request(&live.hello, method, json!({}));
-    let late = || Err(LinkError::Silent(CHECK.as_secs()));
-    let answer = tokio::time::timeout(CHECK, live.link.call(outgoing).answer()).await.unwrap_or_else(|_| late());
-    match answer {
-        Ok(frame) => judge(era, &frame).map_err(|trouble| {
-            let said = String::from_utf8_lossy(&frame.bytes()[..frame.bytes().len().min(200)]).into_owned();
-            match trouble {
-                RequestTrouble::WrongEra => (LinkError::WrongEra(said), trouble),
-                _ => (LinkError::Protocol(said), trouble),
-            }
-        }),
-        Err(error) => {
-            let trouble = trouble_of(&error).unwrap_or(RequestTrouble::NoAnswer);
-            Err((error, trouble))
-        }
-    }
-}
-
-/// What the answer to a check says.
-fn judge(era: Era, frame: &Frame) -> Result<(), RequestTrouble> {
-    let outcome = frame.outcome().ok_or(RequestTrouble::NoAnswer)?;
-    if frame.kind() == FrameKind::Response {
-        let is_hello = era == Era::Legacy || get(frame.bytes(), outcome, "supportedVersions").is_some();
-        return is_hello.then_some(()).ok_or(RequestTrouble::WrongEra);
-    }
-    let code = get(frame.bytes(), outcome, "code").and_then(|at| std::str::from_utf8(at.of(frame.bytes())).ok());
-    match code.and_then(|code| code.parse().ok()) {
-        // Every server must answer a ping; one that does not know it is there all the same.
-        Some(code::METHOD_NOT_FOUND) if era == Era::Legacy => Ok(()),
-        // Nothing was wrong with the question in the era that it was asked in.
-        Some(code::METHOD_NOT_FOUND | code::INVALID_REQUEST | code::INVALID_PARAMS) => Err(RequestTrouble::WrongEra),
-        Some(code) if code::is_modern(code) => Err(RequestTrouble::WrongEra),
-        _ => Err(RequestTrouble::NoAnswer),
-    }
 }

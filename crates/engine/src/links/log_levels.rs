@@ -1,6 +1,6 @@
 //! Which log messages are asked of servers: the least level that anybody wants.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use tidings_proto::{Era, LogLevel, Method};
@@ -8,37 +8,35 @@ use tidings_upstream::OutgoingRequest;
 use tidings_wire::{RawId, request};
 
 use crate::client::session::Session;
-use crate::gateway::Inner;
-use crate::lifecycle::link_sink::LinkUser;
-use crate::servers::server::LiveLink;
+use crate::links::live_link::{LinkUser, LiveLink};
+use crate::links::open_links::OpenLinks;
 
-impl Inner {
+impl OpenLinks {
     /// The least level anybody wants, told to every legacy server that logs.
-    pub(crate) fn update_level(self: &Arc<Self>) {
-        let least = self.sessions().values().filter_map(|session| session.level()).min();
-        self.lower_or_set(least, true);
+    pub(crate) fn update_level(&self) {
+        self.lower_or_set(self.sessions.least_level(), true);
     }
 
     /// A modern request wants log messages of a legacy server: its level can only be lowered for all.
-    pub(crate) fn want_level(self: &Arc<Self>, level: LogLevel) {
+    pub(crate) fn want_level(&self, level: LogLevel) {
         self.lower_or_set(Some(level), false);
     }
 
     /// What links that several use were told.
     pub(crate) fn shared_level(&self) -> Option<LogLevel> {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared_level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lower_or_set(self: &Arc<Self>, level: Option<LogLevel>, may_raise: bool) {
+    fn lower_or_set(&self, level: Option<LogLevel>, may_raise: bool) {
         {
-            let mut current = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.shared_level.lock().unwrap_or_else(PoisonError::into_inner);
             let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
             if level.is_none() || *current == level || !(may_raise || lower) {
                 return;
             }
             *current = level;
         }
-        for (live, user) in self.all_links() {
+        for (live, user) in self.table.all() {
             if !matches!(user, LinkUser::Session(_)) {
                 self.apply_level(&live, &user);
             }
@@ -46,8 +44,8 @@ impl Inner {
     }
 
     /// A session wants another level: its own links are told that, all others the least that anybody wants.
-    pub(crate) fn session_level_changed(self: &Arc<Self>, session: &Session) {
-        for (live, user) in self.all_links() {
+    pub(crate) fn session_level_changed(&self, session: &Session) {
+        for (live, user) in self.table.all() {
             if user.session().is_some_and(|owner| owner.key == session.key) {
                 self.apply_level(&live, &user);
             }
@@ -56,7 +54,7 @@ impl Inner {
     }
 
     /// Tells a legacy server the level that is wanted over a link.
-    pub(crate) fn apply_level(self: &Arc<Self>, live: &LiveLink, user: &LinkUser) {
+    pub(crate) fn apply_level(&self, live: &LiveLink, user: &LinkUser) {
         let level = match user {
             LinkUser::Session(_) => user.session().and_then(|session| session.level()),
             LinkUser::Everybody | LinkUser::Principal => self.shared_level(),
@@ -68,8 +66,8 @@ impl Inner {
         let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
         let call =
             live.link.call(OutgoingRequest { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
-        let limit = self.settings.timeout;
-        self.tasks.spawn(async move {
+        let limit = self.runtime.settings.timeout;
+        self.runtime.spawn(async move {
             let _ = tokio::time::timeout(limit, call.answer()).await;
         });
     }

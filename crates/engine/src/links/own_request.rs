@@ -5,16 +5,16 @@ use tidings_proto::{Era, Method, Revision, capabilities, meta};
 use tidings_upstream::{OutgoingRequest, ServerHello};
 use tidings_wire::{RawId, request};
 
-use crate::gateway::Inner;
+use crate::links::open_links::OpenLinks;
 
-impl Inner {
+impl OpenLinks {
     /// A request with a new id, with what the server's era wants in every request.
     pub(crate) fn own_request(&self, hello: &ServerHello, method: Method, mut params: Value) -> OutgoingRequest {
         let name = method.name_param().and_then(|member| params[member].as_str().map(str::to_owned));
         if hello.revision.era() == Era::Modern {
             params["_meta"] = json!({
                 meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-                meta::CLIENT_INFO: { "name": "tidings", "version": self.settings.version },
+                meta::CLIENT_INFO: { "name": "tidings", "version": self.runtime.settings.version },
                 meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
             });
         }

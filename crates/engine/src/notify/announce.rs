@@ -1,21 +1,22 @@
 //! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tidings_hub::ServerId;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
-use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
+use crate::client::bells::FollowerBell;
 use crate::client::principal::ViewKey;
 use crate::client::session::Session;
-use crate::gateway::{Gateway, Inner};
+use crate::notify::ListNotifier;
 use crate::notify::listeners::Listed;
 use crate::notify::summary::{self, Basis, SummaryCursors};
 use crate::observe::status::Catalogue;
@@ -24,11 +25,10 @@ use crate::subscriptions::Receipt;
 /// Says that a resource changed.
 const UPDATED: &str = "notifications/resources/updated";
 
-/// The ledger with the bells of those who wait. Behind one lock of its own: nothing on the path of a call touches it.
+/// The ledger, and what those who ask for summaries were told. Behind one lock: nothing on the path of a call touches it.
 #[derive(Default)]
 pub(crate) struct Announcements {
     ledger: Ledger<ViewKey>,
-    bells: HashMap<FollowerId, Bell>,
     told: SummaryCursors,
 }
 
@@ -49,32 +49,9 @@ pub(crate) enum Notice {
     Resource(String),
 }
 
-impl Announcements {
-    /// How many `subscriptions/listen` are open.
-    pub(crate) fn listeners(&self) -> usize {
-        self.bells.values().filter(|bell| matches!(bell, Bell::Listen(_))).count()
-    }
-}
-
-/// How a follower hears that there is something to take.
-#[derive(Clone)]
-enum Bell {
-    Listen(Arc<Notify>),
-    Session(Arc<Session>),
-}
-
-impl Bell {
-    fn ring(&self) {
-        match self {
-            Self::Listen(bell) => bell.notify_one(),
-            Self::Session(session) => session.sink.wake(),
-        }
-    }
-}
-
 /// One `subscriptions/listen`, from its acknowledgement to its end.
 pub(crate) struct Listening {
-    gateway: Arc<Inner>,
+    notifier: Arc<ListNotifier>,
     pub(crate) follower: FollowerId,
     bell: Arc<Notify>,
     /// The acknowledgement that is on its way, if this follows resources.
@@ -84,67 +61,64 @@ pub(crate) struct Listening {
     pub(crate) listed: Option<Listed>,
 }
 
-impl Inner {
+impl ListNotifier {
     /// What clients of a revision are told of these: `notifications.suppress` may silence it, and its capabilities say so.
     pub(crate) fn announced_to(&self, revision: Revision, topics: Topics) -> Topics {
-        if self.settings.silent.contains(&revision) { Topics::default() } else { topics }
+        if self.runtime.settings.silent.contains(&revision) { Topics::default() } else { topics }
     }
 
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
     pub(crate) fn listen(self: &Arc<Self>, view_key: ViewKey, topics: Topics, capabilities: &Value) -> Listening {
-        let follower = FollowerId(self.new_client().0);
+        let follower = FollowerId(self.sessions.new_client().0);
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
         // Commits take this lock too: a change comes either before the baseline or after it.
-        let now = view_key.digests(&self.current().snapshot);
+        let now = view_key.digests(&self.catalogue.current().snapshot);
         if summary::asked(capabilities) {
             announcements.told.follow(follower, view_key.clone(), true);
         }
         announcements.ledger.follow(follower, view_key, topics, FollowerBaseline::Current, now);
-        announcements.bells.insert(follower, Bell::Listen(Arc::clone(&bell)));
-        Listening { gateway: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
+        self.bells.insert(follower, FollowerBell::Listen(Arc::clone(&bell)));
+        Listening { notifier: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
 
-    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
-    pub(crate) fn commit(self: &Arc<Self>, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) {
-        let (bells, own): (Vec<Bell>, Vec<Bell>) = {
+    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice. Gives the
+    /// sessions that have views of their own: those have to be looked at again.
+    #[must_use]
+    pub(crate) fn commit(&self, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) -> Vec<Arc<Session>> {
+        let (bells, own) = {
             let mut announcements = self.announcements();
-            let old = Arc::clone(&self.current().snapshot);
-            self.update(change);
-            let snapshot = Arc::clone(&self.current().snapshot);
+            let old = Arc::clone(&self.catalogue.current().snapshot);
+            self.catalogue.update(change);
+            let snapshot = Arc::clone(&self.catalogue.current().snapshot);
             let done = announcements.ledger.commit(occasion, |view_key| view_key.digests(&snapshot));
             self.meters.committed(&done);
-            let Announcements { ledger, told, .. } = &mut *announcements;
+            let Announcements { ledger, told } = &mut *announcements;
             told.commit(old, |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
-            let bells = |ids: &[FollowerId]| ids.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect();
-            (bells(&done.owed), bells(&done.own))
+            (self.bells.of(&done.owed), self.bells.of(&done.own))
         };
-        for bell in bells {
-            bell.ring();
-        }
-        for bell in own {
-            if let Bell::Session(session) = bell {
-                self.look_again_for(&session);
-            }
-        }
+        bells.iter().for_each(FollowerBell::ring);
+        let session = |bell| match bell {
+            FollowerBell::Session(session) => Some(session),
+            FollowerBell::Listen(_) => None,
+        };
+        own.into_iter().filter_map(session).collect()
     }
 
     /// The signals of a server are quiet: what was held for them is told now.
     pub(crate) fn release_notices(&self, server: ServerId) {
-        let bells: Vec<Bell> = {
+        let bells = {
             let mut announcements = self.announcements();
             let owed = announcements.ledger.release(server);
-            owed.iter().filter_map(|id| announcements.bells.get(id).cloned()).collect()
+            self.bells.of(&owed)
         };
-        for bell in bells {
-            bell.ring();
-        }
+        bells.iter().for_each(FollowerBell::ring);
     }
 
     /// A session can read a view of its own: it is owed what differs from the one before.
     pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
         let mut announcements = self.announcements();
-        *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
+        *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
         let owes = announcements.ledger.show_own(FollowerId(session.key.0), at, digests);
         drop(announcements);
         if owes {
@@ -153,7 +127,7 @@ impl Inner {
     }
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
-        let is_new = self.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
+        let is_new = self.runtime.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
         self.follow_session_from(session, if is_new { FollowerBaseline::Nothing } else { FollowerBaseline::Current });
     }
 
@@ -161,19 +135,19 @@ impl Inner {
         let follower = FollowerId(session.key.0);
         {
             let mut announcements = self.announcements();
-            if announcements.bells.contains_key(&follower) || !self.sessions().contains_key(&session.key) {
+            if self.bells.contains(follower) || !self.sessions.contains(session.key) {
                 return;
             }
             let view_key = session.view_key();
-            let now = view_key.digests(&self.current().snapshot);
+            let now = view_key.digests(&self.catalogue.current().snapshot);
             announcements.ledger.follow(follower, view_key.clone(), Topics::ALL, baseline, now);
-            announcements.bells.insert(follower, Bell::Session(Arc::clone(session)));
+            self.bells.insert(follower, FollowerBell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
-            if summary::asked(&session.capabilities) && !self.has_isolated() {
+            if summary::asked(&session.capabilities) && !self.pool.has_isolated() {
                 announcements.told.follow(follower, view_key, baseline == FollowerBaseline::Current);
             }
             // It may have asked before it said that it is ready.
-            if let Some(own) = *session.own_digests.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(own) = *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) {
                 announcements.ledger.show_own(follower, Instant::now(), own);
             }
         }
@@ -183,7 +157,7 @@ impl Inner {
     /// A session is about to be shown a list: whatever changes after that is owed to it, so it has to follow first. One that is not
     /// ready yet is told of everything once when it is.
     pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
-        if self.settings.announce_initially || self.settings.silent.contains(&session.revision) {
+        if self.runtime.settings.announce_initially || self.runtime.settings.silent.contains(&session.revision) {
             return;
         }
         match session.is_initialized() {
@@ -195,7 +169,7 @@ impl Inner {
     /// A session whose revision is told of nothing: what it is not told is counted.
     fn ignore_session(&self, session: &Session) {
         let mut announcements = self.announcements();
-        if self.sessions().contains_key(&session.key) {
+        if self.sessions.contains(session.key) {
             announcements.ledger.ignore(FollowerId(session.key.0));
         }
     }
@@ -208,29 +182,14 @@ impl Inner {
     pub(crate) fn unfollow(&self, follower: FollowerId) {
         let mut announcements = self.announcements();
         announcements.ledger.unfollow(follower);
-        announcements.bells.remove(&follower);
+        self.bells.remove(follower);
         announcements.told.unfollow(follower);
-    }
-
-    /// Rings for one follower.
-    pub(crate) fn ring(&self, follower: FollowerId) {
-        let bell = self.announcements().bells.get(&follower).cloned();
-        match bell {
-            Some(bell) => bell.ring(),
-            // A session may follow resources before it follows lists.
-            None => {
-                let session = self.sessions().get(&ClientKey(follower.0)).cloned();
-                if let Some(session) = session {
-                    session.sink.wake();
-                }
-            }
-        }
     }
 
     fn deliver(&self, follower: FollowerId, era: Era, follows: bool) -> VecDeque<Notice> {
         let mut notices = self.deliver_lists(follower, era);
         if follows {
-            notices.extend(self.take_updates(follower, era).into_iter().map(Notice::Resource));
+            notices.extend(self.subscriptions.take_updates(follower, era).into_iter().map(Notice::Resource));
         }
         notices
     }
@@ -244,7 +203,7 @@ impl Inner {
             }
             self.meters.delivered(era, &delivery, Instant::now());
             // A commit takes this lock too, so this is the state that the ledger speaks of.
-            let now = Arc::clone(&self.current().snapshot);
+            let now = Arc::clone(&self.catalogue.current().snapshot);
             (delivery.topics, announcements.told.deliver(follower, &now))
         };
         topics.iter().map(|topic| Notice::List(topic, self.summary(&basis, topic))).collect()
@@ -260,59 +219,59 @@ impl Inner {
         };
         let known = self.announcements().told.summary(interval, topic);
         known.or_else(|| {
-            let made = interval.summary(topic, self.settings.view);
+            let made = interval.summary(topic, self.runtime.settings.view);
             self.announcements().told.remember(interval, topic, &made);
             Some(made)
         })
     }
 }
 
-impl Gateway {
+impl ListNotifier {
     /// A legacy client has said `initialized`: once the servers have settled it follows all lists, unless its revision
     /// is told of nothing.
-    pub(crate) fn initialized(&self, session: &Arc<Session>) {
+    pub(crate) fn initialized(self: &Arc<Self>, session: &Arc<Session>) {
         self.follow_after_start(session, None);
     }
 
     /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
-    pub(crate) fn follow_after_start(&self, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
+    pub(crate) fn follow_after_start(self: &Arc<Self>, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
         session.initialized.store(true, Ordering::Relaxed);
-        if self.0.settings.silent.contains(&session.revision) {
-            return self.0.ignore_session(session);
+        if self.runtime.settings.silent.contains(&session.revision) {
+            return self.ignore_session(session);
         }
-        let follow = move |gateway: &Arc<Inner>, session: &Arc<Session>| match baseline {
-            Some(baseline) => gateway.follow_session_from(session, baseline),
-            None => gateway.follow_session(session),
+        let follow = move |notifier: &Arc<Self>, session: &Arc<Session>| match baseline {
+            Some(baseline) => notifier.follow_session_from(session, baseline),
+            None => notifier.follow_session(session),
         };
-        if !self.0.starting() {
-            return follow(&self.0, session);
+        if !self.catalogue.starting() {
+            return follow(self, session);
         }
-        let gateway = Arc::clone(&self.0);
+        let notifier = Arc::clone(self);
         let session = Arc::clone(session);
-        self.0.spawn(async move {
-            gateway.wait_settled().await;
-            follow(&gateway, &session);
+        self.runtime.spawn(async move {
+            notifier.catalogue.wait_settled().await;
+            follow(&notifier, &session);
         });
     }
 
     /// Hands over the announcements a session is owed, a limited number at a time. They count as delivered: the transport has each
     /// when `pass` returns, and whatever the client is answered later comes after them. Tells whether there was any: the
     /// transport comes again until there is none.
-    pub fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
-        let _delivering = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
-        let notices = self.0.deliver(FollowerId(session.key.0), Era::Legacy, true);
+    pub(crate) fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
+        let _delivering = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+        let notices = self.deliver(FollowerId(session.key.0), Era::Legacy, true);
         let any = !notices.is_empty();
         if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
-            *session.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
         notices.into_iter().map(plain).for_each(&mut pass);
         any
     }
 
     /// The announcements a session is owed, also those that wait for the servers to settle (at the end of its input).
-    pub async fn take_last_owed(&self, session: &Arc<Session>) -> Vec<Bytes> {
-        if self.0.starting() && session.is_initialized() {
-            self.0.wait_settled().await;
+    pub(crate) async fn take_last_owed(self: &Arc<Self>, session: &Arc<Session>) -> Vec<Bytes> {
+        if self.catalogue.starting() && session.is_initialized() {
+            self.catalogue.wait_settled().await;
             self.initialized(session);
         }
         let mut owed = Vec::new();
@@ -327,7 +286,7 @@ impl Listening {
         // Whoever asks for more has the acknowledgement.
         self.receipt = None;
         loop {
-            let notices = self.gateway.deliver(self.follower, Era::Modern, self.follows);
+            let notices = self.notifier.deliver(self.follower, Era::Modern, self.follows);
             if !notices.is_empty() {
                 return notices;
             }
@@ -338,9 +297,9 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.gateway.unfollow(self.follower);
+        self.notifier.unfollow(self.follower);
         if self.follows {
-            self.gateway.follows_no_more(self.follower);
+            self.notifier.subscriptions.follows_no_more(self.follower);
         }
     }
 }

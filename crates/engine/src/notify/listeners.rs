@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
 use tidings_proto::Revision;
 
-use crate::client::session::Session;
-use crate::gateway::{Gateway, Inner};
+use crate::notify::ListNotifier;
 
 /// A client that stays: a legacy session, or one modern `subscriptions/listen`. A modern client that only asks leaves
 /// nothing behind that could be shown.
@@ -30,7 +30,7 @@ pub struct Connected {
 
 /// The open listens.
 #[derive(Default)]
-pub(crate) struct Listens(Mutex<HashMap<FollowerId, Listen>>);
+pub(crate) struct OpenListens(Mutex<HashMap<FollowerId, Listen>>);
 
 struct Listen {
     name: Option<String>,
@@ -40,11 +40,11 @@ struct Listen {
 
 /// An entry among the open listens, until it is dropped.
 pub(crate) struct Listed {
-    gateway: Arc<Inner>,
+    listens: Arc<OpenListens>,
     follower: FollowerId,
 }
 
-impl Listens {
+impl OpenListens {
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, Listen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,25 +52,22 @@ impl Listens {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.gateway.listens.lock().remove(&self.follower);
+        self.listens.lock().remove(&self.follower);
     }
 }
 
-impl Inner {
+impl ListNotifier {
     /// Shows a listen for as long as the guard is kept.
-    pub(crate) fn show_listen(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, principal: &str) -> Listed {
+    pub(crate) fn show_listen(&self, follower: FollowerId, name: Option<&str>, principal: &str) -> Listed {
         let listen =
             Listen { name: name.map(str::to_owned), principal: principal.to_owned(), since: SystemTime::now() };
         self.listens.lock().insert(follower, listen);
-        Listed { gateway: Arc::clone(self), follower }
+        Listed { listens: Arc::clone(&self.listens), follower }
     }
-}
 
-impl Gateway {
-    /// Every session and every open `subscriptions/listen`, the oldest first.
-    pub fn connected(&self) -> Vec<Connected> {
-        let sessions: Vec<Arc<Session>> = self.0.sessions().values().cloned().collect();
-        let core = self.0.in_flight.lock();
+    /// Every session and every open `subscriptions/listen`, the oldest first. `requests`: how many a session has in flight.
+    pub(crate) fn connected(&self, requests: impl Fn(ClientKey) -> usize) -> Vec<Connected> {
+        let sessions = self.sessions.all();
         let mut all: Vec<Connected> = sessions
             .iter()
             .map(|session| Connected {
@@ -79,11 +76,10 @@ impl Gateway {
                 name: session.name(),
                 principal: session.principal.name.to_string(),
                 since: session.since,
-                requests: core.calls.count_of(session.key),
+                requests: requests(session.key),
             })
             .collect();
-        drop(core);
-        all.extend(self.0.listens.lock().iter().map(|(follower, listen)| Connected {
+        all.extend(self.listens.lock().iter().map(|(follower, listen)| Connected {
             id: follower.0,
             revision: Revision::MODERN,
             name: listen.name.clone(),

@@ -10,8 +10,6 @@ use tidings_hub::catalogue::{ListDifference, OfferItem, ServerOffer};
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, Digest, members};
 
-use crate::plan::{Origin, ServerPlan};
-
 /// Keeps changes. It is told after the new state can be read and everybody who follows was called; it must not block.
 pub trait Journal: Send + Sync + 'static {
     /// The gateway begins with these servers.
@@ -34,12 +32,6 @@ pub struct JournalServer {
     pub name: Box<str>,
     /// Whether it is part of the program: another one may have the same name.
     pub built_in: bool,
-}
-
-impl JournalServer {
-    pub(crate) fn of(plan: &ServerPlan) -> Self {
-        Self { name: plan.name.as_str().into(), built_in: plan.origin == Origin::BuiltIn }
-    }
 }
 
 /// What a server calls an item, and the hash of what it says.

@@ -11,8 +11,7 @@ use tidings_hub::ledger::{LedgerCommit, NoticeDelivery, Topic};
 use tidings_hub::refresh::RefreshReason;
 use tidings_proto::{Era, ListKind};
 
-use crate::gateway::Gateway;
-use crate::observe::status::ServerState;
+use crate::observe::status::{ServerState, ServerStatus};
 
 /// What a listing found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +60,39 @@ impl ServerMeters {
     }
 }
 
+impl ServerMeters {
+    /// The counts at this moment, with what is known of the server beside them.
+    pub(crate) fn read(&self, status: &ServerStatus) -> ServerMeasures {
+        let mut discoveries = Vec::new();
+        for kind in ListKind::ALL {
+            for reason in RefreshReason::ALL {
+                for outcome in Outcome::ALL {
+                    let count = &self.discoveries[kind as usize][reason as usize][outcome as usize];
+                    discoveries.push((kind, reason, outcome, count.load(Ordering::Relaxed)));
+                }
+            }
+        }
+        ServerMeasures {
+            name: Arc::clone(&status.name),
+            state: status.state,
+            failed_lists: status.failed_lists.len(),
+            signals: read(&self.signals),
+            updates: self.updates.load(Ordering::Relaxed),
+            discoveries,
+        }
+    }
+}
+
+/// What is counted by those who have it, at one moment.
+pub(crate) struct Population {
+    pub(crate) followed: usize,
+    pub(crate) followers: usize,
+    pub(crate) unheard: usize,
+    pub(crate) sessions: usize,
+    pub(crate) listeners: usize,
+    pub(crate) calls: usize,
+}
+
 /// The counts of everybody.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
@@ -75,6 +107,28 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
+    /// Everything that is counted, at this moment.
+    pub(crate) fn read(&self, servers: Vec<ServerMeasures>, population: &Population) -> Measures {
+        let &Population { followed, followers, unheard, sessions, listeners, calls } = population;
+        Measures {
+            servers,
+            sent: ERAS.map(|era| (era, read(&self.sent[era as usize]))).to_vec(),
+            coalesced: read(&self.coalesced),
+            unchanged: read(&self.unchanged),
+            silent: read(&self.silent),
+            since_signal: ERAS.map(|era| (era, self.since_signal[era as usize].read())).to_vec(),
+            since_commit: ERAS.map(|era| (era, self.since_commit[era as usize].read())).to_vec(),
+            updates: ERAS.map(|era| (era, self.updates[era as usize].load(Ordering::Relaxed))).to_vec(),
+            since_update: ERAS.map(|era| (era, self.since_update[era as usize].read())).to_vec(),
+            followed,
+            followers,
+            unheard,
+            sessions,
+            listeners,
+            calls,
+        }
+    }
+
     pub(crate) fn committed(&self, done: &LedgerCommit) {
         let counts =
             [(&self.coalesced, &done.coalesced), (&self.unchanged, &done.unchanged), (&self.silent, &done.silent)];
@@ -197,56 +251,6 @@ pub struct Measures {
 }
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
-
-impl Gateway {
-    /// Everything that is counted.
-    pub fn measures(&self) -> Measures {
-        let (catalogue, meters) = (self.0.current(), &self.0.meters);
-        let servers = catalogue.servers.iter().filter_map(|status| {
-            let server = self.0.server(status.id)?;
-            let counted = &server.meters;
-            let mut discoveries = Vec::new();
-            for kind in ListKind::ALL {
-                for reason in RefreshReason::ALL {
-                    for outcome in Outcome::ALL {
-                        let count = &counted.discoveries[kind as usize][reason as usize][outcome as usize];
-                        discoveries.push((kind, reason, outcome, count.load(Ordering::Relaxed)));
-                    }
-                }
-            }
-            Some(ServerMeasures {
-                name: Arc::clone(&status.name),
-                state: status.state,
-                failed_lists: status.failed_lists.len(),
-                signals: read(&counted.signals),
-                updates: counted.updates.load(Ordering::Relaxed),
-                discoveries,
-            })
-        });
-        let (followed, followers, unheard) = self.count_followed();
-        // One after the other: the fields of a literal would hold one lock while they wait for the next.
-        let sessions = self.0.sessions().len();
-        let listeners = self.0.announcements().listeners();
-        let calls = self.in_flight();
-        Measures {
-            servers: servers.collect(),
-            sent: ERAS.map(|era| (era, read(&meters.sent[era as usize]))).to_vec(),
-            coalesced: read(&meters.coalesced),
-            unchanged: read(&meters.unchanged),
-            silent: read(&meters.silent),
-            since_signal: ERAS.map(|era| (era, meters.since_signal[era as usize].read())).to_vec(),
-            since_commit: ERAS.map(|era| (era, meters.since_commit[era as usize].read())).to_vec(),
-            updates: ERAS.map(|era| (era, meters.updates[era as usize].load(Ordering::Relaxed))).to_vec(),
-            since_update: ERAS.map(|era| (era, meters.since_update[era as usize].read())).to_vec(),
-            followed,
-            followers,
-            unheard,
-            sessions,
-            listeners,
-            calls,
-        }
-    }
-}
 
 fn read(counters: &[AtomicU64; 3]) -> [u64; 3] {
     std::array::from_fn(|i| counters[i].load(Ordering::Relaxed))

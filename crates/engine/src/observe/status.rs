@@ -4,13 +4,32 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
+use tidings_hub::catalogue::CatalogueSnapshot;
 pub use tidings_hub::refresh::FailedList;
 use tidings_proto::{Era, ListKind, Revision};
 use tidings_upstream::ServerHello;
 
-use crate::gateway::Inner;
-use crate::servers::server::Server;
+/// Where a server's configuration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration file.
+    File,
+    /// Added while the gateway runs, and kept in the store.
+    Runtime,
+    /// Part of the program; does not count as external.
+    BuiltIn,
+}
+
+impl Origin {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Runtime => "runtime",
+            Self::BuiltIn => "built-in",
+        }
+    }
+}
 
 /// How a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +61,7 @@ pub struct ServerStatus {
     /// Its configured name.
     pub name: Arc<str>,
     /// Where its configuration comes from.
-    pub origin: crate::Origin,
+    pub origin: Origin,
     /// How it is reached: stdio, http, container, project or built-in.
     pub transport: &'static str,
     /// How it is.
@@ -90,53 +109,12 @@ impl Catalogue {
 
     /// Whether every server that is part of the program has listed or failed.
     pub(crate) fn built_ins_settled(&self) -> bool {
-        self.servers.iter().filter(|server| server.origin == crate::Origin::BuiltIn).all(|server| server.settled)
+        self.servers.iter().filter(|server| server.origin == Origin::BuiltIn).all(|server| server.settled)
     }
 
     /// One server.
     pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
         self.servers.iter().find(|server| server.id == id)
-    }
-}
-
-impl Inner {
-    /// Which lists a connected server fails to give.
-    pub(crate) fn set_failed_lists(&self, server: &Server, failed: Vec<FailedList>) {
-        let known = |status: &ServerStatus| status.id == server.id && status.failed_lists == failed;
-        if !self.catalogue.borrow().servers.iter().any(known) {
-            self.update_status(server, |status| status.failed_lists = failed);
-        }
-    }
-
-    /// A server is in another state. One that is not there, or no longer, has none.
-    pub(crate) fn set_state(&self, server: &Server, state: ServerState, error: Option<String>) {
-        self.update_status(server, |status| {
-            status.settled |= state != ServerState::Connecting;
-            status.state = state;
-            status.since = SystemTime::now();
-            status.error = error.or(status.error.take()).filter(|_| state != ServerState::Ready);
-            status.failed_lists.clear();
-        });
-    }
-
-    fn update_status(&self, server: &Server, change: impl FnOnce(&mut ServerStatus)) {
-        self.update(|catalogue| {
-            let status = catalogue.servers.iter_mut().find(|status| status.id == server.id);
-            if let Some(status) = status.filter(|_| server.is_current()) {
-                change(status);
-            }
-        });
-    }
-
-    /// A server is down: its last lists are served on, but not as current.
-    pub(crate) fn mark_stale(&self, server: &Server) {
-        self.update(|catalogue| {
-            let offer = catalogue.snapshot.offer(server.id).filter(|offer| offer.current && server.is_current());
-            if let Some(offer) = offer {
-                let stale = ServerOffer { current: false, ..(**offer).clone() };
-                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
-            }
-        });
     }
 }
 
@@ -147,12 +125,12 @@ impl ServerStatus {
     }
 
     /// A server of which nothing is known yet.
-    pub(crate) fn first(server: &Server) -> Self {
+    pub(crate) fn first(id: ServerId, name: &str, origin: Origin, transport: &'static str) -> Self {
         Self {
-            id: server.id,
-            name: server.plan.name.as_str().into(),
-            origin: server.plan.origin,
-            transport: server.plan.source.transport(),
+            id,
+            name: name.into(),
+            origin,
+            transport,
             state: ServerState::Connecting,
             since: SystemTime::now(),
             error: None,
@@ -161,6 +139,15 @@ impl ServerStatus {
             connects: 0,
             settled: false,
         }
+    }
+
+    /// It is in another state.
+    pub(crate) fn now_is(&mut self, state: ServerState, error: Option<String>) {
+        self.settled |= state != ServerState::Connecting;
+        self.state = state;
+        self.since = SystemTime::now();
+        self.error = error.or(self.error.take()).filter(|_| state != ServerState::Ready);
+        self.failed_lists.clear();
     }
 
     /// It has connected and listed.

@@ -8,13 +8,14 @@ use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 use tidings_wire::Frame;
 
-use crate::gateway::Inner;
+use crate::plan::Settings;
 use crate::servers::server::Server;
+use crate::servers::server_pool::ServerPool;
 
 impl Server {
     /// It says that it is a gateway with these behind it; fails when this one is among them.
-    pub(crate) fn heard_gateways(&self, gateway: &Inner, gateways: Vec<String>) -> Result<(), LinkError> {
-        if let Some(reason) = gateway.settings.path.loop_with(&gateways) {
+    pub(crate) fn heard_gateways(&self, settings: &Settings, gateways: Vec<String>) -> Result<(), LinkError> {
+        if let Some(reason) = settings.path.loop_with(&gateways) {
             return Err(LinkError::Unusable(reason.to_owned()));
         }
         *self.gateways.lock().unwrap_or_else(PoisonError::into_inner) = gateways;
@@ -22,12 +23,12 @@ impl Server {
     }
 }
 
-impl Inner {
+impl ServerPool {
     /// Refuses a client that is this gateway itself. `Some` when the client is another gateway: it is told which gateways
     /// its answer comes through.
     pub(crate) fn asking_gateways(&self, frame: &Frame) -> Result<Option<Vec<String>>, RequestRefusal> {
         let Some(asking) = gateway_path::asking(frame) else { return Ok(None) };
-        match self.settings.path.loop_with(&asking) {
+        match self.runtime.settings.path.loop_with(&asking) {
             Some(reason) => Err(RequestRefusal::InvalidRequest(format!("a gateway in a loop: {reason}"))),
             None => Ok(Some(self.gateways_behind())),
         }
@@ -35,7 +36,7 @@ impl Inner {
 
     /// This gateway, and those whose lists are part of its own.
     fn gateways_behind(&self) -> Vec<String> {
-        let mut all = vec![self.settings.path.id().to_owned()];
+        let mut all = vec![self.runtime.settings.path.id().to_owned()];
         for server in self.servers().iter() {
             all.extend(server.gateways.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         }

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use tidings_hub::ServerId;
 
-use crate::plan::{Isolation, Origin};
+use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// All servers, by their ids. A server keeps its id for the life of the process, also when it is replaced by one of the
 /// same name, or removed and added again: whoever follows its resources goes on where it was.
 #[derive(Default)]
-pub(crate) struct Servers {
+pub(crate) struct ServerSet {
     list: Vec<Arc<Server>>,
     isolated: bool,
     external: usize,
 }
 
-impl Servers {
+impl ServerSet {
     pub(crate) fn new(mut list: Vec<Arc<Server>>) -> Self {
         list.sort_by_key(|server| server.id);
         let isolated = list.iter().any(|server| server.plan.isolation == Isolation::Session);
-        let external = list.iter().filter(|server| !server.is_built_in()).count();
+        let external = list.iter().filter(|server| !server.plan.is_built_in()).count();
         Self { list, isolated, external }
     }
 
@@ -34,7 +34,7 @@ impl Servers {
 
     /// A server by its configured name. One that is part of the program may have the same name as another.
     pub(crate) fn named(&self, name: &str, built_in: bool) -> Option<&Arc<Server>> {
-        self.list.iter().find(|server| server.plan.name == name && server.is_built_in() == built_in)
+        self.list.iter().find(|server| server.plan.name == name && server.plan.is_built_in() == built_in)
     }
 
     /// How many are not part of the program.
@@ -52,12 +52,5 @@ impl Servers {
         let replaced = |id: ServerId| put.iter().any(|server| server.id == id);
         let kept = self.list.iter().filter(|server| !replaced(server.id) && !without.contains(&server.id));
         Self::new(kept.chain(put).cloned().collect())
-    }
-}
-
-impl Server {
-    /// Whether it is part of the program.
-    pub(crate) fn is_built_in(&self) -> bool {
-        self.plan.origin == Origin::BuiltIn
     }
 }

@@ -11,7 +11,7 @@ use tidings_proto::Era;
 use tokio::sync::oneshot;
 
 use super::spellings::Spellings;
-use super::{Inner, Table};
+use super::{FollowTable, ResourceSubscriptions};
 use crate::client::kept_session::KeptFollow;
 use crate::client::session::Session;
 use crate::plan::{Patience, Source};
@@ -45,7 +45,7 @@ pub(crate) struct Named {
 
 /// A request to follow that is not answered yet. Dropping it withdraws it.
 pub(crate) struct Asked {
-    gateway: Arc<Inner>,
+    subscriptions: Arc<ResourceSubscriptions>,
     request: RequestId,
     decision: oneshot::Receiver<Decision>,
     answered: bool,
@@ -54,16 +54,16 @@ pub(crate) struct Asked {
 /// An answer on its way to a client. What changes is told when this is dropped: it must be kept until the transport has
 /// the answer.
 pub struct Receipt {
-    gateway: Arc<Inner>,
+    subscriptions: Arc<ResourceSubscriptions>,
     request: RequestId,
 }
 
 impl Receipt {
     /// The answer was written to one stream, and what changes is told on another: it follows after a moment.
     pub fn after_a_moment(self) {
-        let gateway = Arc::clone(&self.gateway);
-        let stop = gateway.stop.clone();
-        gateway.spawn(async move {
+        let subscriptions = Arc::clone(&self.subscriptions);
+        let stop = subscriptions.runtime.stop.clone();
+        subscriptions.runtime.spawn(async move {
             stop.run_until_cancelled(tokio::time::sleep(HEAD_START)).await;
             drop(self);
         });
@@ -73,7 +73,7 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         let request = self.request;
-        self.gateway.follow(|table, now| table.machine.acked(request, now));
+        self.subscriptions.drive(|table, now| table.machine.acked(request, now));
     }
 }
 
@@ -87,7 +87,7 @@ impl Asked {
     /// The request is answered now.
     pub(crate) fn receipt(mut self) -> Receipt {
         self.answered = true;
-        Receipt { gateway: Arc::clone(&self.gateway), request: self.request }
+        Receipt { subscriptions: Arc::clone(&self.subscriptions), request: self.request }
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for Asked {
             return;
         }
         let request = self.request;
-        self.gateway.follow(|table, now| {
+        self.subscriptions.drive(|table, now| {
             table.waiting.remove(&request);
             let mut commands = table.machine.cancel(request, now);
             // It may have been answered a moment ago: then it holds, and nothing may be held back for ever.
@@ -107,7 +107,7 @@ impl Drop for Asked {
     }
 }
 
-impl Table {
+impl FollowTable {
     pub(super) fn decide(&mut self, request: RequestId, decision: Decision) {
         if let Some(waiting) = self.waiting.remove(&request) {
             // Who does not wait any more has withdrawn.
@@ -115,26 +115,26 @@ impl Table {
         }
     }
 
-    fn new_request(&mut self, gateway: &Arc<Inner>) -> Asked {
+    fn new_request(&mut self, subscriptions: &Arc<ResourceSubscriptions>) -> Asked {
         self.requests += 1;
         let request = RequestId(self.requests);
         let (decide, decision) = oneshot::channel();
         self.waiting.insert(request, decide);
-        Asked { gateway: Arc::clone(gateway), request, decision, answered: false }
+        Asked { subscriptions: Arc::clone(subscriptions), request, decision, answered: false }
     }
 
     /// Notes how a follower spells what it asks for. What it knew by one of these names before, and is another resource, it
     /// follows no longer.
     fn know(
         &mut self,
-        gateway: &Inner,
+        subscriptions: &ResourceSubscriptions,
         follower: FollowerId,
         (era, name): (Era, Option<&str>),
         named: &[Named],
         now: Instant,
     ) -> SubscriptionCommands {
         let usual = |table: &Self, named: &Named| {
-            let server = gateway.server_at(table, named.address.server);
+            let server = subscriptions.server_at(table, named.address.server);
             server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
         };
         let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
@@ -152,21 +152,26 @@ impl Table {
     }
 
     /// A URI as a client knows it.
-    pub(super) fn shown(&self, gateway: &Inner, follower: FollowerId, address: &ResourceAddress) -> Option<String> {
+    pub(super) fn shown(
+        &self,
+        subscriptions: &ResourceSubscriptions,
+        follower: FollowerId,
+        address: &ResourceAddress,
+    ) -> Option<String> {
         if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
-        Some(gateway.server_at(self, address.server)?.uris.outward(&address.uri))
+        Some(subscriptions.server_at(self, address.server)?.uris.outward(&address.uri))
     }
 }
 
-impl Inner {
+impl ResourceSubscriptions {
     /// A session wants to follow a resource. `None` when the session is over.
     pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: &Named) -> Option<Asked> {
         let follower = FollowerId(session.key.0);
-        self.follow_with(|table, now| {
+        self.drive_with(|table, now| {
             // Behind the lock: a session that ends later takes this with it.
-            if !self.sessions().contains_key(&session.key) {
+            if !self.sessions.contains(session.key) {
                 return (SubscriptionCommands::new(), None);
             }
             let who = (Era::Legacy, session.name());
@@ -180,7 +185,7 @@ impl Inner {
 
     /// A listen wants to follow resources.
     pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
-        self.follow_with(|table, now| {
+        self.drive_with(|table, now| {
             let mut commands = table.know(self, follower, (Era::Modern, name), named, now);
             let targets: Vec<FollowTarget> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);
@@ -190,13 +195,13 @@ impl Inner {
     }
 
     /// A resource with its own pace, if its server is in the process and gives it one.
-    fn target(&self, table: &Table, address: &ResourceAddress) -> FollowTarget {
+    fn target(&self, table: &FollowTable, address: &ResourceAddress) -> FollowTarget {
         let server = self.server_at(table, address.server);
         let patience = server.and_then(|server| match &server.plan.source {
             Source::Local(local) => Some(local.patience(&address.uri)),
             Source::Remote(_) | Source::Unready(_) => None,
         });
-        let usual = self.settings.resource_pace;
+        let usual = self.runtime.settings.resource_pace;
         let pace = patience.filter(|patience| *patience != Patience::default()).map(|patience| {
             let quiet = patience.quiet.unwrap_or(usual.quiet);
             NoticePace { quiet, max_wait: patience.max_wait.unwrap_or(usual.max_wait).max(quiet) }
@@ -207,12 +212,12 @@ impl Inner {
     /// The resource of this name that a session follows, wherever the name leads now.
     pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<ResourceAddress> {
         let follower = FollowerId(session.key.0);
-        let table = self.following.lock();
+        let table = self.lock();
         let meant = table.who.get(&follower).and_then(|who| who.spellings.meant_by(uri));
         if let Some(address) = meant.filter(|address| table.machine.is_followed_by(address, follower)) {
             return Some(address.clone());
         }
-        let servers = self.servers();
+        let servers = self.pool.servers();
         let places = servers.iter().chain(table.departed.values()).map(|server| (server.id, Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
         let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
@@ -225,7 +230,7 @@ impl Inner {
     /// A session follows a resource no longer. When this returns, everything it was told of it is with its transport.
     pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &ResourceAddress) {
         let follower = FollowerId(session.key.0);
-        let names = self.follow_with(|table, now| {
+        let names = self.drive_with(|table, now| {
             let usual = table.shown(self, follower, address);
             let spelled = table.who.get_mut(&follower).map(|who| who.spellings.remove(address));
             let commands = table.machine.unsubscribe(follower, address, now);
@@ -235,11 +240,11 @@ impl Inner {
         });
         let last = {
             // Whoever took something before is done when this is free.
-            let _delivered = session.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+            let _delivered = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
             for name in &names {
                 session.sink.forget_resource(name);
             }
-            *session.last_update.lock().unwrap_or_else(PoisonError::into_inner)
+            *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner)
         };
         if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {
             tokio::time::sleep(left).await;
@@ -248,7 +253,7 @@ impl Inner {
 
     /// What a session follows, as it spells it, with the hash of the content that it needs no notice of.
     pub(crate) fn known_to(&self, follower: FollowerId) -> Vec<KeptFollow> {
-        let table = self.following.lock();
+        let table = self.lock();
         let known = table.machine.known_to(follower);
         known
             .filter_map(|(address, content)| Some(KeptFollow { uri: table.shown(self, follower, address)?, content }))
@@ -257,7 +262,7 @@ impl Inner {
 
     /// A client is gone, or has ended its listen.
     pub(crate) fn follows_no_more(self: &Arc<Self>, follower: FollowerId) {
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             table.who.remove(&follower);
             let commands = table.machine.gone(follower, now);
             table.forget_departed();
@@ -268,12 +273,12 @@ impl Inner {
     /// As [`Self::follows_no_more`], with the links that the session has for itself.
     pub(crate) fn session_follows_no_more(self: &Arc<Self>, session: &Session) {
         self.follows_no_more(FollowerId(session.key.0));
-        self.following.lock().own.retain(|(client, _), _| *client != session.key);
+        self.lock().own.retain(|(client, _), _| *client != session.key);
     }
 
     /// The resources that a client is to be told of, as it knows them. They count as told. More may be left.
     pub(crate) fn take_updates(&self, follower: FollowerId, era: Era) -> Vec<String> {
-        let mut table = self.following.lock();
+        let mut table = self.lock();
         let notices = table.machine.take_dirty(follower, AT_ONCE);
         let now = Instant::now();
         let shown = notices.into_iter().filter_map(|notice| {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::subscription_links::Place;
 use super::upstream_requests::refusal;
-use super::{Inner, Table};
+use super::{FollowTable, ResourceSubscriptions};
 use crate::servers::server::Server;
 
 /// How long a stream that is closed is still heard.
@@ -29,10 +29,10 @@ pub(super) struct OpenListen {
     pub(super) end: CancellationToken,
 }
 
-impl Inner {
+impl ResourceSubscriptions {
     pub(super) fn open_listen(
         self: &Arc<Self>,
-        table: &mut Table,
+        table: &mut FollowTable,
         ticket: ServerTicket,
         server: ServerId,
         uris: &[Uri],
@@ -40,27 +40,27 @@ impl Inner {
         let Some(place) = table.places.get(&server).cloned() else { return };
         let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
         let params = json!({ "notifications": { "resourceSubscriptions": uris } });
-        let outgoing = self.own_request(&place.live.hello, Method::Listen, params);
+        let outgoing = self.links.own_request(&place.live.hello, Method::Listen, params);
         let (id, end) = (outgoing.id, CancellationToken::new());
         let events = place.live.link.call(outgoing);
         let link = Arc::clone(&place.live.link);
         table.listens.insert(ticket, OpenListen { id, place: server, link, end: end.clone() });
-        let gateway = Arc::clone(self);
-        self.spawn(async move {
+        let subscriptions = Arc::clone(self);
+        self.runtime.spawn(async move {
             tokio::select! {
-                () = gateway.hear(ticket, &place, events) => {}
+                () = subscriptions.hear(ticket, &place, events) => {}
                 () = end.cancelled() => {}
-                () = gateway.stop.cancelled() => {}
+                () = subscriptions.runtime.stop.cancelled() => {}
             }
         });
     }
 
     /// Ends a stream. It is heard for a little longer: what the server said on it before it acknowledged the next one may
     /// come later than that acknowledgement, which came over another connection.
-    pub(super) fn close_listen(self: &Arc<Self>, table: &mut Table, ticket: ServerTicket) {
+    pub(super) fn close_listen(self: &Arc<Self>, table: &mut FollowTable, ticket: ServerTicket) {
         let Some(listen) = table.listens.remove(&ticket) else { return };
-        let stop = self.stop.clone();
-        self.spawn(async move {
+        let stop = self.runtime.stop.clone();
+        self.runtime.spawn(async move {
             stop.run_until_cancelled(tokio::time::sleep(LAST_WORDS)).await;
             listen.end.cancel();
             listen.link.cancel(listen.id, None);
@@ -81,7 +81,7 @@ impl Inner {
                 | CallEvent::Redirect(_) => {}
             }
         };
-        self.follow(|table, now| match table.listens.remove(&ticket) {
+        self.drive(|table, now| match table.listens.remove(&ticket) {
             Some(_) => table.machine.listen_ended(ticket, &why, now),
             None => SubscriptionCommands::new(),
         });
@@ -89,7 +89,7 @@ impl Inner {
 
     fn heard_acknowledgement(self: &Arc<Self>, ticket: ServerTicket, frame: &Frame) {
         let honoured = resources(frame);
-        self.follow(|table, now| table.machine.listening(ticket, honoured, now));
+        self.drive(|table, now| table.machine.listening(ticket, honoured, now));
     }
 
     /// An acknowledgement on a pipe, where all streams share one channel. Tells whether it is none for lists.
@@ -97,7 +97,7 @@ impl Inner {
         let id = frame.param(&["_meta", meta::SUBSCRIPTION_ID]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
         let Some(id) = id.filter(|id| !server.is_listen(*id)) else { return false };
         let ticket = {
-            let table = self.following.lock();
+            let table = self.lock();
             table.listens.iter().find(|(_, listen)| listen.id == id).map(|(ticket, _)| *ticket)
         };
         if let Some(ticket) = ticket {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use tidings_hub::subscriptions::ResourcePhase;
 use tidings_proto::Era;
 
-use super::FIRST_OWN;
-use crate::gateway::Gateway;
+use super::{FIRST_OWN, ResourceSubscriptions};
 
 /// A silence that is shorter is over before anybody can look at it.
 const UNHEARD: Duration = Duration::from_secs(3);
@@ -46,13 +45,22 @@ pub struct Follower {
     pub resources: Vec<(String, Arc<str>)>,
 }
 
-impl Gateway {
+/// How much is followed, for those who count.
+pub(crate) struct FollowedCount {
+    pub(crate) resources: usize,
+    /// Pairs of client and resource.
+    pub(crate) followers: usize,
+    /// Resources that their servers could not tell of for longer than it takes to connect again.
+    pub(crate) unheard: usize,
+}
+
+impl ResourceSubscriptions {
     /// Every resource that is followed, and every client that follows one.
-    pub fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
-        let (gateway, now) = (&self.0, Instant::now());
-        let table = gateway.following.lock();
+    pub(crate) fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
+        let now = Instant::now();
+        let table = self.lock();
         let resources = table.machine.followed().filter_map(|followed| {
-            let server = gateway.server_at(&table, followed.address.server)?;
+            let server = self.server_at(&table, followed.address.server)?;
             Some(FollowedResource {
                 server: server.plan.name.clone(),
                 uri: server.uris.outward(&followed.address.uri),
@@ -67,9 +75,9 @@ impl Gateway {
         resources.sort_by(|a, b| (&a.server, &a.local).cmp(&(&b.server, &b.local)));
         let followers = table.who.iter().map(|(id, who)| {
             let followed = || table.machine.followed_by(*id);
-            let uris = followed().filter_map(|address| table.shown(gateway, *id, address)).collect();
+            let uris = followed().filter_map(|address| table.shown(self, *id, address)).collect();
             let resources = followed().filter_map(|address| {
-                let server = gateway.server_at(&table, address.server)?;
+                let server = self.server_at(&table, address.server)?;
                 Some((server.plan.name.clone(), Arc::clone(&address.uri)))
             });
             Follower { id: id.0, era: who.era, name: who.name.clone(), uris, resources: resources.collect() }
@@ -79,13 +87,16 @@ impl Gateway {
         (resources, followers)
     }
 
-    /// How many resources are followed, how many pairs of client and resource there are, and how many of the resources their
-    /// servers could not tell of for longer than it takes to connect again.
-    pub(crate) fn count_followed(&self) -> (usize, usize, usize) {
+    /// How much is followed.
+    pub(crate) fn count_followed(&self) -> FollowedCount {
         let now = Instant::now();
-        let table = self.0.following.lock();
+        let table = self.lock();
         let is_unheard = |since: Instant| now.saturating_duration_since(since) >= UNHEARD;
         let unheard = table.machine.followed().filter(|followed| followed.unheard_since.is_some_and(is_unheard));
-        (table.machine.followed().count(), table.machine.len(), unheard.count())
+        FollowedCount {
+            resources: table.machine.followed().count(),
+            followers: table.machine.len(),
+            unheard: unheard.count(),
+        }
     }
 }

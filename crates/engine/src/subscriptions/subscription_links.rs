@@ -9,12 +9,12 @@ use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, capabilities};
 
-use super::{FIRST_OWN, Table};
+use super::{FIRST_OWN, FollowTable, ResourceSubscriptions};
 use crate::client::session::Session;
-use crate::gateway::Inner;
+use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
-use crate::servers::own_links::OwnLinkUser;
-use crate::servers::server::{LiveLink, Server};
+use crate::servers::own_link_table::OwnLinkUser;
+use crate::servers::server::Server;
 
 /// How long to wait before the lost link of a session is made again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) struct Place {
     own: Option<Weak<Session>>,
 }
 
-impl Table {
+impl FollowTable {
     /// Takes a link out; gives its place.
     fn leave(&mut self, link: LinkKey) -> Option<(ServerId, Place)> {
         let id = self.by_link.remove(&link)?;
@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-impl Inner {
+impl ResourceSubscriptions {
     /// The shared link of a server is up: what is followed is subscribed.
     pub(crate) fn can_follow(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink) {
         self.enter(server.id, &Place { server: Arc::clone(server), live: live.clone(), own: None });
@@ -50,7 +50,7 @@ impl Inner {
     fn enter(self: &Arc<Self>, id: ServerId, place: &Place) {
         let poll = place.server.polls_resources().is_some();
         let upstream = upstream_of(place);
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             if let Some(before) = table.places.insert(id, place.clone()) {
                 table.by_link.remove(&before.live.key);
             }
@@ -63,7 +63,7 @@ impl Inner {
     /// A link is gone.
     pub(crate) fn lost_for_followers(self: &Arc<Self>, link: LinkKey) {
         let mut again = None;
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             let Some((id, place)) = table.leave(link) else { return SubscriptionCommands::new() };
             let commands = table.machine.lost(id, now);
             if table.machine.has_followers(id) {
@@ -78,34 +78,36 @@ impl Inner {
 
     /// A session follows something over a link of its own that was lost: nobody else will make a new one.
     fn follow_again(self: &Arc<Self>, session: Weak<Session>, server: Arc<Server>) {
-        let gateway = Arc::clone(self);
-        self.spawn(async move {
+        let subscriptions = Arc::clone(self);
+        self.runtime.spawn(async move {
             let again = async {
                 loop {
                     tokio::time::sleep(RETRY).await;
                     // Another may have taken its place.
-                    let Some(server) = gateway.server(server.id) else { return };
-                    let Some(session) = session.upgrade().filter(|s| gateway.sessions().contains_key(&s.key)) else {
+                    let Some(server) = subscriptions.pool.server(server.id) else { return };
+                    let Some(session) = session.upgrade().filter(|s| subscriptions.sessions.contains(s.key)) else {
                         return;
                     };
-                    if !gateway.follows_over(&session, &server) || gateway.place_for(&session, &server).await.is_ok() {
+                    if !subscriptions.follows_over(&session, &server)
+                        || subscriptions.place_for(&session, &server).await.is_ok()
+                    {
                         return;
                     }
                 }
             };
-            gateway.stop.run_until_cancelled(again).await;
+            subscriptions.runtime.stop.run_until_cancelled(again).await;
         });
     }
 
     fn follows_over(&self, session: &Session, server: &Server) -> bool {
-        let table = self.following.lock();
+        let table = self.lock();
         let place = table.own.get(&(session.key, server.id));
         place.is_some_and(|place| table.machine.has_followers(*place))
     }
 
     /// What a server said over a link may not have been heard until now.
     pub(crate) fn heard_again(self: &Arc<Self>, link: LinkKey) {
-        self.follow(|table, now| match table.by_link.get(&link) {
+        self.drive(|table, now| match table.by_link.get(&link) {
             Some(place) => table.machine.missed(*place, now),
             None => SubscriptionCommands::new(),
         });
@@ -113,7 +115,7 @@ impl Inner {
 
     /// A server can not say anything by itself on its link: nothing can be followed there, but by polling.
     pub(crate) fn deaf_for_followers(self: &Arc<Self>, link: LinkKey) {
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             let Some(id) = table.by_link.get(&link).copied() else { return SubscriptionCommands::new() };
             let poll = table.places.get(&id).is_some_and(|place| place.server.polls_resources().is_some());
             table.machine.connected(id, SubscribeMethod::Unable, poll, now)
@@ -127,12 +129,12 @@ impl Inner {
         server: &Arc<Server>,
     ) -> Result<ServerId, RequestRefusal> {
         if server.plan.isolation != Isolation::Session {
-            self.live_link(server).await?;
+            self.pool.live_link(server).await?;
             return Ok(server.id);
         }
-        let live = self.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
+        let live = self.pool.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
         let id = {
-            let mut table = self.following.lock();
+            let mut table = self.lock();
             if let Some(id) = table.by_link.get(&live.key) {
                 return Ok(*id);
             }
@@ -146,7 +148,7 @@ impl Inner {
         };
         let key = live.key;
         self.enter(id, &Place { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
-        if !self.has_link(key) {
+        if !self.links.table.has(key) {
             // It broke before it was known here.
             self.lost_for_followers(key);
         }
@@ -155,13 +157,13 @@ impl Inner {
 
     /// Whether somebody follows resources over a link.
     pub(crate) fn is_followed_over(&self, link: LinkKey) -> bool {
-        let table = self.following.lock();
+        let table = self.lock();
         table.by_link.get(&link).is_some_and(|place| table.machine.has_followers(*place))
     }
 
     /// The server at a place, connected or not, or removed while it was followed.
-    pub(super) fn server_at(&self, table: &Table, id: ServerId) -> Option<Arc<Server>> {
-        let known = |id: ServerId| self.server(id).or_else(|| table.departed.get(&id).cloned());
+    pub(super) fn server_at(&self, table: &FollowTable, id: ServerId) -> Option<Arc<Server>> {
+        let known = |id: ServerId| self.pool.server(id).or_else(|| table.departed.get(&id).cloned());
         if id.0 < FIRST_OWN {
             return known(id);
         }
@@ -172,12 +174,12 @@ impl Inner {
     /// A server takes the place of one whose URIs were shown in another way: whoever follows its resources goes on to be told of
     /// them by the names that were acknowledged. To be called before it is in the set of servers.
     pub(crate) fn keep_spellings(&self, server: &Server) {
-        let mut table = self.following.lock();
-        let before = self.server(server.id).or_else(|| table.departed.get(&server.id).cloned());
+        let mut table = self.lock();
+        let before = self.pool.server(server.id).or_else(|| table.departed.get(&server.id).cloned());
         let Some(before) = before.filter(|before| before.uris != server.uris) else { return };
         let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
         let places: HashSet<ServerId> = own.chain([server.id]).collect();
-        let Table { machine, who, .. } = &mut *table;
+        let FollowTable { machine, who, .. } = &mut *table;
         for (follower, who) in who.iter_mut() {
             for address in machine.asked_by(*follower).filter(|address| places.contains(&address.server)) {
                 if who.spellings.of(address).is_none() {
@@ -190,7 +192,7 @@ impl Inner {
     /// A server is removed. Nobody can be unsubscribed by us: whoever follows its resources is told once, and finds out by
     /// reading.
     pub(crate) fn removed_for_followers(self: &Arc<Self>, server: &Arc<Server>) {
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
             let places: Vec<ServerId> = own.chain([server.id]).collect();
             if places.iter().any(|place| table.machine.has_followers(*place)) {
@@ -201,7 +203,7 @@ impl Inner {
     }
 }
 
-impl Table {
+impl FollowTable {
     /// Forgets servers that were removed and that nobody follows any more.
     pub(super) fn forget_departed(&mut self) {
         if self.departed.is_empty() {

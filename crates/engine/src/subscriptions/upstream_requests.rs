@@ -11,27 +11,38 @@ use tidings_wire::{Digest, Frame, FrameKind, digest, get};
 use tokio_util::sync::CancellationToken;
 
 use super::subscription_links::Place;
-use super::{Inner, Table};
+use super::{FollowTable, ResourceSubscriptions};
+use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
-use crate::servers::server::{LiveLink, Server};
+use crate::servers::server::Server;
 
 /// How long a server may take. The machine has the same patience.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Resources that are larger, in bytes, are not read just to know what they say.
 const LARGEST_BASELINE: usize = 1 << 20;
 
-impl Inner {
-    pub(super) fn send_subscribe(self: &Arc<Self>, table: &Table, ticket: ServerTicket, address: &ResourceAddress) {
+impl ResourceSubscriptions {
+    pub(super) fn send_subscribe(
+        self: &Arc<Self>,
+        table: &FollowTable,
+        ticket: ServerTicket,
+        address: &ResourceAddress,
+    ) {
         self.send(table, Method::ResourcesSubscribe, ticket, address, done);
     }
 
-    pub(super) fn send_unsubscribe(self: &Arc<Self>, table: &Table, ticket: ServerTicket, address: &ResourceAddress) {
+    pub(super) fn send_unsubscribe(
+        self: &Arc<Self>,
+        table: &FollowTable,
+        ticket: ServerTicket,
+        address: &ResourceAddress,
+    ) {
         self.send(table, Method::ResourcesUnsubscribe, ticket, address, done);
     }
 
     pub(super) fn send_read(
         self: &Arc<Self>,
-        table: &Table,
+        table: &FollowTable,
         ticket: ServerTicket,
         address: &ResourceAddress,
         is_baseline: bool,
@@ -43,17 +54,17 @@ impl Inner {
             return self.send(table, Method::ResourcesRead, ticket, address, small_content);
         }
         // The machine is told when it is free again.
-        let gateway = Arc::clone(self);
-        self.spawn(async move {
+        let subscriptions = Arc::clone(self);
+        self.runtime.spawn(async move {
             let refused = TicketAnswer::Failed(FollowRefusal::NotHonoured);
-            gateway.follow(|table, now| table.machine.answered(ticket, &refused, now));
+            subscriptions.drive(|table, now| table.machine.answered(ticket, &refused, now));
         });
     }
 
     /// Whether a server says in its list that a resource is too large to be read just to know it.
-    fn is_listed_as_large(&self, table: &Table, address: &ResourceAddress) -> bool {
+    fn is_listed_as_large(&self, table: &FollowTable, address: &ResourceAddress) -> bool {
         let Some(server) = self.server_at(table, address.server) else { return false };
-        let catalogue = self.current();
+        let catalogue = self.catalogue.current();
         let item =
             catalogue.snapshot.offer(server.id).and_then(|offer| offer.list(ListKind::Resources).get(&address.uri));
         let listed = item.and_then(|item| serde_json::from_slice::<Value>(&item.raw).ok());
@@ -63,7 +74,7 @@ impl Inner {
     /// Sends now, and tells the machine when it is answered. So many at a time as the machine allows.
     fn send(
         self: &Arc<Self>,
-        table: &Table,
+        table: &FollowTable,
         method: Method,
         ticket: ServerTicket,
         address: &ResourceAddress,
@@ -72,16 +83,16 @@ impl Inner {
         // Without a link the machine hears of its loss.
         let Some(place) = table.places.get(&address.server).cloned() else { return };
         let sent = self.begin(&place, method, &address.uri);
-        let gateway = Arc::clone(self);
-        self.spawn(async move {
-            let Some(answer) = gateway.answer_of(&place, sent).await else { return };
+        let subscriptions = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let Some(answer) = subscriptions.answer_of(&place, sent).await else { return };
             let answer = answer.map_or(TicketAnswer::Failed(FollowRefusal::Unreachable), |frame| read(&frame));
-            gateway.follow(|table, now| table.machine.answered(ticket, &answer, now));
+            subscriptions.drive(|table, now| table.machine.answered(ticket, &answer, now));
         });
     }
 
     fn begin(&self, place: &Place, method: Method, uri: &str) -> (u64, CallStream) {
-        let outgoing = self.own_request(&place.live.hello, method, json!({ "uri": uri }));
+        let outgoing = self.links.own_request(&place.live.hello, method, json!({ "uri": uri }));
         (outgoing.id, place.live.link.call(outgoing))
     }
 
@@ -106,7 +117,7 @@ impl Inner {
                 }
             }
         };
-        let answer = self.stop.run_until_cancelled(tokio::time::timeout(PATIENCE, answer)).await?;
+        let answer = self.runtime.stop.run_until_cancelled(tokio::time::timeout(PATIENCE, answer)).await?;
         Some(answer.unwrap_or_else(|_| {
             place.live.link.cancel(id, Some("timed out"));
             Err(LinkError::Lost)
@@ -114,11 +125,13 @@ impl Inner {
     }
 
     pub(super) fn pass_on(self: &Arc<Self>, place: &Place, frame: Frame) {
-        self.unowned(&place.server, place.live.key, &place.live.link, None, frame);
+        if let Some(messages) = self.messages.upgrade() {
+            messages.heard(&place.server, &place.live, frame);
+        }
     }
 
     /// Reads a resource from time to time: its server does not tell of its changes, and may be asked.
-    pub(super) fn begin_poll(self: &Arc<Self>, table: &mut Table, address: ResourceAddress) {
+    pub(super) fn begin_poll(self: &Arc<Self>, table: &mut FollowTable, address: ResourceAddress) {
         let Some(place) = table.places.get(&address.server).cloned() else { return };
         let Some(interval) = place.server.polls_resources() else { return };
         tracing::info!(
@@ -126,18 +139,18 @@ impl Inner {
             "the server does not tell of changes: read from time to time"
         );
         let end = CancellationToken::new();
-        let gateway = Arc::clone(self);
+        let subscriptions = Arc::clone(self);
         if let Some(before) = table.polls.insert(address.clone(), end.clone()) {
             before.cancel();
         }
-        self.spawn(async move {
+        self.runtime.spawn(async move {
             let polling = async {
                 loop {
                     tokio::time::sleep(interval).await;
-                    let sent = gateway.begin(&place, Method::ResourcesRead, &address.uri);
-                    let Some(answer) = gateway.answer_of(&place, sent).await else { return };
+                    let sent = subscriptions.begin(&place, Method::ResourcesRead, &address.uri);
+                    let Some(answer) = subscriptions.answer_of(&place, sent).await else { return };
                     if let Ok(TicketAnswer::Content(found)) = answer.map(|frame| content(&frame)) {
-                        gateway.follow(|table, now| match table.polls.contains_key(&address) {
+                        subscriptions.drive(|table, now| match table.polls.contains_key(&address) {
                             true => table.machine.seen(&address, found, now),
                             false => SubscriptionCommands::new(),
                         });
@@ -147,7 +160,7 @@ impl Inner {
             tokio::select! {
                 () = polling => {}
                 () = end.cancelled() => {}
-                () = gateway.stop.cancelled() => {}
+                () = subscriptions.runtime.stop.cancelled() => {}
             }
         });
     }
@@ -155,7 +168,7 @@ impl Inner {
     /// A client has read a resource: what it says is remembered, for the time after a gap.
     pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
         let TicketAnswer::Content(found) = content(frame) else { return };
-        self.follow(|table, now| {
+        self.drive(|table, now| {
             let shared = (server.plan.isolation != Isolation::Session).then_some(server.id);
             match table.by_link.get(&live.key).copied().or(shared) {
                 Some(server) => table.machine.seen(&ResourceAddress { server, uri: uri.into() }, found, now),

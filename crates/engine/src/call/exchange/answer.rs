@@ -21,11 +21,11 @@ impl Exchange {
     pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> ClientAnswer {
         let server = &routed.server;
         let identity = self.identity();
-        let alone = self.gateway.passthrough == Some(server.id);
+        let alone = self.router.pool.passthrough == Some(server.id);
         let seal = |inner: &str| match alone {
             // The state of a server that is alone is its own: it guards it, and words its own refusals.
             true => inner.to_owned(),
-            false => self.gateway.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
+            false => self.router.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
         };
         let reader = AnswerReader {
             method: self.method,
@@ -33,11 +33,11 @@ impl Exchange {
             content: ContentView {
                 uris: &server.uris,
                 revision: self.caller.revision(),
-                view: self.gateway.settings.view,
+                view: self.router.runtime.settings.view,
             },
             identity: identity.as_deref(),
             url_elicitation: self.handles_urls(),
-            verbatim: self.gateway.is_alone(server),
+            verbatim: self.router.pool.is_alone(server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
         };
@@ -46,10 +46,10 @@ impl Exchange {
 
     /// Whose name modern results carry, where it is not the server's own.
     fn identity(&self) -> Option<Vec<u8>> {
-        if self.gateway.passthrough.is_some() || self.caller.era() == Era::Legacy {
+        if self.router.pool.passthrough.is_some() || self.caller.era() == Era::Legacy {
             return None;
         }
-        let info = self.gateway.server_info(&self.gateway.current(), self.caller.principal(), Revision::MODERN);
+        let info = self.router.server_info(&self.router.catalogue.current(), self.caller.principal(), Revision::MODERN);
         Some(info.to_string().into_bytes())
     }
 

@@ -11,10 +11,10 @@ use tidings_proto::{Era, Revision, meta};
 use tidings_wire::{Frame, FrameLimits};
 
 use super::{Exchange, Reply, Stage};
+use crate::call::RequestRouter;
 use crate::call::routing::Routed;
 use crate::client::principal::Principal;
 use crate::client::session::Session;
-use crate::gateway::Inner;
 use crate::notify::announce;
 use crate::subscriptions::{Decision, Named};
 
@@ -31,18 +31,19 @@ impl Exchange {
             RequestRefusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
         })?;
         // What comes before the servers have settled is no change.
-        self.gateway.wait_settled().await;
-        let topics = self.gateway.announced_to(Revision::MODERN, announce::wanted(&self.frame));
-        let mut listening = self.gateway.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
+        self.router.catalogue.wait_settled().await;
+        let topics = self.router.notifier.announced_to(Revision::MODERN, announce::wanted(&self.frame));
+        let mut listening =
+            self.router.notifier.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
         listening.listed =
-            Some(self.gateway.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
+            Some(self.router.notifier.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
-            let named = named(&self.gateway, self.caller.principal(), uris).await;
+            let named = named(&self.router, self.caller.principal(), uris).await;
             // From here on it leaves everything when it is dropped.
             listening.follows = true;
-            let mut asked = self.gateway.listen_to(listening.follower, name.as_deref(), &named);
+            let mut asked = self.router.subscriptions.listen_to(listening.follower, name.as_deref(), &named);
             if let Decision::Honoured(agreed) = asked.decision().await {
                 let agreed: HashSet<ResourceAddress> = agreed.into_iter().collect();
                 honoured = named.into_iter().filter(|n| agreed.contains(&n.address)).map(|n| n.uri).collect();
@@ -56,11 +57,11 @@ impl Exchange {
 
     /// Follows a resource for a session; the answer waits for the server's.
     pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
-        let routed = self.gateway.route(&self.caller, &self.frame, self.method).await?;
-        let place = self.gateway.place_for(session, &routed.server).await?;
+        let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
+        let place = self.router.subscriptions.place_for(session, &routed.server).await?;
         let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
         let named = Named { address, uri: routed.exposed.clone() };
-        let Some(mut asked) = self.gateway.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
+        let Some(mut asked) = self.router.subscriptions.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
             biased;
             decision = asked.decision() => decision,
@@ -106,22 +107,22 @@ impl Exchange {
         let uri = uri.ok_or_else(|| RequestRefusal::InvalidParams("params.uri must be a string".into()))?;
         // One that is yet to be followed again after a restart is not any more.
         let was_resuming = session.stop_resuming(&uri);
-        match self.gateway.followed_as(session, &uri) {
-            Some(address) => self.gateway.unsubscribe(session, &address).await,
+        match self.router.subscriptions.followed_as(session, &uri) {
+            Some(address) => self.router.subscriptions.unsubscribe(session, &address).await,
             None if was_resuming => {}
             // Not followed: it must be there at least.
-            None => _ = self.gateway.route(&self.caller, &self.frame, self.method).await?,
+            None => _ = self.router.route(&self.caller, &self.frame, self.method).await?,
         }
         Ok(ClientAnswer::result(&self.id, b"{}"))
     }
 }
 
 /// The resources behind URIs, without those that are not there for whoever asks.
-async fn named(gateway: &Arc<Inner>, principal: &Principal, uris: Vec<String>) -> Vec<Named> {
+async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::with_capacity(uris.len());
     let mut known = HashSet::new();
     for uri in uris {
-        let Ok(routed) = gateway.find_resource(principal, &uri).await else { continue };
+        let Ok(routed) = router.find_resource(principal, &uri).await else { continue };
         let address = ResourceAddress { server: routed.server.id, uri: routed.target.local.into() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {

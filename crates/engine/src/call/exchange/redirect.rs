@@ -38,11 +38,11 @@ impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
     pub(super) fn redirect(&mut self, instead: ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
-        let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
+        let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
         };
         for (shown, ask) in &moot {
-            self.gateway.withdraw_from_client(*shown, ask);
+            self.router.links.withdraw_from_client(*shown, ask);
         }
         let passed_on = |reason: &str| RequestRefusal::ServerDown {
             server: calling.routed.server.plan.name.clone(),

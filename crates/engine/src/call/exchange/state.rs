@@ -24,15 +24,17 @@ impl Exchange {
         let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
             return Ok(None);
         };
-        if self.gateway.passthrough == Some(routed.server.id) {
+        if self.router.pool.passthrough == Some(routed.server.id) {
             return Ok(None);
         }
         let sealed = tidings_wire::string_at(self.frame.bytes(), at)
             .ok_or_else(|| RequestRefusal::InvalidParams("params.requestState must be a string".into()))?;
-        let opened = match self.gateway.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
+        let opened = match self.router.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
             Ok(opened) => opened,
             // It may be the own state of the server that is alone; whoever is called in the place of this one will know.
-            Err(_) if self.gateway.passthrough.is_some() && matches!(routed.server.plan.source, Source::Local(_)) => {
+            Err(_)
+                if self.router.pool.passthrough.is_some() && matches!(routed.server.plan.source, Source::Local(_)) =>
+            {
                 return Ok(Some(None));
             }
             Err(fault) => return Err(RequestRefusal::InvalidState(fault)),

@@ -52,7 +52,7 @@ impl Exchange {
             biased;
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
-                let gone = self.gateway.in_flight.lock().calls.get(calling.call).is_none();
+                let gone = self.router.links.in_flight.lock().calls.get(calling.call).is_none();
                 return Ok(gone.then_some(Reply::Cancelled));
             }
             verdict = async {
@@ -66,7 +66,7 @@ impl Exchange {
             } => verdict,
         };
         let Some(trouble) = calling.trouble.take() else { return Ok(None) };
-        let replaced = !self.gateway.has_link(calling.live.key);
+        let replaced = !self.router.links.table.has(calling.live.key);
         let not_run = match verdict {
             FailureVerdict::Over(Some(EndReason::Refused)) => trouble.refused,
             _ if replaced => trouble.refused,
@@ -83,11 +83,11 @@ impl Exchange {
     /// The request is to be sent again. Until then it can be cancelled like one that has just arrived.
     fn take_back(&mut self, error: &LinkError) -> Option<Reply> {
         let Stage::Calling(calling) = &mut self.stage else { return None };
-        let Some(TakenBack { waiter, moot }) = self.gateway.in_flight.take_back(calling.call) else {
+        let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
             return Some(Reply::Cancelled);
         };
         for (shown, ask) in &moot {
-            self.gateway.withdraw_from_client(*shown, ask);
+            self.router.links.withdraw_from_client(*shown, ask);
         }
         self.waiter = waiter;
         let server = &calling.routed.server.plan.name;
@@ -110,7 +110,7 @@ impl Exchange {
                 _ = server.health().verdict(NEXT_LINK, there) => {}
             }
         }
-        let live = self.gateway.link_for(&self.caller, &server).await?;
+        let live = self.router.pool.link_for(&self.caller, &server).await?;
         let Stage::Again(routed) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(*routed, live, Repetition::Used)
     }

@@ -14,13 +14,16 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{ChangeError, Ids, Operation, Prefix, Start, touched};
-use crate::gateway::Inner;
-use crate::observe::journal::{self, JournalServer};
+use super::{ChangeError, Operation, Prefix, ServerIds, Start};
+use crate::discovery::look::touched;
+use crate::lifecycle::ServerLifecycle;
+use crate::lifecycle::startup::Ready;
+use crate::observe::journal;
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
-use crate::plan::{Names, Origin, ServerPlan};
-use crate::servers::server::{Ready, Removal, Server};
-use crate::servers::server_set::Servers;
+use crate::plan::{Names, ServerPlan};
+use crate::servers::presence::Removal;
+use crate::servers::server::Server;
+use crate::servers::server_set::ServerSet;
 
 /// How much longer than its own limit a server is waited for: it knows best why it is late.
 const GRACE: Duration = Duration::from_secs(5);
@@ -28,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const UNDO: Duration = Duration::from_secs(5);
 
 pub(super) struct Transaction<'g> {
-    gateway: &'g Arc<Inner>,
+    lifecycle: &'g Arc<ServerLifecycle>,
     arrivals: Vec<Arrival>,
     leaving: Vec<Arc<Server>>,
 }
@@ -69,16 +72,16 @@ struct Task {
 impl<'g> Transaction<'g> {
     /// Checks what can be checked before anything is started.
     pub(super) fn plan(
-        gateway: &'g Arc<Inner>,
-        ids: &mut Ids,
+        lifecycle: &'g Arc<ServerLifecycle>,
+        ids: &mut ServerIds,
         operations: Vec<Operation>,
     ) -> Result<Self, ChangeError> {
-        let servers = gateway.servers();
+        let servers = lifecycle.pool.servers();
         let mut named = HashSet::new();
-        let mut transaction = Self { gateway, arrivals: Vec::new(), leaving: Vec::new() };
+        let mut transaction = Self { lifecycle, arrivals: Vec::new(), leaving: Vec::new() };
         for operation in operations {
             let (name, built_in) = match &operation {
-                Operation::Put { plan, .. } => (plan.name.clone(), plan.origin == Origin::BuiltIn),
+                Operation::Put { plan, .. } => (plan.name.clone(), plan.is_built_in()),
                 Operation::Remove { name } => (name.clone(), false),
             };
             if !named.insert((name.clone(), built_in)) {
@@ -94,8 +97,8 @@ impl<'g> Transaction<'g> {
                     let server = Arc::new(Server::new(
                         id,
                         *plan,
-                        gateway.is_bare(id, built_in),
-                        gateway.settings.refresh_pace(),
+                        lifecycle.is_bare(id, built_in),
+                        lifecycle.runtime.settings.refresh_pace(),
                     ));
                     let (first, task) = (First::UnderWay, None);
                     transaction.arrivals.push(Arrival { server, before, start, first, task });
@@ -108,8 +111,8 @@ impl<'g> Transaction<'g> {
 
     /// While the servers started, others may have been committed: what was planned must still be possible.
     pub(super) fn check_again(&self) -> Result<(), ChangeError> {
-        let servers = self.gateway.servers();
-        let is_there = |plan: &ServerPlan| servers.named(&plan.name, plan.origin == Origin::BuiltIn).map(Arc::as_ptr);
+        let servers = self.lifecycle.pool.servers();
+        let is_there = |plan: &ServerPlan| servers.named(&plan.name, plan.is_built_in()).map(Arc::as_ptr);
         let arrived = self.arrivals.iter().map(|arrival| (&arrival.server, arrival.before.as_ref().map(Arc::as_ptr)));
         let left = self.leaving.iter().map(|server| (server, Some(Arc::as_ptr(server))));
         for (server, planned) in arrived.chain(left) {
@@ -121,12 +124,12 @@ impl<'g> Transaction<'g> {
     }
 
     /// Whether the names of what comes can be told from the names of what stays.
-    fn check(&self, servers: &Servers) -> Result<(), ChangeError> {
+    fn check(&self, servers: &ServerSet) -> Result<(), ChangeError> {
         let named: HashSet<(&str, bool)> = (self.arrivals.iter().map(|arrival| &arrival.server))
             .chain(&self.leaving)
-            .map(|server| (server.plan.name.as_str(), server.is_built_in()))
+            .map(|server| (server.plan.name.as_str(), server.plan.is_built_in()))
             .collect();
-        let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.as_str(), server.is_built_in()));
+        let stays = |server: &&Arc<Server>| !named.contains(&(server.plan.name.as_str(), server.plan.is_built_in()));
         let staying: Vec<&Arc<Server>> = servers.iter().filter(stays).collect();
         self.check_prefixes(&staying)?;
         self.check_listed_uris(&staying)
@@ -135,7 +138,7 @@ impl<'g> Transaction<'g> {
     /// A server whose URIs would all begin as some that another server lists as its own is refused: those that the other has
     /// and does not list would lead to it.
     fn check_listed_uris(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
-        let catalogue = self.gateway.current();
+        let catalogue = self.lifecycle.catalogue.current();
         for arrival in &self.arrivals {
             let UriMap::Prefix(prefix) = &arrival.server.uris else { continue };
             if arrival.before.as_ref().is_some_and(|before| before.uris == arrival.server.uris) {
@@ -157,8 +160,8 @@ impl<'g> Transaction<'g> {
 
     fn check_prefixes(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
         let arriving: Vec<&Arc<Server>> = self.arrivals.iter().map(|arrival| &arrival.server).collect();
-        for (place, server) in arriving.iter().enumerate().filter(|(_, server)| !server.is_built_in()) {
-            let others = staying.iter().chain(&arriving[..place]).filter(|other| !other.is_built_in());
+        for (place, server) in arriving.iter().enumerate().filter(|(_, server)| !server.plan.is_built_in()) {
+            let others = staying.iter().chain(&arriving[..place]).filter(|other| !other.plan.is_built_in());
             for other in others {
                 if let Some((kind, prefix)) = clash(&server.plan, &other.plan) {
                     let (name, other) = (server.plan.name.clone(), other.plan.name.clone());
@@ -172,13 +175,13 @@ impl<'g> Transaction<'g> {
     /// Starts, connects and lists everything that is to come.
     pub(super) async fn start(&mut self) -> Result<(), ChangeError> {
         let now = Instant::now();
-        let settings = &self.gateway.settings;
+        let settings = &self.lifecycle.runtime.settings;
         let (limit, patience) = (now + settings.start_timeout, now + settings.start_wait);
         for arrival in &mut self.arrivals {
             let (tell, ready) = oneshot::channel();
             let (admission, admitted) = oneshot::channel();
-            let work = Arc::clone(&arrival.server).enter(Arc::clone(self.gateway), limit, tell, admitted);
-            arrival.task = Some(Task { ready, admission, ended: self.gateway.tasks.spawn(work) });
+            let work = Arc::clone(self.lifecycle).enter(Arc::clone(&arrival.server), limit, tell, admitted);
+            arrival.task = Some(Task { ready, admission, ended: self.lifecycle.runtime.tasks.spawn(work) });
         }
         let seconds = settings.start_timeout.as_secs();
         let each = self.arrivals.iter_mut().map(|arrival| async move {
@@ -196,7 +199,7 @@ impl<'g> Transaction<'g> {
     /// Nothing has happened: everything that was started ends, and is waited for.
     pub(super) async fn undo(self) {
         let ended = self.arrivals.into_iter().filter_map(|arrival| {
-            arrival.server.gone.cancel();
+            arrival.server.presence.gone.cancel();
             // Dropping the rest of it says that it is not admitted.
             arrival.task.map(|task| task.ended)
         });
@@ -206,24 +209,24 @@ impl<'g> Transaction<'g> {
     }
 
     /// Makes everything visible at once. From here on nothing can fail.
-    pub(super) fn commit(self, ids: &mut Ids) {
+    pub(super) fn commit(self, ids: &mut ServerIds) {
         if self.arrivals.is_empty() && self.leaving.is_empty() {
             return;
         }
-        let gateway = self.gateway;
+        let lifecycle = self.lifecycle;
         let put: Vec<Arc<Server>> = self.arrivals.iter().map(|arrival| Arc::clone(&arrival.server)).collect();
         let without: Vec<ServerId> = self.leaving.iter().map(|server| server.id).collect();
         for arrival in &self.arrivals {
             ids.keep(&arrival.server);
-            gateway.keep_spellings(&arrival.server);
+            lifecycle.subscriptions.keep_spellings(&arrival.server);
             if let First::Ready(ready) = &arrival.first {
-                gateway.can_follow(&arrival.server, &ready.live);
+                lifecycle.subscriptions.can_follow(&arrival.server, &ready.live);
             }
         }
         // Whoever reads a name in the new catalogue finds its server, and in the old one, too.
-        let before = gateway.servers();
-        gateway.set_servers(before.with(&put, &[]));
-        let changes = self.differences(&gateway.current());
+        let before = lifecycle.pool.servers();
+        lifecycle.pool.set_servers(before.with(&put, &[]));
+        let changes = self.differences(&lifecycle.catalogue.current());
         let touched =
             changes.iter().map(|difference| touched(difference.before.as_deref(), difference.after.as_deref()));
         let touched = touched.fold(Topics::default(), |all, some| {
@@ -233,22 +236,22 @@ impl<'g> Transaction<'g> {
         });
         let at = std::time::Instant::now();
         let occasion = CommitOccasion { at, touched, signalled: Default::default(), held_by: None };
-        gateway.commit(&occasion, |catalogue| self.show(catalogue));
-        gateway.set_servers(before.with(&put, &without));
-        if let Some(journal) = &gateway.journal {
+        lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
+        lifecycle.pool.set_servers(before.with(&put, &without));
+        if let Some(journal) = lifecycle.discovery.journal() {
             for difference in &changes {
                 let (old, new) = (difference.before.as_deref(), difference.after.as_deref());
-                journal::tell(&**journal, old, new, &difference.failed, false);
+                journal::tell(journal, old, new, &difference.failed, false);
             }
-            self.leaving.iter().for_each(|server| journal.gone(JournalServer::of(&server.plan)));
+            self.leaving.iter().for_each(|server| journal.gone(server.plan.in_journal()));
         }
         for server in &self.leaving {
-            gateway.end(server);
-            gateway.removed_for_followers(server);
+            lifecycle.end(server);
+            lifecycle.subscriptions.removed_for_followers(server);
         }
         for arrival in self.arrivals {
             if let Some(before) = &arrival.before {
-                gateway.end(before);
+                lifecycle.end(before);
             }
             if let Some(task) = arrival.task {
                 let _ = task.admission.send(());
@@ -277,16 +280,16 @@ impl<'g> Transaction<'g> {
     /// The catalogue afterwards. Whoever leaves can not write to it any more.
     fn show(&self, catalogue: &mut Catalogue) {
         for server in &self.leaving {
-            server.leave(Removal::Removed);
+            server.presence.leave(Removal::Removed);
             catalogue.snapshot = Arc::new(catalogue.snapshot.without(server.id));
             catalogue.servers.retain(|status| status.id != server.id);
         }
         for arrival in &self.arrivals {
             let server = &arrival.server;
             if let Some(before) = &arrival.before {
-                before.leave(Removal::Replaced);
+                before.presence.leave(Removal::Replaced);
             }
-            server.admit();
+            server.presence.admit();
             let snapshot = match &arrival.first {
                 First::Ready(ready) => catalogue.snapshot.with(ready.offer.clone()),
                 First::UnderWay | First::Failed(_) => catalogue.snapshot.without(server.id),
@@ -345,7 +348,7 @@ impl Arrival {
     }
 
     fn status(&self, connects: u64) -> ServerStatus {
-        let mut status = ServerStatus { connects, ..ServerStatus::first(&self.server) };
+        let mut status = ServerStatus { connects, ..self.server.plan.first_status(self.server.id) };
         match &self.first {
             First::UnderWay => {}
             First::Ready(ready) => {
@@ -362,16 +365,16 @@ impl Arrival {
     }
 }
 
-impl Inner {
+impl ServerLifecycle {
     /// Whether a server's names are shown without its prefix.
     fn is_bare(&self, id: ServerId, built_in: bool) -> bool {
-        built_in || self.settings.names == Names::None || self.passthrough == Some(id)
+        built_in || self.runtime.settings.names == Names::None || self.pool.passthrough == Some(id)
     }
 
     /// Ends everything of a server that has left: its calls are answered now, its processes end in the background.
-    fn end(self: &Arc<Self>, server: &Arc<Server>) {
+    fn end(&self, server: &Server) {
         let links = self.sever(server);
-        self.tasks.spawn(async move {
+        self.runtime.spawn(async move {
             for link in links {
                 link.close().await;
             }

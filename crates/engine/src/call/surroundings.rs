@@ -1,0 +1,76 @@
+//! What servers inside the process may know of the gateway, and of whoever calls them.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tidings_hub::calls::CallId;
+use tidings_hub::catalogue::ItemRoute;
+use tidings_proto::{Revision, capabilities};
+use tokio::sync::watch;
+
+use crate::call::RequestRouter;
+use crate::client::principal::Principal;
+use crate::client::session::{Session, Viewer};
+use crate::observe::status::Catalogue;
+use crate::plan::surroundings::{CallerView, CallingClient, EnclosingGateway};
+
+impl RequestRouter {
+    /// Who makes a call. `None` when it is over.
+    fn caller(&self, call: u64) -> Option<(Principal, Option<Arc<Session>>)> {
+        let (principal, client) = self.links.in_flight.caller(CallId(call))?;
+        Some((principal, self.sessions.get(client)))
+    }
+}
+
+impl EnclosingGateway for RequestRouter {
+    fn catalogue(&self) -> watch::Receiver<Arc<Catalogue>> {
+        self.catalogue.subscribe()
+    }
+
+    fn view(self: Arc<Self>, call: u64) -> BoxFuture<'static, Option<CallerView>> {
+        async move {
+            if self.catalogue.starting() {
+                self.catalogue.wait_settled().await;
+            }
+            let (principal, session) = self.caller(call)?;
+            if session.is_some() && self.pool.has_isolated() {
+                let viewer = Viewer { principal: &principal, session: session.as_ref() };
+                let own = self.discovery.settled_view_of(viewer).await;
+                return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
+            }
+            let whole = Arc::clone(&self.catalogue.current().snapshot);
+            Some(CallerView { snapshot: whole.seen_by(&principal.scope), whole, shared: true })
+        }
+        .boxed()
+    }
+
+    fn is_admin(&self, call: u64) -> bool {
+        self.links.in_flight.caller(CallId(call)).is_some_and(|(who, _)| who.is_admin())
+    }
+
+    fn client(&self, call: u64) -> Option<CallingClient> {
+        let key = self.links.in_flight.lock().calls.get(CallId(call)).map(|call| call.client)?;
+        let session = self.sessions.get(key);
+        // Only sessions can be asked.
+        let can = |method: &str, by_url: bool, since: Revision| {
+            session.as_ref().is_some_and(|session| {
+                session.revision >= since && capabilities::client_can(&session.capabilities, method, by_url)
+            })
+        };
+        Some(CallingClient {
+            key: key.0,
+            fills_in_forms: can("elicitation/create", false, Revision::V2025_06_18),
+            visits_urls: can("elicitation/create", true, Revision::V2025_11_25),
+            tells_roots: can("roots/list", false, Revision::V2024_11_05),
+        })
+    }
+
+    fn find_tool(self: Arc<Self>, call: u64, name: String) -> BoxFuture<'static, Option<ItemRoute>> {
+        async move {
+            let (principal, session) = self.caller(call)?;
+            RequestRouter::find_tool(&self, Viewer { principal: &principal, session: session.as_ref() }, &name).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,153 @@
+//! What is said outside of any call: by servers, on no stream of a call; by clients, as notifications.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidings_hub::LinkKey;
+use tidings_hub::calls::LinkCallers;
+use tidings_proto::{ListKind, LogLevel, Revision};
+use tidings_upstream::SharedLink;
+use tidings_wire::{Frame, FrameKind};
+
+use crate::call::RequestRouter;
+use crate::client::session::Session;
+use crate::discovery::signals;
+use crate::links::live_link::LiveLink;
+use crate::servers::server::Server;
+use crate::subscriptions::ServerMessages;
+
+/// How many bytes of a message are logged.
+const EXCERPT: usize = 500;
+
+impl ServerMessages for RequestRouter {
+    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: Frame) {
+        self.unowned(server, live.key, &live.link, None, message);
+    }
+}
+
+impl RequestRouter {
+    /// A notification of a legacy client that is neither a cancellation nor an answer.
+    pub(crate) fn notify(&self, session: &Arc<Session>, frame: &Frame) {
+        let method = frame.method();
+        match &*method {
+            "notifications/initialized" => self.notifier.initialized(session),
+            "notifications/roots/list_changed" => {
+                self.forward_to_all(frame.bytes());
+                self.pool.own_links.roots_changed(session.key, frame.bytes());
+            }
+            _ if self.pool.passthrough.is_some() => self.forward_to_all(frame.bytes()),
+            other => tracing::debug!(method = other, "notification dropped"),
+        }
+    }
+
+    /// Every link belongs to this client when it is the only one there will ever be.
+    fn forward_to_all(&self, message: &Bytes) {
+        if self.sessions.only_client().is_none() {
+            return;
+        }
+        for server in self.pool.servers().iter() {
+            if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
+                live.link.send(message.clone());
+            }
+        }
+    }
+
+    /// A message of a server that came on no stream of a call. `own`: the session that alone uses the link.
+    pub(crate) fn unowned(
+        &self,
+        server: &Arc<Server>,
+        key: LinkKey,
+        link: &SharedLink,
+        own: Option<Arc<Session>>,
+        frame: Frame,
+    ) {
+        let method = frame.method().into_owned();
+        let owner = own.or_else(|| self.sessions.only_session());
+        let about_lists =
+            !ListKind::announced_by(&method).is_empty() || method == "notifications/subscriptions/acknowledged";
+        if !server.presence.is_admitted() && frame.kind() != FrameKind::Request && !about_lists {
+            // Nobody knows of it yet, and perhaps nobody ever will.
+            return;
+        }
+        if frame.kind() == FrameKind::Request {
+            // Some servers ask on their standalone stream what they need for a call.
+            let Some(frame) =
+                (if method == "ping" { Some(frame) } else { self.links.in_flight.give_to_sole(key, frame) })
+            else {
+                return;
+            };
+            return self.ask(owner.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
+                session.sink.push(bytes);
+            });
+        }
+        let kinds = ListKind::announced_by(&method);
+        if !kinds.is_empty() {
+            server.signalled(kinds);
+            return;
+        }
+        match method.as_str() {
+            "notifications/cancelled" => {
+                if let Some((ask, bytes)) = self.take_withdrawn(key, &frame) {
+                    self.sessions.push_to(ask.client, bytes);
+                }
+            }
+            "notifications/subscriptions/acknowledged" if self.subscriptions.take_acknowledgement(server, &frame) => {}
+            "notifications/subscriptions/acknowledged" => {
+                server.cover(signals::honoured(&frame));
+                // What changed before this was not announced.
+                server.unheard_lists(&ListKind::ALL);
+            }
+            "notifications/resources/updated" => {
+                server.meters.update();
+                if let Some(uri) = frame.param_str(&["uri"]) {
+                    self.subscriptions.resource_changed(key, &uri);
+                }
+            }
+            // The token names the call; without one, the call is over.
+            "notifications/progress" => self.links.in_flight.give_progress(key, frame),
+            "notifications/message" => {
+                let Some(frame) = self.links.in_flight.give_to_sole(key, frame) else { return };
+                match owner {
+                    Some(session) if session.wants(log_level(&frame), None) => session.sink.push(frame.into_bytes()),
+                    Some(_) => {}
+                    None if server.may_log(&self.runtime, EXCERPT.min(frame.bytes().len())) => {
+                        tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame));
+                    }
+                    None => {}
+                }
+            }
+            "notifications/elicitation/complete" if owner.is_none() => {}
+            _ => {
+                let Some(frame) = self.links.in_flight.give_to_sole(key, frame) else { return };
+                for session in owner.map_or_else(|| self.may_hear(server, key), |owner| vec![owner]) {
+                    session.sink.push(frame.bytes().clone());
+                }
+            }
+        }
+    }
+
+    /// Who may hear a notification that names no call: it may be about the work of anybody who has called over the link.
+    fn may_hear(&self, server: &Server, key: LinkKey) -> Vec<Arc<Session>> {
+        let callers = self.links.in_flight.lock().calls.callers_on(key);
+        let is_theirs = |session: &Arc<Session>| match &callers {
+            LinkCallers::Nobody => true,
+            LinkCallers::One(principal) => session.principal.name == *principal,
+            LinkCallers::Several => false,
+        };
+        if callers == LinkCallers::Several {
+            tracing::debug!(server = %server.plan.name, "notification dropped: it may be about anybody's call");
+        }
+        let permitted = |session: &Arc<Session>| session.principal.may_use(&server.plan);
+        self.sessions.all().into_iter().filter(is_theirs).filter(permitted).collect()
+    }
+}
+
+/// The level of a log message.
+pub(crate) fn log_level(frame: &Frame) -> Option<LogLevel> {
+    frame.param_str(&["level"]).and_then(|level| LogLevel::parse(&level))
+}
+
+fn excerpt(frame: &Frame) -> String {
+    let raw = frame.params().map(|span| frame.raw(span)).unwrap_or_default();
+    String::from_utf8_lossy(&raw[..raw.len().min(EXCERPT)]).into_owned()
+}

@@ -1,0 +1,68 @@
+//! How a follower hears that there is something for its transport to take.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidings_hub::ClientKey;
+use tidings_hub::ledger::FollowerId;
+use tokio::sync::Notify;
+
+use crate::client::session::Session;
+use crate::client::sessions::SessionTable;
+
+#[derive(Clone)]
+pub(crate) enum FollowerBell {
+    Listen(Arc<Notify>),
+    Session(Arc<Session>),
+}
+
+impl FollowerBell {
+    pub(crate) fn ring(&self) {
+        match self {
+            Self::Listen(bell) => bell.notify_one(),
+            Self::Session(session) => session.sink.wake(),
+        }
+    }
+}
+
+/// The bells of those who follow lists. A leaf among the locks; no bell rings under it.
+#[derive(Default)]
+pub(crate) struct FollowerBells(Mutex<HashMap<FollowerId, FollowerBell>>);
+
+impl FollowerBells {
+    fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, FollowerBell>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, follower: FollowerId, bell: FollowerBell) {
+        self.lock().insert(follower, bell);
+    }
+
+    pub(crate) fn remove(&self, follower: FollowerId) {
+        self.lock().remove(&follower);
+    }
+
+    pub(crate) fn contains(&self, follower: FollowerId) -> bool {
+        self.lock().contains_key(&follower)
+    }
+
+    pub(crate) fn of(&self, followers: &[FollowerId]) -> Vec<FollowerBell> {
+        let bells = self.lock();
+        followers.iter().filter_map(|follower| bells.get(follower).cloned()).collect()
+    }
+
+    /// How many `subscriptions/listen` are open.
+    pub(crate) fn listens(&self) -> usize {
+        self.lock().values().filter(|bell| matches!(bell, FollowerBell::Listen(_))).count()
+    }
+
+    /// Rings for one follower.
+    pub(crate) fn ring(&self, follower: FollowerId, sessions: &SessionTable) {
+        let bell = self.lock().get(&follower).cloned();
+        // A session may follow resources before it follows lists.
+        let bell = bell.or_else(|| sessions.get(ClientKey(follower.0)).map(FollowerBell::Session));
+        if let Some(bell) = bell {
+            bell.ring();
+        }
+    }
+}

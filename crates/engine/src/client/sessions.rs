@@ -1,0 +1,83 @@
+//! The legacy sessions there are, by the keys that clients have in the engine.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tidings_hub::ClientKey;
+use tidings_proto::{Era, LogLevel};
+
+use crate::client::session::Session;
+
+/// One lock, held for moments. It may be taken under the lock of the announcements or of the subscriptions; nothing is taken under
+/// it.
+pub(crate) struct SessionTable {
+    by_key: Mutex<HashMap<ClientKey, Arc<Session>>>,
+    next_client: AtomicU64,
+    /// The capabilities and era of the one client there will ever be (stdio).
+    only_client: Option<(Value, Era)>,
+}
+
+impl SessionTable {
+    pub(crate) fn new(only_client: Option<(Value, Era)>) -> Self {
+        Self { by_key: Mutex::default(), next_client: AtomicU64::new(1), only_client }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Session>>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A key for a client, with or without a session.
+    pub(crate) fn new_client(&self) -> ClientKey {
+        ClientKey(self.next_client.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn insert(&self, session: &Arc<Session>) {
+        self.lock().insert(session.key, Arc::clone(session));
+    }
+
+    pub(crate) fn remove(&self, client: ClientKey) {
+        self.lock().remove(&client);
+    }
+
+    pub(crate) fn get(&self, client: ClientKey) -> Option<Arc<Session>> {
+        self.lock().get(&client).cloned()
+    }
+
+    pub(crate) fn contains(&self, client: ClientKey) -> bool {
+        self.lock().contains_key(&client)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// The least level of log messages that any session asked for.
+    pub(crate) fn least_level(&self) -> Option<LogLevel> {
+        self.lock().values().filter_map(|session| session.level()).min()
+    }
+
+    /// What the only client there will ever be declares, if there will be only one.
+    pub(crate) fn only_client(&self) -> Option<&(Value, Era)> {
+        self.only_client.as_ref()
+    }
+
+    /// The session of the only client there will ever be.
+    pub(crate) fn only_session(&self) -> Option<Arc<Session>> {
+        self.only_client.as_ref()?;
+        self.lock().values().next().cloned()
+    }
+
+    /// Sends outside of any call.
+    pub(crate) fn push_to(&self, client: ClientKey, message: Bytes) {
+        if let Some(session) = self.get(client) {
+            session.sink.push(message);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! How a session goes on after a restart: what it followed is followed anew.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tidings_hub::ledger::{FollowerBaseline, FollowerId};
+use tidings_hub::subscriptions::ResourceAddress;
+
+use super::{Gateway, GatewayParts};
+use crate::client::kept_session::{KeptFollow, KeptSession};
+use crate::client::principal::Principal;
+use crate::client::session::{ClientSink, NewSession, Session};
+use crate::subscriptions::{Decision, Named};
+
+/// How many resources of a session are followed again at a time.
+const AT_ONCE: usize = 16;
+/// When a resource that can not be followed yet is tried again: first, and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
+impl Gateway {
+    /// What is to be kept of a session at this moment.
+    pub fn describe_session(&self, session: &Session) -> KeptSession {
+        let follower = FollowerId(session.key.0);
+        let mut follows = self.0.subscriptions.known_to(follower);
+        follows.extend(session.resuming().iter().cloned());
+        KeptSession {
+            revision: session.revision,
+            principal: session.principal.name.to_string(),
+            info: session.info.clone(),
+            capabilities: session.capabilities.clone(),
+            level: session.level(),
+            initialized: session.is_initialized(),
+            told: self.0.notifier.told_to(follower),
+            follows,
+        }
+    }
+
+    /// A client of an earlier process goes on with its session. The caller has made sure that it is its owner.
+    pub fn resume_session(&self, kept: KeptSession, principal: &Principal, sink: Arc<dyn ClientSink>) -> Arc<Session> {
+        let KeptSession { revision, info, capabilities, level, initialized, told, follows, .. } = kept;
+        let (key, principal) = (self.0.sessions.new_client(), principal.clone());
+        let session = Session::begin(NewSession { key, revision, principal, info, capabilities, sink });
+        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        // If it lists before it follows again, it is told of everything once.
+        session.listed_early.store(true, Ordering::Relaxed);
+        *session.resuming() = follows.clone();
+        self.0.sessions.insert(&session);
+        if level.is_some() {
+            self.0.links.update_level();
+        }
+        if initialized {
+            self.0.notifier.follow_after_start(&session, Some(FollowerBaseline::Told(told)));
+        }
+        if !follows.is_empty() {
+            self.0.runtime.spawn(Arc::clone(&self.0).resume_following(Arc::clone(&session), follows));
+        }
+        session
+    }
+}
+
+impl GatewayParts {
+    /// Follows again what a session followed before the restart.
+    async fn resume_following(self: Arc<Self>, session: Arc<Session>, follows: Vec<KeptFollow>) {
+        self.catalogue.wait_settled().await;
+        let stop = self.runtime.stop.clone();
+        let each = |follow| Arc::clone(&self).resume_until_followed(Arc::clone(&session), follow);
+        stop.run_until_cancelled(futures_util::stream::iter(follows).for_each_concurrent(AT_ONCE, each)).await;
+    }
+
+    async fn resume_until_followed(self: Arc<Self>, session: Arc<Session>, follow: KeptFollow) {
+        let mut pause = RETRY.0;
+        while session.is_resuming(&follow.uri) && self.sessions.contains(session.key) {
+            if self.resume_one(&session, &follow).await {
+                session.stop_resuming(&follow.uri);
+                return;
+            }
+            // Its server is away, or does not agree: the client counts on it, so it is tried until the session ends.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY.1);
+        }
+    }
+
+    /// Tells whether the resource is followed now.
+    async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow) -> bool {
+        let Ok(routed) = self.router.find_resource(&session.principal, &follow.uri).await else { return false };
+        let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
+        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
+        let named = Named { address: address.clone(), uri: follow.uri.clone() };
+        let Some(mut asked) = self.subscriptions.subscribe(session, &named) else { return true };
+        if let Decision::Refused(_) = asked.decision().await {
+            return false;
+        }
+        // Nobody waits for an answer: what changes may be told at once.
+        drop(asked.receipt());
+        if !session.is_resuming(&follow.uri) {
+            self.subscriptions.unsubscribe(session, &address).await;
+            return true;
+        }
+        let follower = FollowerId(session.key.0);
+        self.subscriptions.drive(|table, now| table.machine.resumed(follower, &address, follow.content, now));
+        true
+    }
+}

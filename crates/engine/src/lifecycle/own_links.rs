@@ -1,0 +1,141 @@
+//! Making and closing the links that one session, or the modern clients of one principal, have for themselves.
+//!
+//! The hub decides (`tidings_hub::own_links`); here links are connected in tasks of their own, so that whoever gives up
+//! waiting ends nothing, and nobody waits who does not need that very link.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidings_hub::own_links::LinkOwner;
+use tidings_hub::{LinkKey, ServerId};
+use tidings_proto::Revision;
+use tidings_upstream::LinkError;
+use tidings_wire::notification;
+
+use super::ServerLifecycle;
+use crate::client::session::Session;
+use crate::links::live_link::LiveLink;
+use crate::servers::link_maker::LinkMaker;
+use crate::servers::own_link_table::OwnLinkUser;
+use crate::servers::server::Server;
+
+const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+
+/// How often links are looked at for idleness at most.
+const SHORTEST_WAIT: Duration = Duration::from_millis(20);
+
+impl LinkMaker for ServerLifecycle {
+    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>) {
+        let lifecycle = Arc::clone(&self);
+        self.runtime.spawn(async move { lifecycle.connect_own(&user, &server).await });
+    }
+
+    fn make_companion(self: Arc<Self>, server: Arc<Server>) {
+        let lifecycle = Arc::clone(&self);
+        self.runtime.spawn(async move { lifecycle.try_companion(&server).await });
+    }
+}
+
+impl ServerLifecycle {
+    async fn connect_own(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>) {
+        let owner = user.owner();
+        let known = self.catalogue.current().server(server.id).and_then(|status| status.era());
+        let connecting = self.connect(server, known, user.link_user(), None);
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            () = user.gone() => Err(LinkError::Stopped),
+            () = self.runtime.stop.cancelled() => Err(LinkError::Stopped),
+        };
+        match connected {
+            Ok((live, _end)) => self.own_link_made(user, &owner, server, live),
+            Err(error) => {
+                let retry =
+                    self.pool.own_links.lock().machine.failed(&owner, server.id, &error.to_string(), Instant::now());
+                if retry.is_some() {
+                    tracing::warn!(server = %server.plan.name, %error, "no connection for a single session");
+                }
+            }
+        }
+        self.pool.own_links.changed.send_replace(());
+    }
+
+    fn own_link_made(self: &Arc<Self>, user: &OwnLinkUser, owner: &LinkOwner, server: &Arc<Server>, live: LiveLink) {
+        let roots_changed = {
+            let mut state = self.pool.own_links.lock();
+            let wanted = state.machine.connected(owner, server.id, live.key, Instant::now());
+            if wanted.is_some() {
+                state.live.insert(live.key, live.clone());
+            }
+            wanted
+        };
+        let Some(roots_changed) = roots_changed else { return self.retire(live) };
+        if roots_changed && live.hello.revision < Revision::MODERN {
+            live.link.send(notification(ROOTS_CHANGED, None));
+        }
+        let key = live.key;
+        if let OwnLinkUser::Session(session) = user {
+            self.discovery.own_link_is_up(session, server.id);
+        }
+        if !self.links.table.has(key) {
+            // It closed before it was in the table, so nothing took it out again.
+            self.pool.own_links.closed(key);
+        }
+        self.pool.own_links.idle.notify_one();
+    }
+
+    /// A session is over: its links are closed.
+    pub(crate) fn close_own_links(self: &Arc<Self>, session: &Session) {
+        let owner = LinkOwner::Session(session.key);
+        let links: Vec<LiveLink> = {
+            let mut state = self.pool.own_links.lock();
+            let keys = state.machine.owner_gone(&owner);
+            keys.iter().filter_map(|key| state.live.remove(key)).collect()
+        };
+        links.into_iter().for_each(|live| self.retire(live));
+        self.pool.own_links.changed.send_replace(());
+    }
+
+    /// Closes links that nobody uses, for as long as the gateway runs.
+    pub(crate) async fn close_idle_links(self: Arc<Self>) {
+        loop {
+            let next = self.pool.own_links.lock().machine.next_idle();
+            let due = async {
+                match next {
+                    Some(at) => {
+                        let earliest = Instant::now() + SHORTEST_WAIT;
+                        tokio::time::sleep_until(at.max(earliest).into()).await;
+                    }
+                    None => self.pool.own_links.idle.notified().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.close_idle_now(),
+                () = self.runtime.stop.cancelled() => return,
+            }
+        }
+    }
+
+    fn close_idle_now(self: &Arc<Self>) {
+        let idle: Vec<(LinkOwner, ServerId, LiveLink)> = {
+            let mut state = self.pool.own_links.lock();
+            let idle = state.machine.idle(Instant::now(), |key| self.is_link_busy(key));
+            idle.into_iter()
+                .filter_map(|(owner, server, key)| Some((owner, server, state.live.remove(&key)?)))
+                .collect()
+        };
+        for (owner, server, live) in idle {
+            if let LinkOwner::Session(key) = owner
+                && let Some(session) = self.sessions.get(key)
+            {
+                session.view().slept(server);
+            }
+            tracing::debug!(server = server.0, "a connection of a single session was idle, and is closed");
+            self.retire(live);
+        }
+    }
+
+    /// Whether something is still expected of a link.
+    fn is_link_busy(&self, key: LinkKey) -> bool {
+        self.links.in_flight.lock().calls.on(key).next().is_some() || self.subscriptions.is_followed_over(key)
+    }
+}

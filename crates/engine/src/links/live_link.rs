@@ -1,0 +1,57 @@
+//! A link in use, and who uses it.
+
+use std::sync::{Arc, Weak};
+
+use tidings_hub::LinkKey;
+use tidings_hub::ledger::{Topic, Topics};
+use tidings_upstream::{ServerHello, SharedLink};
+
+use crate::client::session::Session;
+use crate::links::link_watch::LinkWatch;
+
+#[derive(Clone)]
+pub(crate) struct LiveLink {
+    pub(crate) key: LinkKey,
+    pub(crate) link: SharedLink,
+    pub(crate) hello: Arc<ServerHello>,
+    /// Whether it can be trusted.
+    pub(crate) watch: Arc<LinkWatch>,
+}
+
+/// Who uses a link.
+#[derive(Clone)]
+pub(crate) enum LinkUser {
+    /// Everybody who may use the server.
+    Everybody,
+    /// One session alone.
+    Session(Weak<Session>),
+    /// The modern clients of one principal.
+    Principal,
+}
+
+impl LinkUser {
+    /// The session that has the link for itself, if it is still there.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        match self {
+            Self::Session(session) => session.upgrade(),
+            Self::Everybody | Self::Principal => None,
+        }
+    }
+
+    /// Whether the link speaks for the server as everybody sees it.
+    pub(crate) fn is_everybody(&self) -> bool {
+        matches!(self, Self::Everybody)
+    }
+}
+
+/// What a server says it announces.
+pub(crate) fn promised(hello: &ServerHello) -> Topics {
+    let mut topics = Topics::default();
+    for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
+        let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));
+        if declared.and_then(serde_json::Value::as_bool) == Some(true) {
+            topics.insert(topic);
+        }
+    }
+    topics
+}

@@ -1,0 +1,174 @@
+//! Which link carries something to a server. Found here; made by whoever makes links.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidings_hub::own_links::LinkClaim;
+use tidings_proto::Era;
+use tidings_proto::refusal::RequestRefusal;
+use tidings_upstream::EraChoice;
+
+use crate::client::session::Caller;
+use crate::links::live_link::LiveLink;
+use crate::observe::status::ServerState;
+use crate::plan::{Isolation, Source};
+use crate::servers::own_link_table::{NoOwnLink, OwnLinkUser};
+use crate::servers::server::Server;
+use crate::servers::server_links::Companion;
+use crate::servers::server_pool::ServerPool;
+
+/// How long a call waits for an attempt to reach a server that was lost.
+const WANTED: Duration = Duration::from_secs(2);
+/// How long calls wait for the first attempt to make a companion.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl ServerPool {
+    /// The link that carries a client's call to a server.
+    pub(crate) async fn link_for(&self, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
+        let is_isolated = server.plan.isolation == Isolation::Session;
+        if is_isolated && caller.era() == Era::Legacy {
+            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
+        }
+        let live = self.live_link(server).await?;
+        // A modern server knows no sessions: capabilities and level ride each request.
+        if is_isolated && live.hello.revision.era() == Era::Legacy {
+            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
+        }
+        if caller.era() == Era::Legacy
+            && live.hello.revision.era() == Era::Modern
+            && let Some(companion) = self.legacy_companion(server).await
+        {
+            return Ok(companion);
+        }
+        Ok(live)
+    }
+
+    /// The shared link; waited for while the server is starting for the first time.
+    pub(crate) async fn live_link(&self, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
+        if let Some(live) = server.live() {
+            return Ok(live);
+        }
+        if self.catalogue.starting() {
+            let mut catalogue = self.catalogue.subscribe();
+            let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
+            let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), up).await;
+        }
+        if server.live().is_none() {
+            server.health().wanted(WANTED).await;
+        }
+        server.live().ok_or_else(|| self.down(server))
+    }
+
+    fn down(&self, server: &Server) -> RequestRefusal {
+        let name = &server.plan.name;
+        if let Some(removal) = server.presence.removal().filter(|_| server.presence.gone.is_cancelled()) {
+            return RequestRefusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
+        }
+        let catalogue = self.catalogue.current();
+        let status = catalogue.server(server.id);
+        let reason = match status.and_then(|s| s.error.clone()) {
+            Some(error) => error,
+            None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
+            None => "is not connected".into(),
+        };
+        RequestRefusal::ServerDown { server: name.clone(), reason }
+    }
+
+    /// The link that somebody has for itself, opened when it is first needed.
+    pub(crate) async fn own_link(&self, user: &OwnLinkUser, server: &Arc<Server>) -> Result<LiveLink, NoOwnLink> {
+        let owner = user.owner();
+        let mut changes = self.own_links.changed.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let now = Instant::now();
+            let (claim, live) = self.own_links.claim(&owner, server.id, now);
+            if let Some(live) = live {
+                return Ok(live);
+            }
+            let limit = |key: &str, limit: usize| NoOwnLink {
+                reason: format!("has no connection left for this session: the limit {key} = {limit} is reached"),
+                retry_at: now + Duration::from_secs(1),
+            };
+            match claim {
+                LinkClaim::Connect => match self.maker.upgrade() {
+                    Some(maker) => maker.make_own_link(user.clone(), Arc::clone(server)),
+                    None => return Err(NoOwnLink { reason: "is not connected".into(), retry_at: now }),
+                },
+                LinkClaim::Wait | LinkClaim::Up(_) => {}
+                LinkClaim::Resting { until, error } => {
+                    let seconds = until.saturating_duration_since(now).as_secs_f64();
+                    let reason = format!("{error} (tried again in {seconds:.1} s)");
+                    return Err(NoOwnLink { reason, retry_at: until });
+                }
+                LinkClaim::TooManyOfOwner(most) => return Err(limit("session_links_per_client", most)),
+                LinkClaim::TooMany(most) => return Err(limit("session_links", most)),
+            }
+            // Every attempt to connect has a deadline, so this ends.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// The same, as a client is told.
+    pub(crate) async fn own_link_of(
+        &self,
+        user: &OwnLinkUser,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, RequestRefusal> {
+        let link = self.own_link(user, server).await;
+        link.map_err(|none| RequestRefusal::ServerDown { server: server.plan.name.clone(), reason: none.reason })
+    }
+
+    /// The legacy link beside the modern one of a server that speaks both eras, if there is one or one can be made soon. It is
+    /// waited for only as long as a probe may take.
+    async fn legacy_companion(&self, server: &Arc<Server>) -> Option<LiveLink> {
+        let waits_until = match &*server.links.companion.borrow() {
+            Companion::Live(live) if self.links.table.has(live.key) => return Some(live.clone()),
+            Companion::Impossible => return None,
+            Companion::NotBefore(at, _) if Instant::now() < *at => return None,
+            Companion::UnderWay(since, _) => Some(*since + PATIENCE),
+            _ => None,
+        };
+        let waits_until = match waits_until {
+            Some(until) => until,
+            None => self.begin_companion(server)?,
+        };
+        if Instant::now() < waits_until {
+            let mut companion = server.links.companion.subscribe();
+            let decided = companion.wait_for(|companion| !matches!(companion, Companion::UnderWay(..)));
+            let _ = tokio::time::timeout_at(waits_until.into(), decided).await;
+        }
+        match &*server.links.companion.borrow() {
+            Companion::Live(live) if self.links.table.has(live.key) => Some(live.clone()),
+            _ => None,
+        }
+    }
+
+    /// Begins an attempt, unless another did meanwhile. Gives the time until which calls wait for it.
+    fn begin_companion(&self, server: &Arc<Server>) -> Option<Instant> {
+        let possible = matches!(&server.plan.source, Source::Remote(spec) if spec.era == EraChoice::Auto);
+        let mut until = None;
+        let mut begins = false;
+        server.links.companion.send_if_modified(|companion| {
+            let pause = match companion {
+                _ if !possible => {
+                    *companion = Companion::Impossible;
+                    return true;
+                }
+                Companion::UnderWay(since, _) => {
+                    until = Some(*since + PATIENCE);
+                    return false;
+                }
+                Companion::NotBefore(_, pause) => *pause,
+                _ => Duration::ZERO,
+            };
+            let now = Instant::now();
+            (until, begins) = (Some(now + PATIENCE), true);
+            *companion = Companion::UnderWay(now, pause);
+            true
+        });
+        if begins && let Some(maker) = self.maker.upgrade() {
+            maker.make_companion(Arc::clone(server));
+        }
+        until
+    }
+}

@@ -1,0 +1,16 @@
+//! What finding a link asks of whoever can make one.
+
+use std::sync::Arc;
+
+use crate::servers::own_link_table::OwnLinkUser;
+use crate::servers::server::Server;
+
+/// Makes links in tasks of their own: whoever gives up waiting ends nothing. Must not block. How it went is read in the tables where
+/// the link was looked for.
+pub(crate) trait LinkMaker: Send + Sync {
+    /// A link that somebody has for itself.
+    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>);
+
+    /// The legacy link beside the modern one.
+    fn make_companion(self: Arc<Self>, server: Arc<Server>);
+}

@@ -1,0 +1,128 @@
+//! Links that one session, or the modern clients of one principal, have for themselves (`isolation = "session"`).
+//!
+//! The hub decides (`tidings_hub::own_links`); `lifecycle/own_links.rs` makes and closes them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
+use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tidings_proto::Revision;
+use tokio::sync::{Notify, watch};
+
+use crate::client::session::{Caller, Session};
+use crate::links::live_link::{LinkUser, LiveLink};
+
+pub(crate) struct OwnLinkTable {
+    state: Mutex<OwnLinkState>,
+    /// Changes whenever an attempt to connect is over, or a link was given up.
+    pub(crate) changed: watch::Sender<()>,
+    /// Rings when a link is there that may become idle.
+    pub(crate) idle: Notify,
+}
+
+pub(crate) struct OwnLinkState {
+    pub(crate) machine: OwnLinks,
+    pub(crate) live: HashMap<LinkKey, LiveLink>,
+}
+
+/// Why there is no link of one's own now.
+pub(crate) struct NoOwnLink {
+    pub(crate) reason: String,
+    /// When it is worth trying again.
+    pub(crate) retry_at: Instant,
+}
+
+/// Whose link it is, with what is needed to make it.
+#[derive(Clone)]
+pub(crate) enum OwnLinkUser {
+    Session(Arc<Session>),
+    Principal(Arc<str>),
+}
+
+impl OwnLinkUser {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        match caller {
+            Caller::Legacy(session) => Self::Session(Arc::clone(session)),
+            Caller::Modern(caller) => Self::Principal(Arc::clone(&caller.principal.name)),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> LinkOwner {
+        match self {
+            Self::Session(session) => LinkOwner::Session(session.key),
+            Self::Principal(name) => LinkOwner::Principal(Arc::clone(name)),
+        }
+    }
+
+    pub(crate) fn link_user(&self) -> LinkUser {
+        match self {
+            Self::Session(session) => LinkUser::Session(Arc::downgrade(session)),
+            Self::Principal(_) => LinkUser::Principal,
+        }
+    }
+}
+
+impl OwnLinkTable {
+    pub(crate) fn new(limits: OwnLinkLimits) -> Self {
+        let state = OwnLinkState { machine: OwnLinks::new(limits), live: HashMap::new() };
+        Self { state: Mutex::new(state), changed: watch::Sender::new(()), idle: Notify::new() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OwnLinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The link that an owner has to a server, if it is up; else what is to be done about it.
+    pub(crate) fn claim(&self, owner: &LinkOwner, server: ServerId, now: Instant) -> (LinkClaim, Option<LiveLink>) {
+        let mut state = self.lock();
+        let claim = state.machine.claim(owner, server, now);
+        let live = match claim {
+            LinkClaim::Up(key) => state.live.get(&key).cloned(),
+            _ => None,
+        };
+        (claim, live)
+    }
+
+    /// A session's roots changed: its servers are told, also those whose link is still being made.
+    pub(crate) fn roots_changed(&self, session: ClientKey, message: &Bytes) {
+        let links: Vec<LiveLink> = {
+            let mut state = self.lock();
+            let keys = state.machine.roots_changed(&LinkOwner::Session(session));
+            keys.iter().filter_map(|key| state.live.get(key).cloned()).collect()
+        };
+        for live in links.iter().filter(|live| live.hello.revision < Revision::MODERN) {
+            live.link.send(message.clone());
+        }
+    }
+
+    /// A link ended by itself. Tells whether it was in use here.
+    pub(crate) fn closed(&self, key: LinkKey) -> bool {
+        let closed = {
+            let mut state = self.lock();
+            state.live.remove(&key);
+            state.machine.closed(key, Instant::now()).is_some()
+        };
+        if closed {
+            self.changed.send_replace(());
+        }
+        closed
+    }
+
+    /// A server is gone, or another has taken its place.
+    pub(crate) fn server_gone(&self, server: ServerId) {
+        self.lock().machine.server_gone(server);
+    }
+}
+
+impl OwnLinkUser {
+    /// Waits until nobody can use the link any more.
+    pub(crate) async fn gone(&self) {
+        match self {
+            Self::Session(session) => session.over.cancelled().await,
+            Self::Principal(_) => std::future::pending().await,
+        }
+    }
+}
