@@ -91,9 +91,9 @@ pub(crate) fn admit_modern(
         mirrors_version(headers, &meta.version)?;
     }
     // After the header was compared: a client that contradicts itself is told that first.
-    if meta.version != Revision::MODERN.as_str() {
+    let Some(revision) = Revision::parse_modern(&meta.version) else {
         return Err(RequestRefusal::UnsupportedVersion(meta.version));
-    }
+    };
     let name = frame.method();
     let method = Method::asked(&name, Era::Modern);
     if let Some(headers) = request.mirrors {
@@ -112,7 +112,7 @@ pub(crate) fn admit_modern(
         mirrors_params(gateway, request.principal, headers, frame)?;
     }
     let level = log_level(frame, &meta)?;
-    let caller = gateway.modern_caller(request.connection, request.principal, level, meta.capabilities);
+    let caller = gateway.modern_caller(request.connection, revision, request.principal, level, meta.capabilities);
     Ok((Caller::Modern(caller), method))
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn admit_part(frame: &Frame) -> Result<Method, RequestRefusal> {
 
 /// Lets in a batch: one revision has them.
 pub(crate) fn admit_batch(session: Option<&Session>) -> Result<(), RequestRefusal> {
-    if session.is_some_and(|session| session.revision() == Revision::V2025_03_26) {
+    if session.is_some_and(|session| session.revision().has_batches()) {
         return Ok(());
     }
     Err(RequestRefusal::InvalidRequest("only sessions of revision 2025-03-26 may send batches".into()))
@@ -146,14 +146,14 @@ pub(crate) fn admit_batch(session: Option<&Session>) -> Result<(), RequestRefusa
 
 /// Whether a version header is one that a session may have.
 pub(crate) fn is_session_version(version: &str) -> bool {
-    Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy)
+    Revision::parse_legacy(version).is_some()
 }
 
-/// Whether a version header is that of the modern era, or of a later one.
+/// Whether a version header is that of the modern era, or of a later one: versions are dates.
 pub(crate) fn is_modern_version(version: &str) -> bool {
     // Revisions are dates, so their text sorts by age: a client from the future is refused as modern, with the
     // versions that are supported.
-    version >= Revision::MODERN.as_str()
+    Revision::of_era(Era::Modern).any(|first| version >= first.as_str())
 }
 
 /// The log level a modern request asks for.

@@ -13,7 +13,7 @@ use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, LogLevel, Method};
+use tidings_proto::{Era, ListKind, LogLevel, Method, Revision};
 use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -341,13 +341,14 @@ impl Gateway {
     pub fn modern_caller(
         &self,
         connection: Option<ClientKey>,
+        revision: Revision,
         principal: &Principal,
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::ByteSpan,
     ) -> Arc<ModernCaller> {
         let key = connection.unwrap_or_else(|| self.new_client());
         let names_its_calls = connection.is_some();
-        Arc::new(ModernCaller { key, names_its_calls, principal: principal.clone(), log_level, capabilities })
+        Arc::new(ModernCaller { key, revision, names_its_calls, principal: principal.clone(), log_level, capabilities })
     }
 
     // Of sessions

@@ -8,9 +8,8 @@ use crate::{Era, Revision, extensions, meta};
 /// request. Servers hide tools from clients that declare nothing.
 pub fn towards_legacy_server(revision: Revision) -> Value {
     let mut all = json!({ "roots": { "listChanged": true }, "sampling": {} });
-    if revision >= Revision::V2025_06_18 {
-        all["elicitation"] =
-            if revision >= Revision::V2025_11_25 { json!({ "form": {}, "url": {} }) } else { json!({}) };
+    if revision.has_elicitation() {
+        all["elicitation"] = if revision.has_url_elicitation() { json!({ "form": {}, "url": {} }) } else { json!({}) };
     }
     all
 }
@@ -137,7 +136,7 @@ fn declared(name: &str, silent: bool) -> Value {
 }
 
 fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {
-    if told.revision < Revision::V2025_03_26 {
+    if !told.revision.declares_completions() {
         out.remove("completions");
     }
     if told.asks_changes && out.values().any(|capability| capability.get("listChanged").is_some()) {
@@ -174,7 +173,7 @@ pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
             out.insert(name.to_owned(), value.clone());
         }
     }
-    if server < Revision::V2025_06_18 {
+    if !server.has_elicitation() {
         out.remove("elicitation");
     }
     if client == Era::Modern {

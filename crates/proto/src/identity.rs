@@ -10,7 +10,7 @@ const PER_SERVER: usize = 8 << 10;
 /// The gateway's own `serverInfo` for a client of this revision.
 pub fn gateway_info(version: &str, revision: Revision) -> Value {
     let mut info = serde_json::json!({ "name": "tidings", "version": version });
-    if revision >= Revision::V2025_06_18 {
+    if revision.has_titles() {
         info["title"] = "Tidings".into();
     }
     info
@@ -20,10 +20,10 @@ pub fn gateway_info(version: &str, revision: Revision) -> Value {
 pub fn server_info(info: &Value, revision: Revision) -> Value {
     let mut info = info.clone();
     if let Some(members) = info.as_object_mut() {
-        if revision < Revision::V2025_06_18 {
+        if !revision.has_titles() {
             members.remove("title");
         }
-        if revision < Revision::V2025_11_25 {
+        if !revision.has_icons() {
             for name in ["icons", "description", "websiteUrl"] {
                 members.remove(name);
             }

@@ -42,8 +42,8 @@ impl ItemView<'_> {
         if self.hides(Revision::V2025_11_25) {
             edit.remove("icons");
         }
-        // Tasks were part of that revision alone.
-        if self.view == FieldView::Strict && self.revision != Revision::V2025_11_25 {
+        // Tasks were part of one revision alone.
+        if self.view == FieldView::Strict && !self.revision.has_execution() {
             edit.remove("execution");
         }
         // Older clients validate results against the schema, and know only objects.
@@ -72,7 +72,7 @@ impl ItemView<'_> {
         }
         let annotations = edit.get("annotations").filter(|at| is_object(item, *at));
         // 2025-03-26 has a tool's title only inside its annotations.
-        let moved = title.filter(|_| self.kind == ListKind::Tools && self.revision == Revision::V2025_03_26);
+        let moved = title.filter(|_| self.kind == ListKind::Tools && self.revision.titles_in_annotations());
         match (annotations, moved) {
             (Some(at), moved) => {
                 let mut inner = ObjectEdit::new(item, at);

@@ -1,6 +1,9 @@
 //! The `_meta` object: which keys the protocol owns, and what a modern request must say about itself.
 
+use serde_json::{Value, json};
 use tidings_wire::{ByteSpan, Frame, RawId, is_object, string_at};
+
+use crate::Revision;
 
 /// Every key the protocol owns starts like this.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
@@ -24,6 +27,11 @@ pub const CHANGES: &str = "dev.tidings/changes";
 pub const GATEWAYS: &str = "dev.tidings/gateways";
 /// The token that ties progress to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The `_meta` of a modern request that we make ourselves.
+pub fn own(revision: Revision, client_info: &Value, capabilities: &Value) -> Value {
+    json!({ PROTOCOL_VERSION: revision.as_str(), CLIENT_INFO: client_info, CLIENT_CAPABILITIES: capabilities })
+}
 
 /// What a modern request says about itself, as spans of its frame.
 #[derive(Clone, Debug)]

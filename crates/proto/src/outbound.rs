@@ -76,7 +76,7 @@ pub fn translate(
             // Behind the id, or behind the opening brace: both are places where a member may be inserted with a comma
             // before or after it.
             let at = frame.id_span().map_or(1, |span| span.end);
-            patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester)));
+            patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester, destination.revision)));
         }
         None => {}
     }
@@ -112,7 +112,7 @@ fn edit_params(
     // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
     edit.remove("task");
     // Strict servers of the older revisions refuse members that they do not know.
-    if method == Method::Complete && destination.revision < Revision::V2025_06_18 {
+    if method == Method::Complete && !destination.revision.has_completion_context() {
         edit.remove("context");
     }
     match (requester.era, destination.revision.era()) {
@@ -143,7 +143,7 @@ fn edit_meta(
     let bytes = frame.bytes();
     let Some(span) = params.get("_meta").filter(|span| is_object(bytes, *span)) else {
         if destination.revision.era() == Era::Modern {
-            params.set("_meta", authored_meta(requester));
+            params.set("_meta", authored_meta(requester, destination.revision));
         }
         return;
     };
@@ -162,7 +162,7 @@ fn edit_meta(
         }
         (Era::Legacy, Era::Modern) => {
             edit.remove_where(|key| key.starts_with(meta::RESERVED));
-            for (key, value) in authored_members(requester) {
+            for (key, value) in authored_members(requester, destination.revision) {
                 edit.set(key, value);
             }
         }
@@ -191,9 +191,9 @@ fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     capabilities.finish(patch);
 }
 
-fn authored_members(requester: &RequestingClient<'_>) -> Vec<(&'static str, Bytes)> {
+fn authored_members(requester: &RequestingClient<'_>, revision: Revision) -> Vec<(&'static str, Bytes)> {
     let mut members = vec![
-        (meta::PROTOCOL_VERSION, Bytes::from(encode_string(Revision::MODERN.as_str()))),
+        (meta::PROTOCOL_VERSION, Bytes::from(encode_string(revision.as_str()))),
         (meta::CLIENT_CAPABILITIES, Bytes::copy_from_slice(requester.capabilities)),
     ];
     if let Some(info) = requester.info {
@@ -206,8 +206,8 @@ fn authored_members(requester: &RequestingClient<'_>) -> Vec<(&'static str, Byte
 }
 
 /// A whole `_meta` object for a modern server.
-pub fn authored_meta(requester: &RequestingClient<'_>) -> String {
-    let members: Vec<String> = authored_members(requester)
+pub fn authored_meta(requester: &RequestingClient<'_>, revision: Revision) -> String {
+    let members: Vec<String> = authored_members(requester, revision)
         .into_iter()
         .map(|(key, value)| format!("{}:{}", encode_string(key), String::from_utf8_lossy(&value)))
         .collect();

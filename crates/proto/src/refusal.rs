@@ -104,8 +104,9 @@ impl RequestRefusal {
                 Some(format!("{{\"uri\":{}}}", encode_string(uri)))
             }
             Self::UnsupportedVersion(asked) => {
-                let supported = Revision::MODERN;
-                Some(format!(r#"{{"supported":["{supported}"],"requested":{}}}"#, encode_string(asked)))
+                let supported: Vec<_> = Revision::of_era(Era::Modern).map(|known| format!("\"{known}\"")).collect();
+                let supported = supported.join(",");
+                Some(format!(r#"{{"supported":[{supported}],"requested":{}}}"#, encode_string(asked)))
             }
             _ => None,
         };

@@ -1,5 +1,7 @@
-//! The five published revisions, and the era of each. A new one is added here first; the compiler and the tables beside this
-//! file name the rest.
+//! The published revisions, their eras, and what each has: the one table of differences that are not differences of eras.
+//!
+//! Code elsewhere asks a predicate ("does it have batches?") or the era, and never compares with a revision: a new revision
+//! is a variant here, and an answer for each predicate; the compiler and the tables beside this file name the rest.
 
 use std::fmt;
 
@@ -35,7 +37,7 @@ impl Revision {
     pub const COUNT: usize = Self::ALL.len();
     /// What a legacy client is offered when it asks for something unknown.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
-    /// The revision that modern requests are made in.
+    /// The newest modern one: what the gateway speaks where it begins.
     pub const MODERN: Self = Self::V2026_07_28;
 
     /// From its wire text.
@@ -57,14 +59,90 @@ impl Revision {
     /// Which way of talking it uses.
     pub const fn era(self) -> Era {
         match self {
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => Era::Legacy,
             Self::V2026_07_28 => Era::Modern,
-            _ => Era::Legacy,
         }
+    }
+
+    /// The modern revision of this wire text.
+    pub fn parse_modern(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|revision| revision.era() == Era::Modern)
+    }
+
+    /// The legacy revision of this wire text.
+    pub fn parse_legacy(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|revision| revision.era() == Era::Legacy)
+    }
+
+    /// All of one era, oldest first.
+    pub fn of_era(era: Era) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |revision| revision.era() == era)
     }
 
     /// The revision a legacy session speaks when the client asked for `wanted`.
     pub fn negotiate(wanted: &str) -> Self {
-        Self::parse(wanted).filter(|r| r.era() == Era::Legacy).unwrap_or(Self::LATEST_LEGACY)
+        Self::parse_legacy(wanted).unwrap_or(Self::LATEST_LEGACY)
+    }
+
+    /// Whether several messages may come as one.
+    pub const fn has_batches(self) -> bool {
+        matches!(self, Self::V2025_03_26)
+    }
+
+    /// Whether a stream of a session may be closed before the answer and picked up again: it begins with an event that has
+    /// an id and no message, and may name the pause.
+    pub const fn resumes_streams(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
+    /// Whether a result may be an error that sends the user to a URL first.
+    pub const fn refuses_with_urls(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
+    /// Whether tools say in `execution` how they can be run.
+    pub const fn has_execution(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
+    /// Whether a tool's title stands in its annotations, and nowhere else.
+    pub const fn titles_in_annotations(self) -> bool {
+        matches!(self, Self::V2025_03_26)
+    }
+
+    /// Whether progress has a text.
+    pub fn has_progress_text(self) -> bool {
+        self >= Self::V2025_03_26
+    }
+
+    /// Whether servers may declare `completions`.
+    pub fn declares_completions(self) -> bool {
+        self >= Self::V2025_03_26
+    }
+
+    /// Whether a request for completions tells what is filled in already.
+    pub fn has_completion_context(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Whether things have a title beside their name.
+    pub fn has_titles(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Whether servers may put a form to the user.
+    pub fn has_elicitation(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Whether servers may send the user to a URL; forms have modes then, and titled and multiple choices.
+    pub fn has_url_elicitation(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
+    /// Whether servers and what they offer have icons, and servers a description and a web site.
+    pub fn has_icons(self) -> bool {
+        self >= Self::V2025_11_25
     }
 }
 
@@ -81,5 +159,30 @@ impl Era {
             Self::Legacy => "legacy",
             Self::Modern => "modern",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_revision_has_what_its_specification_says() {
+        let having = |has: fn(Revision) -> bool| Revision::ALL.map(|revision| u8::from(has(revision)));
+        assert_eq!(having(Revision::has_batches), [0, 1, 0, 0, 0]);
+        assert_eq!(having(Revision::titles_in_annotations), [0, 1, 0, 0, 0]);
+        assert_eq!(having(Revision::resumes_streams), [0, 0, 0, 1, 0]);
+        assert_eq!(having(Revision::refuses_with_urls), [0, 0, 0, 1, 0]);
+        assert_eq!(having(Revision::has_execution), [0, 0, 0, 1, 0]);
+        assert_eq!(having(Revision::has_progress_text), [0, 1, 1, 1, 1]);
+        assert_eq!(having(Revision::declares_completions), [0, 1, 1, 1, 1]);
+        assert_eq!(having(Revision::has_completion_context), [0, 0, 1, 1, 1]);
+        assert_eq!(having(Revision::has_titles), [0, 0, 1, 1, 1]);
+        assert_eq!(having(Revision::has_elicitation), [0, 0, 1, 1, 1]);
+        assert_eq!(having(Revision::has_url_elicitation), [0, 0, 0, 1, 1]);
+        assert_eq!(having(Revision::has_icons), [0, 0, 0, 1, 1]);
+        assert_eq!(having(|revision| revision.era() == Era::Modern), [0, 0, 0, 0, 1]);
+        assert_eq!(Revision::of_era(Era::Modern).last(), Some(Revision::MODERN));
+        assert_eq!(Revision::of_era(Era::Legacy).last(), Some(Revision::LATEST_LEGACY));
     }
 }

@@ -143,7 +143,8 @@ impl Backend {
             Self::Own(OwnGateway { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
-                let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
+                let caller =
+                    gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, meta.capabilities);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
@@ -231,11 +232,8 @@ fn kept(cli: &Cli) -> ServerTable {
 
 /// How the command line introduces itself in each request.
 fn own_meta() -> Value {
-    json!({
-        meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-        meta::CLIENT_INFO: { "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") },
-        meta::CLIENT_CAPABILITIES: {},
-    })
+    let info = json!({ "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") });
+    meta::own(Revision::MODERN, &info, &json!({}))
 }
 
 /// What the API of a running gateway says.

@@ -75,12 +75,10 @@ pub(crate) enum ProbeOutcome {
 
 /// The `_meta` of requests that the gateway itself makes of a modern server.
 pub(crate) fn own_meta(introduction: &OwnIntroduction) -> Value {
-    json!({
-        meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-        meta::CLIENT_INFO: introduction.client_info,
-        meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
-        meta::GATEWAYS: introduction.gateways,
-    })
+    let capabilities = capabilities::towards_modern_server();
+    let mut own = meta::own(Revision::MODERN, &introduction.client_info, &capabilities);
+    own[meta::GATEWAYS] = json!(introduction.gateways);
+    own
 }
 
 fn discover(id: u64, introduction: &OwnIntroduction) -> OutgoingRequest {
@@ -207,8 +205,8 @@ enum DiscoverOutcome {
 fn read_discover(frame: &Frame) -> DiscoverOutcome {
     if frame.kind() == FrameKind::Error {
         let (code, message) = read_error(frame);
-        let supported = outcome(frame).and_then(|error| common_era(&error["data"]["supported"]));
-        return match (code, supported) {
+        let supported = outcome(frame).and_then(|error| newest_common(&error["data"]["supported"]));
+        return match (code, supported.map(Revision::era)) {
             (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => DiscoverOutcome::TryAgain,
             (code::UNSUPPORTED_VERSION, Some(Era::Legacy)) => DiscoverOutcome::NotModern,
             _ if code::is_modern(code) => DiscoverOutcome::OtherModern(format!("{message} ({code})")),
@@ -219,14 +217,14 @@ fn read_discover(frame: &Frame) -> DiscoverOutcome {
     let Some(versions) = result.get("supportedVersions").filter(|versions| versions.is_array()) else {
         return DiscoverOutcome::NotModern;
     };
-    match common_era(versions) {
-        Some(Era::Modern) => {}
-        Some(Era::Legacy) => return DiscoverOutcome::NotModern,
+    let revision = match newest_common(versions) {
+        Some(revision) if revision.era() == Era::Modern => revision,
+        Some(_) => return DiscoverOutcome::NotModern,
         None => return DiscoverOutcome::OtherModern(format!("it speaks only {versions}")),
-    }
+    };
     let info = result.get("_meta").and_then(|m| m.get(meta::SERVER_INFO)).cloned().unwrap_or_else(|| json!({}));
     DiscoverOutcome::Hello(Box::new(ServerHello {
-        revision: Revision::MODERN,
+        revision,
         capabilities: result.get("capabilities").cloned().unwrap_or_else(|| json!({})),
         info,
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
@@ -234,18 +232,16 @@ fn read_discover(frame: &Frame) -> DiscoverOutcome {
     }))
 }
 
-/// The newest era of ours among the versions that a server lists. One that answers the probe may speak legacy only.
-fn common_era(versions: &Value) -> Option<Era> {
-    let listed = versions.as_array()?.iter().filter_map(|version| Revision::parse(version.as_str()?));
+/// The newest revision of ours among the versions that a server lists. One that answers the probe may speak legacy only.
+fn newest_common(versions: &Value) -> Option<Revision> {
     // Servers of both eras list both; the newest that we know decides.
-    listed.max().map(Revision::era)
+    versions.as_array()?.iter().filter_map(|version| Revision::parse(version.as_str()?)).max()
 }
 
 fn read_initialize(frame: &Frame) -> Result<ServerHello, LinkError> {
     let result = outcome(frame).ok_or_else(|| LinkError::Protocol("no result of initialize".into()))?;
     let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    let revision = Revision::parse(version)
-        .filter(|r| r.era() == Era::Legacy)
+    let revision = Revision::parse_legacy(version)
         .ok_or_else(|| LinkError::Refused(format!("it offers the unknown protocol version \"{version}\"")))?;
     Ok(ServerHello {
         revision,

@@ -203,7 +203,8 @@ impl HttpLinkShared {
     pub(crate) fn call_headers(&self, state: &HttpLinkState, request: &OutgoingRequest) -> HeaderMap {
         let mut headers = self.base_headers(state);
         if state.era == Era::Modern {
-            headers.insert(VERSION, HeaderValue::from_static(Revision::MODERN.as_str()));
+            // The probe comes before a revision is settled.
+            headers.entry(VERSION).or_insert(HeaderValue::from_static(Revision::MODERN.as_str()));
             if let Some(method) = method_header(request) {
                 headers.insert(METHOD, method);
             }

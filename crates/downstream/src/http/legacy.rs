@@ -10,7 +10,7 @@ use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, Revision, code};
+use tidings_proto::{Era, Method, code};
 use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +111,7 @@ impl HttpEndpoint {
     }
 
     fn stream(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
-        self.read(http, stream, None, session.revision() == Revision::V2025_11_25)
+        self.read(http, stream, None, session.revision().resumes_streams())
     }
 
     fn read(
@@ -156,7 +156,7 @@ impl HttpEndpoint {
         {
             return self.read(&http, &stream, Some(sequence), false);
         }
-        let prime = http.session().is_some_and(|session| session.revision() == Revision::V2025_11_25);
+        let prime = http.session().is_some_and(|session| session.revision().resumes_streams());
         self.read(&http, http.standalone(), None, prime)
     }
 

@@ -16,7 +16,7 @@ use tidings_wire::{Frame, Payload, RawId, encode_string};
 use crate::call::RequestRouter;
 use crate::client::principal::Principal;
 use crate::client::session::NewSession;
-use crate::client::session::{Caller, ClientSink, Session};
+use crate::client::session::{Caller, ClientSink, ModernCaller, Session};
 use crate::notify::summary;
 use crate::observe::status::{Catalogue, Origin, ServerStatus};
 use crate::servers::gateway_loop::list_meta;
@@ -118,22 +118,22 @@ impl RequestRouter {
     /// Answers `server/discover`.
     pub(crate) async fn discover(
         &self,
-        principal: &Principal,
+        caller: &ModernCaller,
         client: &Value,
         frame: &Frame,
         id: &RawId,
     ) -> Result<ClientAnswer, RequestRefusal> {
+        let (principal, revision) = (&caller.principal, caller.revision);
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.pool.asking_gateways(frame)?;
         self.catalogue.wait_settled().await;
         let catalogue = self.catalogue.current();
-        let revision = Revision::MODERN;
         let alone = self.speaks_for_itself(&catalogue, principal);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
         let offered = seen.filter_map(|server| self.offered(server));
         let mut result = json!({
             "resultType": "complete",
-            "supportedVersions": [revision.as_str()],
+            "supportedVersions": Revision::of_era(Era::Modern).map(Revision::as_str).collect::<Vec<_>>(),
             "capabilities": capabilities::for_client(offered, alone, self.told(revision, client)),
             "ttlMs": 0,
             "cacheScope": "private",

@@ -17,7 +17,7 @@ use tidings_hub::refresh::RefreshReason;
 use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, Method, Revision, capabilities, code, meta};
+use tidings_proto::{Era, ListKind, Method, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
@@ -170,7 +170,7 @@ impl Exchange {
             (Method::List(kind), caller) => router.list(caller, &self.frame, kind, &self.id).await?,
             (Method::Discover, Caller::Modern(caller)) => {
                 let declared = self.caller.capabilities(&self.frame);
-                router.discover(&caller.principal, &declared, &self.frame, &self.id).await?
+                router.discover(caller, &declared, &self.frame, &self.id).await?
             }
             (Method::Listen, Caller::Modern(_)) => return Ok(Some(self.acknowledge().await?)),
             (Method::ResourcesSubscribe, Caller::Legacy(session)) => {
@@ -357,7 +357,7 @@ impl Exchange {
             }
             CallEvent::Opened => Ok(Some(Reply::Opened)),
             // Only clients of that revision know how to come back.
-            CallEvent::Interrupted(pause) if self.caller.revision() == Revision::V2025_11_25 => {
+            CallEvent::Interrupted(pause) if self.caller.revision().resumes_streams() => {
                 Ok(Some(Reply::Interrupted(pause)))
             }
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
-use tidings_proto::{Era, FieldView, ListKind, LogLevel, Revision};
+use tidings_proto::{Era, FieldView, ListKind, LogLevel};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, FrameKind, Patch, RawId};
 
@@ -96,7 +96,7 @@ impl Relay<'_> {
         let mut patch = Patch::new();
         let mut edit = frame.edit(frame.params()?);
         edit.set("progressToken", token.as_str().to_owned());
-        if self.router.runtime.settings.view == FieldView::Strict && self.caller.revision() < Revision::V2025_03_26 {
+        if self.router.runtime.settings.view == FieldView::Strict && !self.caller.revision().has_progress_text() {
             edit.remove("message");
         }
         edit.finish(&mut patch);

@@ -63,8 +63,8 @@ impl RequestRouter {
         let url_mode = frame.param_str(&["mode"]).is_some_and(|mode| mode == "url");
         let able = owner.filter(|session| {
             capabilities::client_can(&session.capabilities, &method, url_mode)
-                && (method != "elicitation/create" || session.revision >= Revision::V2025_06_18)
-                && (!url_mode || session.revision >= Revision::V2025_11_25)
+                && (method != "elicitation/create" || session.revision.has_elicitation())
+                && (!url_mode || session.revision.has_url_elicitation())
         });
         let Some(session) = able else {
             let abandoned = self.links.in_flight.lock().calls.ghosts_on(key);
@@ -117,7 +117,7 @@ fn question(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>)
                 if let (Some(server), Some(text)) = (server, edit.get("message").and_then(|at| string_at(bytes, at))) {
                     edit.set("message", encode_string(&format!("[{server}] {text}")));
                 }
-                if revision < Revision::V2025_11_25 {
+                if !revision.has_url_elicitation() {
                     edit.remove("mode");
                     if let Some(schema) = edit.get("requestedSchema") {
                         edit.set("requestedSchema", early_schema(schema.of(bytes))?);

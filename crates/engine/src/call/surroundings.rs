@@ -53,16 +53,16 @@ impl EnclosingGateway for RequestRouter {
         let key = self.links.in_flight.lock().calls.get(CallId(call)).map(|call| call.client)?;
         let session = self.sessions.get(key);
         // Only sessions can be asked.
-        let can = |method: &str, by_url: bool, since: Revision| {
+        let can = |method: &str, by_url: bool, has: fn(Revision) -> bool| {
             session.as_ref().is_some_and(|session| {
-                session.revision >= since && capabilities::client_can(&session.capabilities, method, by_url)
+                has(session.revision) && capabilities::client_can(&session.capabilities, method, by_url)
             })
         };
         Some(CallingClient {
             key: key.0,
-            fills_in_forms: can("elicitation/create", false, Revision::V2025_06_18),
-            visits_urls: can("elicitation/create", true, Revision::V2025_11_25),
-            tells_roots: can("roots/list", false, Revision::V2024_11_05),
+            fills_in_forms: can("elicitation/create", false, Revision::has_elicitation),
+            visits_urls: can("elicitation/create", true, Revision::has_url_elicitation),
+            tells_roots: can("roots/list", false, |_| true),
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::LinkCallers;
-use tidings_proto::{ListKind, LogLevel, Revision};
+use tidings_proto::{Era, ListKind, LogLevel};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, FrameKind};
 
@@ -46,7 +46,7 @@ impl RequestRouter {
             return;
         }
         for server in self.pool.servers().iter() {
-            if let Some(live) = server.live().filter(|live| live.hello.revision < Revision::MODERN) {
+            if let Some(live) = server.live().filter(|live| live.hello.revision.era() == Era::Legacy) {
                 live.link.send(message.clone());
             }
         }

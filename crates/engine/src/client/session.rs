@@ -176,6 +176,8 @@ pub struct ModernCaller {
     pub key: ClientKey,
     /// Whether it may name this request by its id later on. Over HTTP it can only close the stream.
     pub names_its_calls: bool,
+    /// What it speaks.
+    pub revision: Revision,
     /// Who is asking.
     pub principal: Principal,
     /// Log messages it wants for this request.
@@ -236,7 +238,7 @@ impl Caller {
     pub(crate) fn revision(&self) -> Revision {
         match self {
             Self::Legacy(session) => session.revision,
-            Self::Modern(_) => Revision::MODERN,
+            Self::Modern(caller) => caller.revision,
         }
     }
 

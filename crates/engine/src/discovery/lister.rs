@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::gateway_path::{self, GatewayPath};
-use tidings_proto::{Era, ListKind, Method, Revision, capabilities, meta};
+use tidings_proto::{Era, ListKind, Method, capabilities, meta};
 use tidings_upstream::{LinkError, OutgoingRequest, ServerHello, SharedLink};
 use tidings_wire::{ByteSpan, Frame, FrameKind, RawId, elements, get, is_object, request, string_at};
 
@@ -86,11 +86,8 @@ impl Lister<'_> {
             params["cursor"] = cursor.into();
         }
         if self.hello.revision.era() == Era::Modern {
-            params["_meta"] = json!({
-                meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-                meta::CLIENT_INFO: { "name": "tidings", "version": env!("CARGO_PKG_VERSION") },
-                meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
-            });
+            let info = json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") });
+            params["_meta"] = meta::own(self.hello.revision, &info, &capabilities::towards_modern_server());
         }
         if self.is_gateway() {
             params["_meta"][meta::GATEWAYS] = json!(self.path.ahead_of_server());
@@ -150,6 +147,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
 
+    use tidings_proto::Revision;
     use tidings_upstream::{CallStream, Link, call_channel};
 
     use super::*;

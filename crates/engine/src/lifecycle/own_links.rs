@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::own_links::LinkOwner;
 use tidings_hub::{LinkKey, ServerId};
-use tidings_proto::Revision;
+use tidings_proto::Era;
 use tidings_upstream::LinkError;
 use tidings_wire::notification;
 
@@ -69,7 +69,7 @@ impl ServerLifecycle {
             wanted
         };
         let Some(roots_changed) = roots_changed else { return self.retire(live) };
-        if roots_changed && live.hello.revision < Revision::MODERN {
+        if roots_changed && live.hello.revision.era() == Era::Legacy {
             live.link.send(notification(ROOTS_CHANGED, None));
         }
         let key = live.key;

@@ -1,7 +1,7 @@
 //! Requests that the gateway makes of a server in its own name.
 
 use serde_json::{Value, json};
-use tidings_proto::{Era, Method, Revision, capabilities, meta};
+use tidings_proto::{Era, Method, capabilities, meta};
 use tidings_upstream::{OutgoingRequest, ServerHello};
 use tidings_wire::{RawId, request};
 
@@ -12,11 +12,8 @@ impl OpenLinks {
     pub(crate) fn own_request(&self, hello: &ServerHello, method: Method, mut params: Value) -> OutgoingRequest {
         let name = method.name_param().and_then(|member| params[member].as_str().map(str::to_owned));
         if hello.revision.era() == Era::Modern {
-            params["_meta"] = json!({
-                meta::PROTOCOL_VERSION: Revision::MODERN.as_str(),
-                meta::CLIENT_INFO: { "name": "tidings", "version": self.runtime.settings.version },
-                meta::CLIENT_CAPABILITIES: capabilities::towards_modern_server(),
-            });
+            let info = json!({ "name": "tidings", "version": self.runtime.settings.version });
+            params["_meta"] = meta::own(hello.revision, &info, &capabilities::towards_modern_server());
         }
         let id = self.in_flight.mint();
         let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));

@@ -8,6 +8,7 @@ use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
 use tidings_proto::Revision;
 
+use crate::client::session::Caller;
 use crate::notify::ListNotifier;
 
 /// A client that stays: a legacy session, or one modern `subscriptions/listen`. A modern client that only asks leaves
@@ -33,6 +34,7 @@ pub struct Connected {
 pub(crate) struct OpenListens(Mutex<HashMap<FollowerId, Listen>>);
 
 struct Listen {
+    revision: Revision,
     name: Option<String>,
     principal: String,
     since: SystemTime,
@@ -58,9 +60,13 @@ impl Drop for Listed {
 
 impl ListNotifier {
     /// Shows a listen for as long as the guard is kept.
-    pub(crate) fn show_listen(&self, follower: FollowerId, name: Option<&str>, principal: &str) -> Listed {
-        let listen =
-            Listen { name: name.map(str::to_owned), principal: principal.to_owned(), since: SystemTime::now() };
+    pub(crate) fn show_listen(&self, follower: FollowerId, name: Option<&str>, caller: &Caller) -> Listed {
+        let listen = Listen {
+            revision: caller.revision(),
+            name: name.map(str::to_owned),
+            principal: caller.principal().name.to_string(),
+            since: SystemTime::now(),
+        };
         self.listens.lock().insert(follower, listen);
         Listed { listens: Arc::clone(&self.listens), follower }
     }
@@ -81,7 +87,7 @@ impl ListNotifier {
             .collect();
         all.extend(self.listens.lock().iter().map(|(follower, listen)| Connected {
             id: follower.0,
-            revision: Revision::MODERN,
+            revision: listen.revision,
             name: listen.name.clone(),
             principal: listen.principal.clone(),
             since: listen.since,

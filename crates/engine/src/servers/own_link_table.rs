@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
-use tidings_proto::Revision;
+use tidings_proto::Era;
 use tokio::sync::{Notify, watch};
 
 use crate::client::session::{Caller, Session};
@@ -93,7 +93,7 @@ impl OwnLinkTable {
             let keys = state.machine.roots_changed(&LinkOwner::Session(session));
             keys.iter().filter_map(|key| state.live.get(key).cloned()).collect()
         };
-        for live in links.iter().filter(|live| live.hello.revision < Revision::MODERN) {
+        for live in links.iter().filter(|live| live.hello.revision.era() == Era::Legacy) {
             live.link.send(message.clone());
         }
     }

@@ -31,7 +31,8 @@ impl Backend {
                 let gateway = &own.gateway;
                 let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
-                let caller = gateway.modern_caller(None, &Principal::local(), None, meta.capabilities);
+                let caller =
+                    gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, meta.capabilities);
                 Ok(NotificationStream::Own(Box::new(gateway.request(
                     Caller::Modern(caller),
                     frame,

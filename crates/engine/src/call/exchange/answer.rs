@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidings_proto::content::ContentView;
 use tidings_proto::outcome::{self, AnswerReader, ClientAnswer};
-use tidings_proto::{Era, Revision, code};
+use tidings_proto::{Era, code};
 use tidings_wire::Frame;
 
 use super::{Exchange, Stage};
@@ -49,14 +49,15 @@ impl Exchange {
         if self.router.pool.passthrough.is_some() || self.caller.era() == Era::Legacy {
             return None;
         }
-        let info = self.router.server_info(&self.router.catalogue.current(), self.caller.principal(), Revision::MODERN);
+        let info =
+            self.router.server_info(&self.router.catalogue.current(), self.caller.principal(), self.caller.revision());
         Some(info.to_string().into_bytes())
     }
 
     fn handles_urls(&self) -> bool {
         match &self.caller {
             Caller::Legacy(session) => {
-                session.revision == Revision::V2025_11_25
+                session.revision.refuses_with_urls()
                     && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
             }
             Caller::Modern(_) => false,

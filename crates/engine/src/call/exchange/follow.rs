@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use tidings_hub::subscriptions::{FollowRefusal as HubRefusal, ResourceAddress};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Revision, meta};
+use tidings_proto::{Era, meta};
 use tidings_wire::{Frame, FrameLimits};
 
 use super::{Exchange, Reply, Stage};
@@ -32,12 +32,11 @@ impl Exchange {
         })?;
         // What comes before the servers have settled is no change.
         self.router.catalogue.wait_settled().await;
-        let topics = self.router.notifier.announced_to(Revision::MODERN, announce::wanted(&self.frame));
+        let topics = self.router.notifier.announced_to(self.caller.revision(), announce::wanted(&self.frame));
         let mut listening =
             self.router.notifier.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
-        listening.listed =
-            Some(self.router.notifier.show_listen(listening.follower, name.as_deref(), &self.caller.principal().name));
+        listening.listed = Some(self.router.notifier.show_listen(listening.follower, name.as_deref(), &self.caller));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
             let named = named(&self.router, self.caller.principal(), uris).await;
