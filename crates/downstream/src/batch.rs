@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_engine::{Caller, Gateway, Receipt, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, code};
+use tidings_proto::{Era, code, notifications};
 use tidings_wire::{Frame, FrameError, FrameKind, RawId, error_response};
 use tokio_util::sync::CancellationToken;
 
@@ -87,7 +87,7 @@ async fn answer_part(
 pub(crate) fn dispatch(gateway: &Gateway, session: &Arc<Session>, frame: &Frame) {
     match frame.kind() {
         FrameKind::Response | FrameKind::Error => gateway.answer(session, frame),
-        FrameKind::Notification if frame.method() == "notifications/cancelled" => {
+        FrameKind::Notification if frame.method() == notifications::CANCELLED => {
             if let Some((id, reason)) = cancelled(frame) {
                 gateway.cancel_for(session, &id, reason.as_deref());
             }

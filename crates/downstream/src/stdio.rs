@@ -14,7 +14,7 @@ use tidings_hub::ClientKey;
 use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method};
+use tidings_proto::{Era, Method, notifications};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, notification, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -172,7 +172,7 @@ impl StdioConnection {
             Ok(IncomingMessage::Batch(parts)) => self.batch(parts),
             Ok(IncomingMessage::Single(frame)) => match frame.kind() {
                 FrameKind::Request => self.request(frame).await,
-                FrameKind::Notification if frame.method() == "notifications/cancelled" => self.cancel(&frame),
+                FrameKind::Notification if frame.method() == notifications::CANCELLED => self.cancel(&frame),
                 _ => {
                     if let Some(session) = self.session() {
                         dispatch(&self.gateway, &session, &frame);
@@ -284,7 +284,7 @@ impl StdioConnection {
                     if method == Method::Listen && answer.error.is_none() {
                         // One page of the specification asks for the result, another for this.
                         let params = format!("{{\"requestId\":{id}}}");
-                        self.outbox.push(&notification("notifications/cancelled", Some(params.as_bytes())));
+                        self.outbox.push(&notification(notifications::CANCELLED, Some(params.as_bytes())));
                     }
                     return;
                 }

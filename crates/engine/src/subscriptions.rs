@@ -24,7 +24,7 @@ use tidings_hub::subscriptions::{
     SubscriptionSettings, SubscriptionTable, Uri,
 };
 use tidings_hub::{ClientKey, LinkKey, ServerId};
-use tidings_wire::Frame;
+use tidings_proto::ServerMessage;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +49,7 @@ const FIRST_OWN: u32 = 1 << 31;
 
 /// Takes what a server says on a stream of ours that is no answer to it.
 pub(crate) trait ServerMessages: Send + Sync {
-    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: Frame);
+    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: ServerMessage);
 }
 
 /// Who follows which resource.

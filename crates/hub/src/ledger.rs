@@ -12,62 +12,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use tidings_proto::{ListKind, Revision};
+use tidings_proto::Revision;
+pub use tidings_proto::Topic;
 use tidings_wire::Digest;
 
 use crate::ServerId;
-
-/// What can be announced. Templates are announced with the resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Topic {
-    /// `notifications/tools/list_changed`.
-    Tools,
-    /// `notifications/prompts/list_changed`.
-    Prompts,
-    /// `notifications/resources/list_changed`.
-    Resources,
-}
-
-impl Topic {
-    /// All three.
-    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
-
-    /// The notification's method.
-    pub const fn notification(self) -> &'static str {
-        match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
-            Self::Resources => "notifications/resources/list_changed",
-        }
-    }
-
-    /// The flag of a `subscriptions/listen` filter.
-    pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Tools => "toolsListChanged",
-            Self::Prompts => "promptsListChanged",
-            Self::Resources => "resourcesListChanged",
-        }
-    }
-
-    /// The word for it in output.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources => "resources",
-        }
-    }
-
-    /// The topic of a list.
-    pub const fn of(kind: ListKind) -> Self {
-        match kind {
-            ListKind::Tools => Self::Tools,
-            ListKind::Prompts => Self::Prompts,
-            ListKind::Resources | ListKind::Templates => Self::Resources,
-        }
-    }
-}
 
 /// A set of topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

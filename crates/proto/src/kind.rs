@@ -59,14 +59,4 @@ impl ListKind {
     pub const fn by_uri(self) -> bool {
         matches!(self, Self::Resources | Self::Templates)
     }
-
-    /// Which lists a `…/list_changed` notification is about.
-    pub fn announced_by(notification: &str) -> &'static [Self] {
-        match notification {
-            "notifications/tools/list_changed" => &[Self::Tools],
-            "notifications/prompts/list_changed" => &[Self::Prompts],
-            "notifications/resources/list_changed" => &[Self::Resources, Self::Templates],
-            _ => &[],
-        }
-    }
 }

@@ -17,16 +17,21 @@ pub mod level;
 pub mod meta;
 pub mod method;
 pub mod names;
+pub mod notifications;
 pub mod outbound;
 pub mod outcome;
 pub mod refusal;
 pub mod revision;
+pub mod server_message;
+pub mod topic;
 pub mod uri;
 
 pub use kind::ListKind;
 pub use level::LogLevel;
 pub use method::Method;
 pub use revision::{Era, Revision};
+pub use server_message::{MessageSubject, ServerMessage};
+pub use topic::Topic;
 pub use uri::UriMap;
 
 /// How much of a newer server's fields an older client is shown.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use tidings_proto::ServerMessage;
 use tidings_wire::{Frame, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -38,7 +39,7 @@ pub enum CallEvent {
     /// The server opened a stream that can be resumed, and has said nothing yet.
     Opened,
     /// A notification or request of the server that belongs to this call.
-    Message(Frame),
+    Message(ServerMessage),
     /// The server closed the stream for now; it will be picked up again after this time.
     Interrupted(Duration),
     /// The connection broke; it will be picked up again.
@@ -140,24 +141,24 @@ pub fn call_channel() -> (CallQueue, CallStream) {
 impl CallQueue {
     /// Queues a message. Gives it back when the client is too slow: a dropped notification costs only that client, a
     /// dropped request must be refused by the caller.
-    pub fn push(&self, frame: Frame) -> Option<Frame> {
-        let len = frame.bytes().len();
+    pub fn push(&self, message: ServerMessage) -> Option<ServerMessage> {
+        let len = message.bytes().len();
         // Only one task pushes, so that nobody adds in between. One message is always taken, however long.
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting > 0 && waiting + len > QUEUE_BYTES {
-            return Some(frame);
+            return Some(message);
         }
         self.waiting.fetch_add(len, Ordering::Relaxed);
-        let refused = self.try_push(frame);
+        let refused = self.try_push(message);
         if refused.is_some() {
             self.waiting.fetch_sub(len, Ordering::Relaxed);
         }
         refused
     }
 
-    fn try_push(&self, frame: Frame) -> Option<Frame> {
-        match self.messages.try_send(CallEvent::Message(frame)).err()?.into_inner() {
-            CallEvent::Message(frame) => Some(frame),
+    fn try_push(&self, message: ServerMessage) -> Option<ServerMessage> {
+        match self.messages.try_send(CallEvent::Message(message)).err()?.into_inner() {
+            CallEvent::Message(message) => Some(message),
             _ => None,
         }
     }
@@ -180,8 +181,8 @@ impl Stream for QueuedStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         if let Some(event) = std::task::ready!(self.messages.poll_recv(cx)) {
-            if let CallEvent::Message(frame) = &event {
-                self.waiting.fetch_sub(frame.bytes().len(), Ordering::Relaxed);
+            if let CallEvent::Message(message) = &event {
+                self.waiting.fetch_sub(message.bytes().len(), Ordering::Relaxed);
             }
             return Poll::Ready(Some(event));
         }
@@ -191,13 +192,15 @@ impl Stream for QueuedStream {
 
 #[cfg(test)]
 mod tests {
+    use tidings_proto::notifications;
     use tidings_wire::{FrameLimits, notification};
 
     use super::*;
 
-    fn message(len: usize) -> Frame {
+    fn message(len: usize) -> ServerMessage {
         let params = format!("{{\"data\":\"{}\"}}", "x".repeat(len));
-        Frame::parse(notification("notifications/message", Some(params.as_bytes())), &FrameLimits::default()).unwrap()
+        let bytes = notification(notifications::MESSAGE, Some(params.as_bytes()));
+        Frame::parse(bytes, &FrameLimits::default()).unwrap().into()
     }
 
     // edges D3

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidings_proto::Era;
+use tidings_proto::{Era, notifications};
 use tidings_wire::notification;
 use tokio_util::task::TaskTracker;
 
@@ -235,7 +235,7 @@ impl OpenTransport {
         if hello.revision.era() == Era::Modern {
             return;
         }
-        self.link().deliver(notification("notifications/initialized", None)).await;
+        self.link().deliver(notification(notifications::INITIALIZED, None)).await;
         if let Self::Http(link) = self {
             link.listen();
         }

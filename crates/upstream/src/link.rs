@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_proto::Method;
-use tidings_wire::Frame;
+use tidings_proto::{Method, ServerMessage};
 
 use crate::LinkError;
 use crate::call::CallStream;
@@ -55,10 +54,10 @@ pub trait Link: Send + Sync + 'static {
 /// reads the link; it must not block.
 pub trait MessageSink: Send + Sync + 'static {
     /// The call a message belongs to, if only the gateway can know (on stdio all calls share one pipe).
-    fn owner(&self, message: &Frame) -> Option<u64>;
+    fn owner(&self, message: &ServerMessage) -> Option<u64>;
 
     /// A notification or request that belongs to no call.
-    fn unowned(&self, message: Frame);
+    fn unowned(&self, message: ServerMessage);
 
     /// An answer came to a call that nobody waits for any more: the server has done with it.
     fn answered_late(&self, _id: u64) {}

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidings_wire::{Frame, FrameKind};
+use tidings_proto::MessageSubject;
 
 /// How many of them are read in one window without a pause.
 const UNASKED: usize = 1_000;
@@ -41,9 +41,8 @@ impl UnaskedPace {
 }
 
 /// Whether a message is one that servers send in floods: log messages, and requests of their own.
-pub(crate) fn is_unasked(frame: &Frame) -> bool {
-    frame.kind() == FrameKind::Request
-        || (frame.kind() == FrameKind::Notification && frame.method() == "notifications/message")
+pub(crate) fn is_unasked(subject: MessageSubject) -> bool {
+    subject.is_request() || subject == MessageSubject::Log
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use tidings_proto::code;
+use tidings_proto::{MessageSubject, ServerMessage, code, notifications};
 use tidings_wire::{
     Frame, FrameError, FrameKind, IncomingMessage, MESSAGES, RawId, encode_string, error_response, notification,
     one_line,
@@ -169,16 +169,14 @@ impl StdioLink {
         match IncomingMessage::parse(line.clone(), &LIMITS) {
             Ok(IncomingMessage::Single(frame)) => {
                 self.fragments().end();
-                let unasked = usize::from(is_unasked(&frame));
-                self.route(frame);
-                unasked
+                self.route(frame)
             }
             Ok(IncomingMessage::Batch(parts)) => {
                 self.fragments().end();
-                let unasked = parts.iter().flatten().filter(|frame| is_unasked(frame)).count();
+                let mut unasked = 0;
                 for part in parts {
                     match part {
-                        Ok(frame) => self.route(frame),
+                        Ok(frame) => unasked += self.route(frame),
                         Err(error) => self.unreadable(error.id.as_ref(), &error, line),
                     }
                 }
@@ -242,7 +240,8 @@ impl StdioLink {
         }
     }
 
-    fn route(&self, frame: Frame) {
+    /// Gives a message to whom it belongs; gives the number of things in it that nobody asked for.
+    fn route(&self, frame: Frame) -> usize {
         if matches!(frame.kind(), FrameKind::Response | FrameKind::Error) {
             let id = frame.id().and_then(|id| calls::number(&id));
             let queue = match (id, frame.id()) {
@@ -265,22 +264,30 @@ impl StdioLink {
             if let Some(id) = id.filter(|_| is_late) {
                 self.sink.answered_late(id);
             }
-            return;
+            return 0;
         }
-        let owner = progress_owner(&frame).or_else(|| self.sink.owner(&frame));
+        let message = ServerMessage::from(frame);
+        let unasked = usize::from(is_unasked(message.subject()));
+        self.pass_on(message);
+        unasked
+    }
+
+    /// Gives a message that is no answer to the call it belongs to, or to the gateway.
+    fn pass_on(&self, message: ServerMessage) {
+        let owner = progress_owner(&message).or_else(|| self.sink.owner(&message));
         let refused = match owner {
-            None => return self.sink.unowned(frame),
+            None => return self.sink.unowned(message),
             Some(id) => match self.lock().get(id) {
-                Some(queue) => queue.push(frame),
+                Some(queue) => queue.push(message),
                 // Progress after the answer, or of a call that was cancelled.
-                None => Some(frame),
+                None => Some(message),
             },
         };
-        if let Some(frame) = refused
-            && frame.kind() == FrameKind::Request
+        if let Some(message) = refused
+            && message.subject().is_request()
         {
             let text = "the client does not keep up";
-            self.send(error_response(frame.id().as_ref(), code::INTERNAL_ERROR, text, None));
+            self.send(error_response(message.id().as_ref(), code::INTERNAL_ERROR, text, None));
         }
     }
 
@@ -306,11 +313,11 @@ fn excerpt(line: &[u8]) -> String {
 }
 
 /// Progress names its call by the token, which is the call's id.
-fn progress_owner(frame: &Frame) -> Option<u64> {
-    if frame.method() != "notifications/progress" {
+fn progress_owner(message: &ServerMessage) -> Option<u64> {
+    if message.subject() != MessageSubject::Progress {
         return None;
     }
-    RawId::from_raw(frame.raw(frame.param(&["progressToken"])?))?.as_u64()
+    RawId::from_raw(message.raw(message.param(&["progressToken"])?))?.as_u64()
 }
 
 impl Link for StdioLink {
@@ -330,7 +337,7 @@ impl Link for StdioLink {
         self.lock().abandon(id);
         let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
         let params = format!("{{\"requestId\":{id}{reason}}}");
-        self.send(notification("notifications/cancelled", Some(params.as_bytes())));
+        self.send(notification(notifications::CANCELLED, Some(params.as_bytes())));
     }
 
     fn send(&self, message: Bytes) {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use tidings_proto::{ListKind, Method, code, meta};
+use tidings_proto::{ListKind, Method, Topic, code, meta, notifications};
 use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
 use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
@@ -179,8 +179,7 @@ fn listen(
         if !filter["resourceSubscriptions"].is_null() {
             honoured["resourceSubscriptions"] = uris.into();
         }
-        let acknowledgement =
-            tagged(&id, "notifications/subscriptions/acknowledged", json!({ "notifications": honoured }));
+        let acknowledgement = tagged(&id, notifications::ACKNOWLEDGED, json!({ "notifications": honoured }));
         let listening = AcknowledgedListen { id, attention, stop, ended: false };
         stream::iter([acknowledgement]).chain(stream::unfold(listening, next).flat_map(stream::iter))
     };
@@ -204,14 +203,14 @@ async fn next(mut listening: AcknowledgedListen) -> Option<(Vec<CallEvent>, Ackn
 }
 
 fn announced(id: &RawId, dirty: &OwedUpdate) -> Vec<CallEvent> {
-    let list = dirty.list.then(|| tagged(id, "notifications/resources/list_changed", json!({})));
-    let updated = |uri: &Arc<str>| tagged(id, "notifications/resources/updated", json!({ "uri": &**uri }));
+    let list = dirty.list.then(|| tagged(id, Topic::Resources.notification(), json!({})));
+    let updated = |uri: &Arc<str>| tagged(id, notifications::UPDATED, json!({ "uri": &**uri }));
     list.into_iter().chain(dirty.uris.iter().map(updated)).collect()
 }
 
 fn tagged(listen: &RawId, method: &str, mut params: Value) -> CallEvent {
     params["_meta"] = json!({ meta::SUBSCRIPTION_ID: id(listen) });
-    framed(notification(method, Some(params.to_string().as_bytes())), CallEvent::Message)
+    framed(notification(method, Some(params.to_string().as_bytes())), |frame| CallEvent::Message(frame.into()))
 }
 
 fn id(raw: &RawId) -> Value {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidings_proto::Method;
+use tidings_proto::{Method, ServerMessage};
 use tidings_testkit::within;
 use tidings_upstream::{CallEvent, CallStream, LinkError, MessageSink, OutgoingRequest, SharedLink};
-use tidings_wire::{Frame, RawId, request};
+use tidings_wire::{RawId, request};
 
 use super::link::WatchLink;
 use super::{Patience, WatchServer, WatchedSource};
@@ -14,10 +14,10 @@ use super::{Patience, WatchServer, WatchedSource};
 struct NowhereSink;
 
 impl MessageSink for NowhereSink {
-    fn owner(&self, _: &Frame) -> Option<u64> {
+    fn owner(&self, _: &ServerMessage) -> Option<u64> {
         None
     }
-    fn unowned(&self, _: Frame) {}
+    fn unowned(&self, _: ServerMessage) {}
     fn hears(&self) {}
     fn deaf(&self) {}
     fn closed(&self, _: LinkError) {}

@@ -17,7 +17,7 @@ use tidings_hub::refresh::RefreshReason;
 use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, Method, capabilities, code, meta};
+use tidings_proto::{Era, ListKind, Method, ServerMessage, capabilities, code, meta};
 use tidings_upstream::{CallEvent, CallStream, LinkError, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
@@ -80,7 +80,7 @@ struct Calling {
     live: LiveLink,
     call: CallId,
     /// Messages that came beside the stream, not yet passed on.
-    aside: VecDeque<Frame>,
+    aside: VecDeque<ServerMessage>,
     deadline: Instant,
     silent_for: Duration,
     events: CallStream,
@@ -323,8 +323,8 @@ impl Exchange {
         if calling.trouble.is_some() {
             return self.look_into_trouble().await;
         }
-        if let Some(frame) = calling.aside.pop_front() {
-            return Ok(self.relay(&frame).map(Reply::Message));
+        if let Some(message) = calling.aside.pop_front() {
+            return Ok(self.relay(&message).map(Reply::Message));
         }
         let deadline = calling.deadline;
         let event = tokio::select! {
@@ -361,7 +361,7 @@ impl Exchange {
                 Ok(Some(Reply::Interrupted(pause)))
             }
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
-            CallEvent::Message(frame) => Ok(self.relay(&frame).map(Reply::Message)),
+            CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(instead),
             CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Refused { answer, error } => self.troubled(Trouble { error, answer, refused: true }),
@@ -369,7 +369,7 @@ impl Exchange {
         }
     }
 
-    fn relay(&mut self, frame: &Frame) -> Option<Bytes> {
+    fn relay(&mut self, message: &ServerMessage) -> Option<Bytes> {
         let Stage::Calling(calling) = &mut self.stage else { return None };
         let relay = Relay {
             router: &self.router,
@@ -380,7 +380,7 @@ impl Exchange {
             call: calling.call,
         };
         calling.begun = true;
-        let out = relay.message(frame);
+        let out = relay.message(message);
         if let Some(call) = self.router.links.in_flight.lock().calls.get(calling.call) {
             calling.deadline = call.deadline;
         }

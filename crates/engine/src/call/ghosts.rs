@@ -9,7 +9,6 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::CallId;
 use tidings_upstream::{CallEvent, CallStream};
-use tidings_wire::FrameKind;
 
 use crate::call::RequestRouter;
 use crate::links::live_link::LiveLink;
@@ -62,9 +61,9 @@ impl RequestRouter {
                     CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
                     // The stream is lost and the call perhaps not over: it stays remembered.
                     CallEvent::Failed(_) => return,
-                    CallEvent::Message(frame) if frame.kind() == FrameKind::Request => {
-                        if let Some(id) = frame.id() {
-                            live.link.send(refusal(&id, &frame.method()));
+                    CallEvent::Message(message) if message.subject().is_request() => {
+                        if let Some(id) = message.id() {
+                            live.link.send(refusal(&id, &message.method()));
                         }
                     }
                     _ => {}

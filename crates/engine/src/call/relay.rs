@@ -6,9 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
-use tidings_proto::{Era, FieldView, ListKind, LogLevel};
+use tidings_proto::{Era, FieldView, LogLevel, MessageSubject, ServerMessage};
 use tidings_upstream::SharedLink;
-use tidings_wire::{Frame, FrameKind, Patch, RawId};
+use tidings_wire::{Frame, Patch, RawId};
 
 use crate::call::RequestRouter;
 use crate::call::server_requests::owner_of;
@@ -29,30 +29,29 @@ pub(crate) struct Relay<'a> {
 
 impl Relay<'_> {
     /// The message as the caller gets it; `None` when it is not for the caller, or was dealt with here.
-    pub(crate) fn message(&self, frame: &Frame) -> Option<Bytes> {
-        if frame.kind() == FrameKind::Request {
-            return self.question(frame);
-        }
-        let method = frame.method();
-        match &*method {
-            "notifications/progress" => self.progress(frame),
-            "notifications/message" => {
-                self.caller.wants(log_level(frame), self.level_of_all()).then(|| frame.bytes().clone())
+    pub(crate) fn message(&self, message: &ServerMessage) -> Option<Bytes> {
+        match message.subject() {
+            MessageSubject::Ping | MessageSubject::Question => self.question(message),
+            MessageSubject::Progress => self.progress(message),
+            MessageSubject::Log => {
+                self.caller.wants(log_level(message), self.level_of_all()).then(|| message.bytes().clone())
             }
-            "notifications/cancelled" => self.withdrawal(frame),
-            "notifications/resources/updated" => {
-                self.router.unowned(self.server, self.key, self.link, None, frame.clone());
+            MessageSubject::Cancelled => self.withdrawal(message),
+            MessageSubject::Updated => {
+                self.router.unowned(self.server, self.key, self.link, None, message.clone());
                 None
             }
-            name if !ListKind::announced_by(name).is_empty() => {
+            MessageSubject::ListChanged(_) => {
                 if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
                     self.router.discovery.own_view_is_old(session, self.server.id);
                 }
-                self.router.unowned(self.server, self.key, self.link, None, frame.clone());
+                self.router.unowned(self.server, self.key, self.link, None, message.clone());
                 None
             }
-            "notifications/elicitation/complete" if self.caller.era() == Era::Modern => None,
-            _ => Some(frame.bytes().clone()),
+            MessageSubject::ElicitationComplete if self.caller.era() == Era::Modern => None,
+            MessageSubject::ElicitationComplete | MessageSubject::Acknowledged | MessageSubject::Other => {
+                Some(message.bytes().clone())
+            }
         }
     }
 
@@ -62,7 +61,7 @@ impl Relay<'_> {
         if is_own { None } else { self.router.links.shared_level() }
     }
 
-    fn question(&self, frame: &Frame) -> Option<Bytes> {
+    fn question(&self, message: &ServerMessage) -> Option<Bytes> {
         let mut out = None;
         self.router.ask(
             owner_of(self.caller),
@@ -70,7 +69,7 @@ impl Relay<'_> {
             self.key,
             self.link,
             Some(self.call),
-            frame,
+            message,
             &mut |_, bytes| out = Some(bytes),
         );
         out

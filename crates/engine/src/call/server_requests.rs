@@ -8,7 +8,7 @@ use serde_json::Value;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_hub::server_requests::ServerRequest;
-use tidings_proto::{Revision, capabilities};
+use tidings_proto::{MessageSubject, Revision, ServerMessage, capabilities};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, ObjectEdit, Patch, RawId, encode_string, response, string_at};
 
@@ -52,15 +52,15 @@ impl RequestRouter {
         key: LinkKey,
         link: &SharedLink,
         call: Option<CallId>,
-        frame: &Frame,
+        message: &ServerMessage,
         deliver: &mut dyn FnMut(&Session, Bytes),
     ) {
-        let Some(id) = frame.id() else { return };
-        let method = frame.method().into_owned();
-        if method == "ping" {
+        let Some(id) = message.id() else { return };
+        if message.subject() == MessageSubject::Ping {
             return link.send(response(&id, b"{}"));
         }
-        let url_mode = frame.param_str(&["mode"]).is_some_and(|mode| mode == "url");
+        let method = message.method().into_owned();
+        let url_mode = message.param_str(&["mode"]).is_some_and(|mode| mode == "url");
         let able = owner.filter(|session| {
             capabilities::client_can(&session.capabilities, &method, url_mode)
                 && (method != "elicitation/create" || session.revision.has_elicitation())
@@ -75,7 +75,7 @@ impl RequestRouter {
         };
         let named = (self.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
         let shown = self.links.in_flight.mint();
-        let Some(bytes) = question(frame, shown, session.revision, named) else {
+        let Some(bytes) = question(message, shown, session.revision, named) else {
             return link.send(refusal(&id, &method));
         };
         let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::LinkCallers;
-use tidings_proto::{Era, ListKind, LogLevel};
+use tidings_proto::{Era, ListKind, LogLevel, MessageSubject, ServerMessage, notifications};
 use tidings_upstream::SharedLink;
-use tidings_wire::{Frame, FrameKind};
+use tidings_wire::Frame;
 
 use crate::call::RequestRouter;
 use crate::client::session::Session;
@@ -20,7 +20,7 @@ use crate::subscriptions::ServerMessages;
 const EXCERPT: usize = 500;
 
 impl ServerMessages for RequestRouter {
-    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: Frame) {
+    fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: ServerMessage) {
         self.unowned(server, live.key, &live.link, None, message);
     }
 }
@@ -30,8 +30,8 @@ impl RequestRouter {
     pub(crate) fn notify(&self, session: &Arc<Session>, frame: &Frame) {
         let method = frame.method();
         match &*method {
-            "notifications/initialized" => self.notifier.initialized(session),
-            "notifications/roots/list_changed" => {
+            notifications::INITIALIZED => self.notifier.initialized(session),
+            notifications::ROOTS_CHANGED => {
                 self.forward_to_all(frame.bytes());
                 self.pool.own_links.roots_changed(session.key, frame.bytes());
             }
@@ -59,68 +59,61 @@ impl RequestRouter {
         key: LinkKey,
         link: &SharedLink,
         own: Option<Arc<Session>>,
-        frame: Frame,
+        message: ServerMessage,
     ) {
-        let method = frame.method().into_owned();
+        let subject = message.subject();
         let owner = own.or_else(|| self.sessions.only_session());
-        let about_lists =
-            !ListKind::announced_by(&method).is_empty() || method == "notifications/subscriptions/acknowledged";
-        if !server.presence.is_admitted() && frame.kind() != FrameKind::Request && !about_lists {
+        let about_lists = matches!(subject, MessageSubject::ListChanged(_) | MessageSubject::Acknowledged);
+        if !server.presence.is_admitted() && !subject.is_request() && !about_lists {
             // Nobody knows of it yet, and perhaps nobody ever will.
             return;
         }
-        if frame.kind() == FrameKind::Request {
-            // Some servers ask on their standalone stream what they need for a call.
-            let Some(frame) =
-                (if method == "ping" { Some(frame) } else { self.links.in_flight.give_to_sole(key, frame) })
-            else {
-                return;
-            };
-            return self.ask(owner.as_ref(), server, key, link, None, &frame, &mut |session, bytes| {
-                session.sink.push(bytes);
-            });
-        }
-        let kinds = ListKind::announced_by(&method);
-        if !kinds.is_empty() {
-            server.signalled(kinds);
-            return;
-        }
-        match method.as_str() {
-            "notifications/cancelled" => {
-                if let Some((ask, bytes)) = self.take_withdrawn(key, &frame) {
+        let push = &mut |session: &Session, bytes| session.sink.push(bytes);
+        match subject {
+            MessageSubject::Ping => self.ask(owner.as_ref(), server, key, link, None, &message, push),
+            MessageSubject::Question => {
+                // Some servers ask on their standalone stream what they need for a call.
+                let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
+                self.ask(owner.as_ref(), server, key, link, None, &message, push);
+            }
+            MessageSubject::ListChanged(topic) => server.signalled(topic),
+            MessageSubject::Cancelled => {
+                if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
                     self.sessions.push_to(ask.client, bytes);
                 }
             }
-            "notifications/subscriptions/acknowledged" if self.subscriptions.take_acknowledgement(server, &frame) => {}
-            "notifications/subscriptions/acknowledged" => {
-                server.cover(signals::honoured(&frame));
+            MessageSubject::Acknowledged if self.subscriptions.take_acknowledgement(server, &message) => {}
+            MessageSubject::Acknowledged => {
+                server.cover(signals::honoured(&message));
                 // What changed before this was not announced.
                 server.unheard_lists(&ListKind::ALL);
             }
-            "notifications/resources/updated" => {
+            MessageSubject::Updated => {
                 server.meters.update();
-                if let Some(uri) = frame.param_str(&["uri"]) {
+                if let Some(uri) = message.param_str(&["uri"]) {
                     self.subscriptions.resource_changed(key, &uri);
                 }
             }
             // The token names the call; without one, the call is over.
-            "notifications/progress" => self.links.in_flight.give_progress(key, frame),
-            "notifications/message" => {
-                let Some(frame) = self.links.in_flight.give_to_sole(key, frame) else { return };
+            MessageSubject::Progress => self.links.in_flight.give_progress(key, message),
+            MessageSubject::Log => {
+                let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 match owner {
-                    Some(session) if session.wants(log_level(&frame), None) => session.sink.push(frame.into_bytes()),
+                    Some(session) if session.wants(log_level(&message), None) => {
+                        session.sink.push(message.into_frame().into_bytes());
+                    }
                     Some(_) => {}
-                    None if server.may_log(&self.runtime, EXCERPT.min(frame.bytes().len())) => {
-                        tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&frame));
+                    None if server.may_log(&self.runtime, EXCERPT.min(message.bytes().len())) => {
+                        tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&message));
                     }
                     None => {}
                 }
             }
-            "notifications/elicitation/complete" if owner.is_none() => {}
-            _ => {
-                let Some(frame) = self.links.in_flight.give_to_sole(key, frame) else { return };
+            MessageSubject::ElicitationComplete if owner.is_none() => {}
+            MessageSubject::ElicitationComplete | MessageSubject::Other => {
+                let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 for session in owner.map_or_else(|| self.may_hear(server, key), |owner| vec![owner]) {
-                    session.sink.push(frame.bytes().clone());
+                    session.sink.push(message.bytes().clone());
                 }
             }
         }

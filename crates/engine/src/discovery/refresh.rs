@@ -35,10 +35,9 @@ impl Server {
     }
 
     /// The server says that lists have changed. However many such words there are, one line per look says so.
-    pub(crate) fn signalled(&self, kinds: &[ListKind]) {
-        let Some(topic) = kinds.first().map(|kind| Topic::of(*kind)) else { return };
+    pub(crate) fn signalled(&self, topic: Topic) {
         self.meters.signal(topic);
-        if self.refresh().signal(kinds, Instant::now()) {
+        if self.refresh().signal(topic.lists(), Instant::now()) {
             tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
         }
         if !self.announces(topic) && self.is_news(topic) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use tidings_hub::ledger::Topics;
-use tidings_proto::{Era, Method, code};
+use tidings_proto::{Era, Method, ServerMessage, code};
 use tidings_upstream::{CallEvent, CallStream};
 use tidings_wire::{Frame, FrameKind};
 
@@ -57,7 +57,7 @@ impl Signals {
 
     /// The next message on the stream, which is opened again whenever it ends. Whatever was not heard is listed when a stream is
     /// acknowledged, which is a signal too.
-    pub(crate) async fn next(&mut self, links: &OpenLinks, server: &Server, live: &LiveLink) -> Frame {
+    pub(crate) async fn next(&mut self, links: &OpenLinks, server: &Server, live: &LiveLink) -> ServerMessage {
         loop {
             let Some(stream) = &mut self.stream else {
                 if self.is_needless {
@@ -73,7 +73,7 @@ impl Signals {
                 continue;
             };
             match stream.next().await {
-                CallEvent::Message(frame) => return frame,
+                CallEvent::Message(message) => return message,
                 CallEvent::Response(frame) => {
                     // An error is an answer to this request and not to the next one: it is asked again, later and later.
                     self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);

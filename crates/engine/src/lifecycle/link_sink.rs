@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, MessageSubject, ServerMessage};
 use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
-use tidings_wire::{Frame, FrameKind};
 use tokio::sync::oneshot;
 
 use super::ServerLifecycle;
@@ -27,7 +26,7 @@ pub(crate) struct LinkSink {
     watch: Arc<LinkWatch>,
     /// Weak: the link holds its sink.
     link: OnceLock<Weak<dyn Link>>,
-    early: Mutex<Vec<Frame>>,
+    early: Mutex<Vec<ServerMessage>>,
     /// Set before anything is said about the end, so that whoever enters the link in a table can see that it is over.
     over: AtomicBool,
     ended: Mutex<Option<oneshot::Sender<LinkError>>>,
@@ -65,8 +64,8 @@ impl LinkSink {
     pub(crate) fn attach(&self, link: &SharedLink) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.link.set(Arc::downgrade(link));
-        for frame in std::mem::take(&mut *early) {
-            self.handle(frame);
+        for message in std::mem::take(&mut *early) {
+            self.handle(message);
         }
     }
 
@@ -79,8 +78,8 @@ impl LinkSink {
         }
     }
 
-    fn handle(&self, frame: Frame) {
-        if !ListKind::announced_by(&frame.method()).is_empty() {
+    fn handle(&self, message: ServerMessage) {
+        if matches!(message.subject(), MessageSubject::ListChanged(_)) {
             self.own_view_is_old();
         }
         let (Some(lifecycle), Some(server), Some(link)) =
@@ -88,13 +87,13 @@ impl LinkSink {
         else {
             return;
         };
-        lifecycle.router.unowned(&server, self.key, &link, self.user.session(), frame);
+        lifecycle.router.unowned(&server, self.key, &link, self.user.session(), message);
     }
 }
 
 impl MessageSink for LinkSink {
-    fn owner(&self, message: &Frame) -> Option<u64> {
-        if is_about_the_server(message) {
+    fn owner(&self, message: &ServerMessage) -> Option<u64> {
+        if message.subject().is_about_the_server() {
             return None;
         }
         let lifecycle = self.lifecycle.upgrade()?;
@@ -108,12 +107,12 @@ impl MessageSink for LinkSink {
         }
     }
 
-    fn unowned(&self, message: Frame) {
+    fn unowned(&self, message: ServerMessage) {
         if self.link.get().is_none() {
             let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
             // `attach` may have run between the two looks.
             if self.link.get().is_none() {
-                let bytes: usize = early.iter().map(|frame| frame.bytes().len()).sum();
+                let bytes: usize = early.iter().map(|message| message.bytes().len()).sum();
                 if early.len() < EARLY && bytes + message.bytes().len() <= EARLY_BYTES {
                     early.push(message);
                 } else {
@@ -178,12 +177,4 @@ impl MessageSink for LinkSink {
             let _ = ended.send(error);
         }
     }
-}
-
-/// Messages that concern the server as a whole, whoever has a call in flight.
-fn is_about_the_server(message: &Frame) -> bool {
-    let method = message.method();
-    !ListKind::announced_by(&method).is_empty()
-        || matches!(&*method, "notifications/resources/updated" | "notifications/subscriptions/acknowledged")
-        || (message.kind() == FrameKind::Request && method == "ping")
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::own_links::LinkOwner;
 use tidings_hub::{LinkKey, ServerId};
-use tidings_proto::Era;
+use tidings_proto::{Era, notifications};
 use tidings_upstream::LinkError;
 use tidings_wire::notification;
 
@@ -18,8 +18,6 @@ use crate::links::live_link::LiveLink;
 use crate::servers::link_maker::LinkMaker;
 use crate::servers::own_link_table::OwnLinkUser;
 use crate::servers::server::Server;
-
-const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 
 /// How often links are looked at for idleness at most.
 const SHORTEST_WAIT: Duration = Duration::from_millis(20);
@@ -70,7 +68,7 @@ impl ServerLifecycle {
         };
         let Some(roots_changed) = roots_changed else { return self.retire(live) };
         if roots_changed && live.hello.revision.era() == Era::Legacy {
-            live.link.send(notification(ROOTS_CHANGED, None));
+            live.link.send(notification(notifications::ROOTS_CHANGED, None));
         }
         let key = live.key;
         if let OwnLinkUser::Session(session) = user {

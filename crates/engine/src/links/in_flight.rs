@@ -7,8 +7,9 @@ use std::time::Instant;
 use tidings_hub::calls::{BeginError, CallId, CallLimits, CallTable, NewCall, TrackedCall};
 use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
+use tidings_proto::ServerMessage;
 use tidings_upstream::FIRST_CALL_ID;
-use tidings_wire::{Frame, RawId};
+use tidings_wire::RawId;
 use tokio::sync::Notify;
 
 use crate::client::principal::Principal;
@@ -33,7 +34,7 @@ pub(crate) struct Waiter {
     /// Who makes the call.
     whose: Option<Principal>,
     bell: Notify,
-    aside: Mutex<Vec<Frame>>,
+    aside: Mutex<Vec<ServerMessage>>,
     sending: Mutex<Sending>,
 }
 
@@ -59,12 +60,12 @@ impl Waiter {
     }
 
     /// Leaves a message for whoever waits. Gives it back when there are too many.
-    fn give(&self, frame: Frame) -> Option<Frame> {
+    fn give(&self, message: ServerMessage) -> Option<ServerMessage> {
         let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
         if aside.len() >= ASIDE {
-            return Some(frame);
+            return Some(message);
         }
-        aside.push(frame);
+        aside.push(message);
         self.bell.notify_one();
         None
     }
@@ -88,7 +89,7 @@ impl Waiter {
         *sending == Sending::Done
     }
 
-    pub(crate) fn take_aside(&self) -> Vec<Frame> {
+    pub(crate) fn take_aside(&self) -> Vec<ServerMessage> {
         std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -215,19 +216,21 @@ impl InFlight {
     }
 
     /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.
-    pub(crate) fn give_to_sole(&self, link: LinkKey, frame: Frame) -> Option<Frame> {
+    pub(crate) fn give_to_sole(&self, link: LinkKey, message: ServerMessage) -> Option<ServerMessage> {
         let state = self.lock();
-        let Some(waiter) = state.calls.sole_on(link).and_then(|id| state.waiting.get(&id)) else { return Some(frame) };
-        waiter.give(frame)
+        let Some(waiter) = state.calls.sole_on(link).and_then(|id| state.waiting.get(&id)) else {
+            return Some(message);
+        };
+        waiter.give(message)
     }
 
     /// Gives progress that came beside all streams to the call that its token names, if that still runs.
-    pub(crate) fn give_progress(&self, link: LinkKey, frame: Frame) {
-        let token = frame.param(&["progressToken"]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
+    pub(crate) fn give_progress(&self, link: LinkKey, message: ServerMessage) {
+        let token = message.param(&["progressToken"]).and_then(|at| RawId::from_raw(message.raw(at))?.as_u64());
         let state = self.lock();
         let call = token.map(CallId).filter(|id| state.calls.get(*id).is_some_and(|call| call.link == link));
         if let Some(waiter) = call.and_then(|id| state.waiting.get(&id)) {
-            waiter.give(frame);
+            waiter.give(message);
         }
     }
 

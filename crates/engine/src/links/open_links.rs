@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_hub::server_requests::ServerRequest;
-use tidings_proto::{LogLevel, code};
+use tidings_proto::{LogLevel, code, notifications};
 use tidings_wire::{RawId, error_response, notification, response};
 
 use crate::client::sessions::SessionTable;
@@ -59,7 +59,7 @@ impl OpenLinks {
     /// The client need not answer any more.
     pub(crate) fn withdraw_from_client(&self, shown: u64, ask: &ServerRequest) {
         let params = format!("{{\"requestId\":{shown}}}");
-        self.sessions.push_to(ask.client, notification("notifications/cancelled", Some(params.as_bytes())));
+        self.sessions.push_to(ask.client, notification(notifications::CANCELLED, Some(params.as_bytes())));
     }
 
     /// The client is gone: the server must not wait for it.

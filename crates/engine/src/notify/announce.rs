@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
-use tidings_proto::{Era, Revision, meta};
+use tidings_proto::{Era, Revision, meta, notifications};
 use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
 use tokio::sync::Notify;
 
@@ -21,9 +21,6 @@ use crate::notify::listeners::Listed;
 use crate::notify::summary::{self, Basis, SummaryCursors};
 use crate::observe::status::Catalogue;
 use crate::subscriptions::Receipt;
-
-/// Says that a resource changed.
-const UPDATED: &str = "notifications/resources/updated";
 
 /// The ledger, and what those who ask for summaries were told. Behind one lock: nothing on the path of a call touches it.
 #[derive(Default)]
@@ -336,7 +333,7 @@ pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String]) -> By
     }
     let honoured = members.join(",");
     let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{honoured}}}}}"#, meta::SUBSCRIPTION_ID);
-    notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()))
+    notification(notifications::ACKNOWLEDGED, Some(params.as_bytes()))
 }
 
 /// One announcement on a listen, tagged with its id.
@@ -350,7 +347,7 @@ pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
         }
         Notice::Resource(uri) => {
             let params = format!(r#"{{"_meta":{{"{tag}":{id}}},"uri":{}}}"#, encode_string(uri));
-            notification(UPDATED, Some(params.as_bytes()))
+            notification(notifications::UPDATED, Some(params.as_bytes()))
         }
     }
 }
@@ -364,7 +361,8 @@ fn plain(notice: Notice) -> OwedNotice {
             OwedNotice { message, resource: None }
         }
         Notice::Resource(uri) => {
-            let message = notification(UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()));
+            let message =
+                notification(notifications::UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()));
             OwedNotice { message, resource: Some(uri) }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidings_hub::ServerId;
 use tidings_hub::subscriptions::{FollowRefusal, ServerTicket, SubscriptionCommands, Uri};
-use tidings_proto::{Method, meta};
+use tidings_proto::{MessageSubject, Method, meta};
 use tidings_upstream::{CallEvent, CallStream, SharedLink};
 use tidings_wire::{Frame, RawId, elements, string_at};
 use tokio_util::sync::CancellationToken;
@@ -70,8 +70,10 @@ impl ResourceSubscriptions {
     async fn hear(self: &Arc<Self>, ticket: ServerTicket, place: &Place, mut events: CallStream) {
         let why = loop {
             match events.next().await {
-                CallEvent::Message(frame) if is_acknowledgement(&frame) => self.heard_acknowledgement(ticket, &frame),
-                CallEvent::Message(frame) => self.pass_on(place, frame),
+                CallEvent::Message(message) if message.subject() == MessageSubject::Acknowledged => {
+                    self.heard_acknowledgement(ticket, &message);
+                }
+                CallEvent::Message(message) => self.pass_on(place, message),
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(FollowRefusal::NotHonoured),
                 CallEvent::Failed(_) | CallEvent::Refused { .. } => break FollowRefusal::Unreachable,
                 CallEvent::Accepted
@@ -105,10 +107,6 @@ impl ResourceSubscriptions {
         }
         true
     }
-}
-
-fn is_acknowledgement(frame: &Frame) -> bool {
-    frame.method() == "notifications/subscriptions/acknowledged"
 }
 
 /// The resources that a filter names.

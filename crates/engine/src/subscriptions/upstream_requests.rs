@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_hub::subscriptions::{FollowRefusal, ResourceAddress, ServerTicket, SubscriptionCommands, TicketAnswer};
-use tidings_proto::{ListKind, Method};
+use tidings_proto::{ListKind, Method, ServerMessage};
 use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, FrameKind, digest, get};
 use tokio_util::sync::CancellationToken;
@@ -106,7 +106,7 @@ impl ResourceSubscriptions {
             loop {
                 match events.next().await {
                     // Over HTTP a change may come before the answer, on its stream.
-                    CallEvent::Message(frame) => self.pass_on(place, frame),
+                    CallEvent::Message(message) => self.pass_on(place, message),
                     CallEvent::Response(frame) => return Ok(frame),
                     CallEvent::Failed(error) | CallEvent::Refused { error, .. } => return Err(error),
                     CallEvent::Accepted
@@ -124,9 +124,9 @@ impl ResourceSubscriptions {
         }))
     }
 
-    pub(super) fn pass_on(self: &Arc<Self>, place: &Place, frame: Frame) {
+    pub(super) fn pass_on(self: &Arc<Self>, place: &Place, message: ServerMessage) {
         if let Some(messages) = self.messages.upgrade() {
-            messages.heard(&place.server, &place.live, frame);
+            messages.heard(&place.server, &place.live, message);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tidings_proto::notifications;
 use tidings_upstream::CallQueue;
 use tidings_wire::{Frame, FrameKind, RawId, notification, request};
 use tokio::sync::oneshot;
@@ -42,7 +43,7 @@ impl OpenQuestions {
         let (sender, answer) = oneshot::channel();
         self.lock().insert(id.clone(), sender);
         let question = AskedQuestion { id, answer, asks: Arc::clone(self) };
-        queue.push(frame).is_none().then_some(question)
+        queue.push(frame.into()).is_none().then_some(question)
     }
 
     /// An answer came. Late ones are dropped.
@@ -66,8 +67,8 @@ impl AskedQuestion {
     /// The script does not wait any more.
     pub(crate) fn withdraw(self, queue: &CallQueue) {
         let params = format!("{{\"requestId\":{}}}", self.id);
-        if let Some(frame) = framed(notification("notifications/cancelled", Some(params.as_bytes()))) {
-            let _ = queue.push(frame);
+        if let Some(frame) = framed(notification(notifications::CANCELLED, Some(params.as_bytes()))) {
+            let _ = queue.push(frame.into());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
-use tidings_proto::LogLevel;
+use tidings_proto::{LogLevel, notifications};
 use tidings_upstream::CallQueue;
 use tidings_wire::{Frame, FrameLimits, RawId, notification};
 use tokio::io::AsyncReadExt as _;
@@ -120,7 +120,7 @@ impl LineNotifier {
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let params = message["params"].take();
         match (method.as_str(), params) {
-            ("notifications/progress", Value::Object(mut params)) => {
+            (notifications::PROGRESS, Value::Object(mut params)) => {
                 let Some(token) = &self.token else { return PipedLine::Progress };
                 if params.get("progress").is_some_and(Value::is_number) && self.progress.admits(now) {
                     // Scripts write null for what they do not know; the protocol leaves it out.
@@ -130,7 +130,7 @@ impl LineNotifier {
                 }
                 PipedLine::Progress
             }
-            ("notifications/message", params) => {
+            (notifications::MESSAGE, params) => {
                 let level = params["level"].as_str().and_then(LogLevel::parse);
                 if level.is_some_and(|level| level >= self.level) && !params["data"].is_null() && self.logs.admits(now)
                 {
@@ -146,7 +146,7 @@ impl LineNotifier {
 /// What a slow caller has no room for is dropped; its answer has a place of its own.
 fn push(queue: &CallQueue, method: &str, params: &Value) {
     if let Some(frame) = framed(notification(method, Some(params.to_string().as_bytes()))) {
-        let _ = queue.push(frame);
+        let _ = queue.push(frame.into());
     }
 }
 

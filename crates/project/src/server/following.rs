@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
-use tidings_proto::code;
+use tidings_proto::{code, notifications};
 use tidings_upstream::MessageSink;
 use tidings_wire::{Frame, FrameKind, notification};
 use tokio::sync::{Notify, watch};
@@ -100,9 +100,9 @@ pub(super) async fn keep_up(
             };
             if following.differs(&uri, answer.as_ref().and_then(content)) {
                 let params = json!({ "uri": uri }).to_string();
-                let bytes = notification("notifications/resources/updated", Some(params.as_bytes()));
+                let bytes = notification(notifications::UPDATED, Some(params.as_bytes()));
                 if let Ok(frame) = Frame::parse(bytes, &LIMITS) {
-                    sink.unowned(frame);
+                    sink.unowned(frame.into());
                 }
             }
         }

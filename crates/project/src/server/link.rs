@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tidings_engine::Surroundings;
-use tidings_proto::{ListKind, Method, code};
+use tidings_proto::{ListKind, Method, Topic, code};
 use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
 use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, error_response, notification, response};
 use tokio::sync::watch;
@@ -131,22 +131,14 @@ async fn announce(
             () = stop.cancelled() => return,
         }
         let Some(state) = changes.borrow_and_update().clone() else { continue };
-        let mut methods: Vec<&str> = told.outdated(&state).into_iter().map(announced_as).collect();
+        let mut topics: Vec<Topic> = told.outdated(&state).into_iter().map(Topic::of).collect();
         // Resources and templates have one notification.
-        methods.dedup();
-        for method in methods {
-            if let Ok(frame) = Frame::parse(notification(method, None), &LIMITS) {
-                sink.unowned(frame);
+        topics.dedup();
+        for topic in topics {
+            if let Ok(frame) = Frame::parse(notification(topic.notification(), None), &LIMITS) {
+                sink.unowned(frame.into());
             }
         }
-    }
-}
-
-fn announced_as(kind: ListKind) -> &'static str {
-    match kind {
-        ListKind::Tools => "notifications/tools/list_changed",
-        ListKind::Prompts => "notifications/prompts/list_changed",
-        ListKind::Resources | ListKind::Templates => "notifications/resources/list_changed",
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidings_project::run::{ScriptCaller, ScriptRunner};
 use tidings_project::{ProjectHome, ProjectSurvey, ProjectTool};
+use tidings_proto::MessageSubject;
 use tidings_upstream::{CallEvent, CallStream, ProcessLauncher};
 
 use super::call::exit_code;
@@ -104,17 +105,17 @@ fn find(home: &ProjectHome, name: &str) -> Result<Arc<ProjectTool>, CommandFailu
 async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, CommandFailure> {
     loop {
         match stream.next().await {
-            CallEvent::Message(frame) if !quiet => {
+            CallEvent::Message(message) if !quiet => {
                 let params: Value =
-                    frame.params().and_then(|at| serde_json::from_slice(frame.raw(at)).ok()).unwrap_or_default();
+                    message.params().and_then(|at| serde_json::from_slice(message.raw(at)).ok()).unwrap_or_default();
                 let said = |name: &str| match &params[name] {
                     Value::String(text) => text.clone(),
                     Value::Null => String::new(),
                     other => other.to_string(),
                 };
-                match &*frame.method() {
-                    "notifications/progress" => eprintln!("progress {} {}", said("progress"), said("message")),
-                    "notifications/message" => eprintln!("{}: {}", said("level"), said("data")),
+                match message.subject() {
+                    MessageSubject::Progress => eprintln!("progress {} {}", said("progress"), said("message")),
+                    MessageSubject::Log => eprintln!("{}: {}", said("level"), said("data")),
                     _ => {}
                 }
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use serde_json::{Value, json};
-use tidings_proto::Method;
+use tidings_proto::{Method, notifications};
 
 use super::changes::diff::{self, DiffLine};
 use super::terminal::{BOLD, CAME, DIM, TerminalPaint, WENT, harmless};
@@ -95,7 +95,7 @@ impl WatchRun<'_> {
             Some(_) => {}
         }
         while let Some(message) = listen.next().await? {
-            if message["method"] != "notifications/resources/updated" {
+            if message["method"] != notifications::UPDATED {
                 continue;
             }
             let told = message["params"]["uri"].as_str().unwrap_or(self.uri).to_owned();

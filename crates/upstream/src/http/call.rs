@@ -205,7 +205,7 @@ impl HttpCall {
     fn part(&mut self, frame: Frame) -> bool {
         match frame.kind() {
             FrameKind::Request | FrameKind::Notification => {
-                self.ready.push_back(CallEvent::Message(frame));
+                self.ready.push_back(CallEvent::Message(frame.into()));
                 false
             }
             _ if self.is_answer(&frame) => {

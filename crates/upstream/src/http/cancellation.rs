@@ -149,7 +149,7 @@ impl Drop for CallTicket {
 pub(super) fn cancellation(id: u64, reason: Option<&str>) -> Bytes {
     let reason = reason.map(|r| format!(",\"reason\":{}", tidings_wire::encode_string(r))).unwrap_or_default();
     let params = format!("{{\"requestId\":{id}{reason}}}");
-    tidings_wire::notification("notifications/cancelled", Some(params.as_bytes()))
+    tidings_wire::notification(tidings_proto::notifications::CANCELLED, Some(params.as_bytes()))
 }
 
 /// Tells a legacy server that a call is no longer wanted, when it can understand it.

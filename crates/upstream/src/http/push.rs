@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderValue};
+use tidings_proto::ServerMessage;
 use tidings_wire::sse::SseDecoder;
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
 
@@ -189,8 +190,9 @@ impl PushStream {
     fn message(&self, message: Result<Frame, FrameError>) -> usize {
         match message {
             Ok(frame) if matches!(frame.kind(), FrameKind::Request | FrameKind::Notification) => {
-                let unasked = usize::from(is_unasked(&frame));
-                self.shared.sink.unowned(frame);
+                let message = ServerMessage::from(frame);
+                let unasked = usize::from(is_unasked(message.subject()));
+                self.shared.sink.unowned(message);
                 unasked
             }
             // An answer here is nobody's: calls are answered on their own streams.

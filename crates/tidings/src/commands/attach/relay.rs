@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use tidings_downstream::LIMITS;
-use tidings_proto::{code, meta};
+use tidings_proto::{code, meta, notifications};
 use tidings_wire::{
     Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, get, notification, one_line, request,
 };
@@ -101,7 +101,7 @@ impl StdioRelay {
             return self.legacy(line, None).await;
         };
         let id = frame.id().filter(|_| frame.kind() == FrameKind::Request);
-        if frame.kind() == FrameKind::Notification && frame.method() == "notifications/cancelled" {
+        if frame.kind() == FrameKind::Notification && frame.method() == notifications::CANCELLED {
             return self.cancel(line, &frame).await;
         }
         match id {
@@ -111,7 +111,7 @@ impl StdioRelay {
             Some(id) if frame.method() == "initialize" => self.initialize(line, id).await,
             id => {
                 self.remember(&frame);
-                let begins = id.is_none() && frame.method() == "notifications/initialized";
+                let begins = id.is_none() && frame.method() == notifications::INITIALIZED;
                 Arc::clone(&self).legacy(line, id).await;
                 if begins {
                     self.begin_listening();
@@ -126,7 +126,7 @@ impl StdioRelay {
         let Some(session) = session.as_mut() else { return };
         let uri = || frame.param_str(&["uri"]).map(|uri| uri.into_owned());
         match &*frame.method() {
-            "notifications/initialized" => session.is_initialized = true,
+            notifications::INITIALIZED => session.is_initialized = true,
             "logging/setLevel" => session.level = frame.params().map(|at| Bytes::copy_from_slice(frame.raw(at))),
             // Remembered for a gateway that lost its sessions: it is told all of this again.
             "resources/subscribe" => session.follows.extend(uri()),
@@ -346,7 +346,7 @@ impl StdioRelay {
         *self.session() = Some(LegacySession { id: new.id, revision: new.revision, ..old.clone() });
         let mut messages = Vec::new();
         if old.is_initialized {
-            messages.push(notification("notifications/initialized", None));
+            messages.push(notification(notifications::INITIALIZED, None));
         }
         // Ids of our own, which no client uses: nobody waits for these answers.
         let ours = |number: u64| RawId::from_raw(format!("\"tidings-attach-{number}\"").as_bytes());

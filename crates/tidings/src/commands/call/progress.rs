@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use serde_json::Value;
+use tidings_proto::notifications;
 
 use crate::commands::terminal::{cut, harmless};
 
@@ -23,7 +24,7 @@ impl ProgressLine {
     /// Shows a notification, if it tells of progress.
     pub(super) fn show(&mut self, message: &Value) {
         let Some(width) = self.width else { return };
-        if message["method"] != "notifications/progress" {
+        if message["method"] != notifications::PROGRESS {
             return;
         }
         self.shown = true;
