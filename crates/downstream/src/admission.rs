@@ -21,11 +21,11 @@ pub(crate) use body::{BodyFault, BodyLimits, read_body};
 pub const LIMITS: tidings_wire::FrameLimits =
     tidings_wire::FrameLimits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
 
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 /// Says that a request was read from the standard input of `tidings stdio --attach`, where messages have no headers.
 pub const RELAYED: HeaderName = HeaderName::from_static("tidings-relayed");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 
 /// What a message is taken for.
 pub(crate) enum MessageClass {

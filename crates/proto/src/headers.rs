@@ -1,10 +1,23 @@
-//! Headers of modern HTTP requests that mirror the body.
+//! The names of HTTP headers, each written once, and the headers of modern requests that mirror the body.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tidings_wire::{ByteSpan, get, get_path, members, string_at};
+
+/// Which legacy session a request belongs to.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// The revision that is spoken.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// Modern: the method.
+pub const METHOD: &str = "mcp-method";
+/// Modern: the name or URI that the request is about.
+pub const NAME: &str = "mcp-name";
+/// Modern: what the headers of tool parameters begin with.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+/// Where a stream of events is picked up again.
+pub const LAST_EVENT_ID: &str = "last-event-id";
 
 const MARK: &str = "=?base64?";
 const END: &str = "?=";

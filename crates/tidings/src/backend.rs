@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Gateway, Principal, Reply};
@@ -188,11 +189,11 @@ async fn post(
     let mut post = Request::post(format!("{}/mcp", running.url))
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", Revision::MODERN.as_str())
-        .header("mcp-method", method.as_str())
+        .header(headers::PROTOCOL_VERSION, Revision::MODERN.as_str())
+        .header(headers::METHOD, method.as_str())
         .header("authorization", format!("Bearer {}", running.token));
     if !name.is_empty() {
-        post = post.header("mcp-name", &*headers::encode(name));
+        post = post.header(headers::NAME, &*headers::encode(name));
     }
     let post = post.body(Full::new(body)).map_err(CommandFailure::failed)?;
     let client = HttpClient::new().map_err(CommandFailure::failed)?;
@@ -282,10 +283,12 @@ pub(crate) async fn ask(
     Ok(ApiReply::Refused { status, detail })
 }
 
+/// Everything but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// A value for a query string, or a part of a path.
 pub(crate) fn encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Fails when the gateway is there but answers nobody, as one that is stopped.

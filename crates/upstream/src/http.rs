@@ -32,11 +32,11 @@ pub use pool::HttpBody;
 pub(crate) use pool::HttpDestination;
 pub use reach::is_public;
 
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+pub(crate) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
+pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("tidings/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -214,9 +214,10 @@ impl HttpLinkShared {
                 headers.insert(NAME, value);
             }
             for (name, value) in &request.params {
-                if let (Ok(name), Ok(value)) =
-                    (HeaderName::try_from(format!("mcp-param-{name}")), HeaderValue::try_from(&*headers::encode(value)))
-                {
+                if let (Ok(name), Ok(value)) = (
+                    HeaderName::try_from(format!("{}{name}", headers::PARAM_PREFIX)),
+                    HeaderValue::try_from(&*headers::encode(value)),
+                ) {
                     headers.insert(name, value);
                 }
             }

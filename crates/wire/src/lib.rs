@@ -20,7 +20,7 @@ mod text;
 mod unreadable;
 mod walk;
 
-pub use canonical::{Digest, digest};
+pub use canonical::{Digest, digest, hex};
 pub use compose::{error_response, notification, request, response};
 pub use frame::{Frame, FrameError, FrameFault, FrameKind, FrameLimits, IncomingMessage};
 pub use id::RawId;

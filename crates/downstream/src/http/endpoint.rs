@@ -8,7 +8,7 @@ use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
-use tidings_proto::code;
+use tidings_proto::{code, headers};
 use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +19,7 @@ use super::{EndpointOptions, body, guard};
 use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
 
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 /// After so many seconds a client that was refused for lack of room may try again.
 const TRY_AGAIN: HeaderValue = HeaderValue::from_static("1");
 

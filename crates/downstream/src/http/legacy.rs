@@ -10,7 +10,7 @@ use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, code};
+use tidings_proto::{Era, Method, code, headers};
 use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use super::sessions::{HttpSession, InUse};
 use crate::admission::{admit_batch, admit_legacy};
 use crate::batch::{self, BatchAnswers, dispatch};
 
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 
 impl HttpEndpoint {
     pub(super) async fn initialize(&self, received: &ReceivedRequest<'_>, frame: &Frame) -> Response<Body> {

@@ -282,7 +282,7 @@ impl HttpSessions {
 fn random_id() -> Option<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).ok()?;
-    Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(tidings_wire::hex(&random))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Exchange, Principal, Reply};
 use tidings_proto::meta::ModernMeta;
-use tidings_proto::{Method, Revision};
+use tidings_proto::{Method, Revision, headers};
 use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
@@ -44,8 +44,8 @@ impl Backend {
                 let post = Request::post(format!("{}/mcp", running.url))
                     .header("content-type", "application/json")
                     .header("accept", "application/json, text/event-stream")
-                    .header("mcp-protocol-version", Revision::MODERN.as_str())
-                    .header("mcp-method", Method::Listen.as_str())
+                    .header(headers::PROTOCOL_VERSION, Revision::MODERN.as_str())
+                    .header(headers::METHOD, Method::Listen.as_str())
                     .header("authorization", format!("Bearer {}", running.token))
                     .body(Full::new(body))
                     .map_err(CommandFailure::failed)?;

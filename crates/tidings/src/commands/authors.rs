@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidings_project::{ProblemSeverity, ProjectProblem};
+use tidings_wire::hex;
 
 use super::project::named;
 use crate::failure::CommandFailure;
-use crate::secret::hex;
 use crate::wiring;
 
 /// What a folder registers, by kind, with the hash of what clients are shown. Nothing is cached, so there is nothing to

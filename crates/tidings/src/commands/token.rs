@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tidings_downstream::auth::sha256;
+use tidings_wire::hex;
 
 use crate::failure::CommandFailure;
-use crate::secret::{self, hex};
+use crate::secret;
 
 pub(super) fn run(name: &str, servers: &[String], admin: bool, json: bool) -> Result<(), CommandFailure> {
     let token = secret::fresh()?;

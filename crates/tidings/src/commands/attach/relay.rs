@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use tidings_downstream::LIMITS;
-use tidings_proto::{code, meta, notifications};
+use tidings_proto::{code, headers, meta, notifications};
 use tidings_wire::{
     Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, get, notification, one_line, request,
 };
@@ -211,7 +211,7 @@ impl StdioRelay {
             Ok(Err(NotAnswered::Lost)) => return Err(LOST),
             Ok(Err(NotAnswered::Nobody)) | Err(_) => return Err(NOBODY),
         };
-        let id = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let id = response.headers().get(headers::SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let answer = whole(response.into_body()).await.filter(|answer| !answer.is_empty()).ok_or(LOST)?;
         let revision = Frame::parse(answer.clone(), &LIMITS).ok().and_then(|frame| {
             let at = get(frame.bytes(), frame.outcome()?, "protocolVersion")?;
@@ -232,8 +232,8 @@ impl StdioRelay {
     fn headers(&self, accept: &str) -> Vec<(&'static str, String)> {
         let mut headers = vec![("accept", accept.to_owned())];
         if let Some(session) = &*self.session() {
-            headers.push(("mcp-session-id", session.id.clone()));
-            headers.push(("mcp-protocol-version", session.revision.clone()));
+            headers.push((headers::SESSION_ID, session.id.clone()));
+            headers.push((headers::PROTOCOL_VERSION, session.revision.clone()));
         }
         headers
     }
@@ -327,7 +327,7 @@ impl StdioRelay {
                 return false;
             }
             let mut headers = self.headers("text/event-stream");
-            headers.push(("last-event-id", last_id.clone()));
+            headers.push((headers::LAST_EVENT_ID, last_id.clone()));
             match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 // Another gateway does not know the stream, and would give another one.
                 Ok((response, now)) if is_stream(&response) && now.pid == gateway.pid => {
@@ -377,7 +377,7 @@ impl StdioRelay {
             let mut headers = self.headers("text/event-stream");
             // The numbers of one gateway mean nothing to the next.
             if let Some((id, _)) = last.take().filter(|(_, gateway)| self.door.is_running(gateway)) {
-                headers.push(("last-event-id", id));
+                headers.push((headers::LAST_EVENT_ID, id));
             }
             match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 Ok((response, gateway)) if is_stream(&response) => {
