@@ -302,7 +302,7 @@ impl Gateway {
     pub fn end_session(&self, session: &Arc<Session>) {
         self.0.sessions.remove(session.key);
         self.0.links.client_gone(session.key);
-        self.0.notifier.unfollow(FollowerId(session.key.0));
+        self.0.notifier.unfollow(FollowerId::from(session.key));
         self.0.subscriptions.session_follows_no_more(session);
         self.0.links.update_level();
         session.over.cancel();

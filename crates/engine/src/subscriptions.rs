@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::subscriptions::{
-    NoticePace, RequestId, ResourceAddress, ServerTicket, SubscriptionCommand, SubscriptionCommands,
+    NoticePace, PlaceId, RequestId, ResourceAddress, ServerTicket, SubscriptionCommand, SubscriptionCommands,
     SubscriptionSettings, SubscriptionTable, Uri,
 };
 use tidings_hub::{ClientKey, LinkKey, ServerId};
@@ -43,9 +43,6 @@ pub(crate) use clients::{Decision, Named};
 use listens::OpenListen;
 pub use show::{FollowedResource, Follower};
 use subscription_links::Place;
-
-/// Places of single sessions are numbered from here; below are the servers themselves.
-const FIRST_OWN: u32 = 1 << 31;
 
 /// Takes what a server says on a stream of ours that is no answer to it.
 pub(crate) trait ServerMessages: Send + Sync {
@@ -88,10 +85,10 @@ pub(crate) struct FollowTable {
     /// Clients that wait for an answer. Bounded by their requests.
     waiting: HashMap<RequestId, oneshot::Sender<Decision>>,
     /// The links that are up.
-    places: HashMap<ServerId, Place>,
-    by_link: HashMap<LinkKey, ServerId>,
+    places: HashMap<PlaceId, Place>,
+    by_link: HashMap<LinkKey, PlaceId>,
     /// Sessions with links of their own, as far as they follow something over them.
-    own: HashMap<(ClientKey, ServerId), ServerId>,
+    own: HashMap<(ClientKey, ServerId), PlaceId>,
     next_own: u32,
     /// Servers that were removed while somebody followed their resources: it is told in its own words, and may go on when
     /// one of the same name is added.
@@ -112,7 +109,7 @@ impl FollowTable {
             places: HashMap::new(),
             by_link: HashMap::new(),
             own: HashMap::new(),
-            next_own: FIRST_OWN,
+            next_own: 0,
             departed: HashMap::new(),
             listens: HashMap::new(),
             polls: HashMap::new(),
@@ -185,7 +182,7 @@ impl ResourceSubscriptions {
             SubscriptionCommand::Read { ticket, address, is_baseline } => {
                 self.send_read(table, ticket, &address, is_baseline)
             }
-            SubscriptionCommand::Listen { ticket, server, uris } => self.open_listen(table, ticket, server, &uris),
+            SubscriptionCommand::Listen { ticket, place, uris } => self.open_listen(table, ticket, place, &uris),
             SubscriptionCommand::Close { ticket, .. } => self.close_listen(table, ticket),
             SubscriptionCommand::Poll(address) => self.begin_poll(table, address),
             SubscriptionCommand::StopPolling(address) => {

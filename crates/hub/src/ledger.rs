@@ -16,7 +16,7 @@ use tidings_proto::Revision;
 pub use tidings_proto::Topic;
 use tidings_wire::Digest;
 
-use crate::ServerId;
+use crate::{ClientKey, ServerId};
 
 /// A set of topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,13 @@ impl Topics {
 /// A legacy session, or one `subscriptions/listen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FollowerId(pub u64);
+
+impl From<ClientKey> for FollowerId {
+    /// A session follows under its own number; a listen takes a number of its own from the same row.
+    fn from(client: ClientKey) -> Self {
+        Self(client.0)
+    }
+}
 
 /// What a follower begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -89,8 +89,8 @@ use std::time::Instant;
 
 pub use self::changes::UpdateNotice;
 pub use self::command::{
-    FollowRefusal, FollowTarget, RequestId, ResourceAddress, ServerTicket, SubscribeMethod, SubscriptionCommand,
-    SubscriptionCommands, TicketAnswer, Uri,
+    FollowRefusal, FollowTarget, PlaceId, RequestId, ResourceAddress, ServerTicket, SubscribeMethod,
+    SubscriptionCommand, SubscriptionCommands, TicketAnswer, Uri,
 };
 use self::contents::SeenContents;
 use self::followers::ResourceFollower;
@@ -99,8 +99,8 @@ use self::requests::FollowRequest;
 use self::resource::{ResourceId, ResourceRecord, ResourceState, ServerRecord, TicketRecord};
 pub use self::settings::{NoticePace, RetryBackoff, SubResources, SubscriptionSettings};
 use self::timers::{SubscriptionTimer, TimerQueue};
+use crate::IdMap;
 use crate::ledger::FollowerId;
-use crate::{IdMap, ServerId};
 
 /// The table of subscriptions.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub struct SubscriptionTable {
     settings: SubscriptionSettings,
     /// For resources and tickets.
     next: u64,
-    servers: HashMap<ServerId, ServerRecord>,
+    servers: HashMap<PlaceId, ServerRecord>,
     resources: IdMap<ResourceId, ResourceRecord>,
     followers: IdMap<FollowerId, ResourceFollower>,
     requests: IdMap<RequestId, FollowRequest>,
@@ -117,7 +117,7 @@ pub struct SubscriptionTable {
     contents: SeenContents,
     seats: usize,
     /// Servers with something to send, until the end of the event.
-    busy: BTreeSet<ServerId>,
+    busy: BTreeSet<PlaceId>,
     out: SubscriptionCommands,
 }
 
@@ -193,7 +193,7 @@ impl SubscriptionTable {
     }
 
     /// Forgets a server that is away and of which nothing is followed.
-    fn tidy(&mut self, id: ServerId) {
+    fn tidy(&mut self, id: PlaceId) {
         let idle = self.servers.get(&id).is_some_and(|server| server.link.is_none() && server.by_uri.is_empty());
         if idle {
             self.servers.remove(&id);
@@ -217,13 +217,13 @@ impl SubscriptionTable {
             self.out.push(SubscriptionCommand::StopPolling(resource.address.clone()));
         }
         let address = resource.address;
-        if let Some(server) = self.servers.get_mut(&address.server) {
+        if let Some(server) = self.servers.get_mut(&address.place) {
             server.by_uri.remove(&address.uri);
             server.wanting.remove(&id);
             server.reads.remove(&id);
             server.releases.remove(&id);
             server.learns.remove(&id);
-            self.busy.insert(address.server);
+            self.busy.insert(address.place);
         }
         if let Some(known) = resource.known {
             // Whoever follows it next may begin with what was known, and is told only if it differs.

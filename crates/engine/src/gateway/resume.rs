@@ -22,7 +22,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 impl Gateway {
     /// What is to be kept of a session at this moment.
     pub fn describe_session(&self, session: &Session) -> KeptSession {
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         let mut follows = self.0.subscriptions.known_to(follower);
         follows.extend(session.resuming().iter().cloned());
         KeptSession {
@@ -86,7 +86,7 @@ impl GatewayParts {
     async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow) -> bool {
         let Ok(routed) = self.router.find_resource(&session.principal, &follow.uri).await else { return false };
         let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
-        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
+        let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };
         let Some(mut asked) = self.subscriptions.subscribe(session, &named) else { return true };
         if let Decision::Refused(_) = asked.decision().await {
@@ -98,7 +98,7 @@ impl GatewayParts {
             self.subscriptions.unsubscribe(session, &address).await;
             return true;
         }
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         self.subscriptions.drive(|table, now| table.machine.resumed(follower, &address, follow.content, now));
         true
     }

@@ -66,7 +66,7 @@ impl ListNotifier {
 
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
     pub(crate) fn listen(self: &Arc<Self>, view_key: ViewKey, topics: Topics, capabilities: &Value) -> Listening {
-        let follower = FollowerId(self.sessions.new_client().0);
+        let follower = FollowerId::from(self.sessions.new_client());
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
         // Commits take this lock too: a change comes either before the baseline or after it.
@@ -116,7 +116,7 @@ impl ListNotifier {
     pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
         let mut announcements = self.announcements();
         *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
-        let owes = announcements.ledger.show_own(FollowerId(session.key.0), at, digests);
+        let owes = announcements.ledger.show_own(FollowerId::from(session.key), at, digests);
         drop(announcements);
         if owes {
             session.sink.wake();
@@ -129,7 +129,7 @@ impl ListNotifier {
     }
 
     fn follow_session_from(self: &Arc<Self>, session: &Arc<Session>, baseline: FollowerBaseline) {
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         {
             let mut announcements = self.announcements();
             if self.bells.contains(follower) || !self.sessions.contains(session.key) {
@@ -167,7 +167,7 @@ impl ListNotifier {
     fn ignore_session(&self, session: &Session) {
         let mut announcements = self.announcements();
         if self.sessions.contains(session.key) {
-            announcements.ledger.ignore(FollowerId(session.key.0));
+            announcements.ledger.ignore(FollowerId::from(session.key));
         }
     }
 
@@ -256,7 +256,7 @@ impl ListNotifier {
     /// transport comes again until there is none.
     pub(crate) fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
         let _delivering = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
-        let notices = self.deliver(FollowerId(session.key.0), Era::Legacy, true);
+        let notices = self.deliver(FollowerId::from(session.key), Era::Legacy, true);
         let any = !notices.is_empty();
         if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
             *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -134,7 +134,7 @@ impl FollowTable {
         now: Instant,
     ) -> SubscriptionCommands {
         let usual = |table: &Self, named: &Named| {
-            let server = subscriptions.server_at(table, named.address.server);
+            let server = subscriptions.server_at(table, named.address.place);
             server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
         };
         let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
@@ -161,14 +161,14 @@ impl FollowTable {
         if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
-        Some(subscriptions.server_at(self, address.server)?.uris.outward(&address.uri))
+        Some(subscriptions.server_at(self, address.place)?.uris.outward(&address.uri))
     }
 }
 
 impl ResourceSubscriptions {
     /// A session wants to follow a resource. `None` when the session is over.
     pub(crate) fn subscribe(self: &Arc<Self>, session: &Session, named: &Named) -> Option<Asked> {
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         self.drive_with(|table, now| {
             // Behind the lock: a session that ends later takes this with it.
             if !self.sessions.contains(session.key) {
@@ -196,7 +196,7 @@ impl ResourceSubscriptions {
 
     /// A resource with its own pace, if its server is in the process and gives it one.
     fn target(&self, table: &FollowTable, address: &ResourceAddress) -> FollowTarget {
-        let server = self.server_at(table, address.server);
+        let server = self.server_at(table, address.place);
         let patience = server.and_then(|server| match &server.plan.source {
             Source::Local(local) => Some(local.patience(&address.uri)),
             Source::Remote(_) | Source::Unready(_) => None,
@@ -211,25 +211,25 @@ impl ResourceSubscriptions {
 
     /// The resource of this name that a session follows, wherever the name leads now.
     pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<ResourceAddress> {
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         let table = self.lock();
         let meant = table.who.get(&follower).and_then(|who| who.spellings.meant_by(uri));
         if let Some(address) = meant.filter(|address| table.machine.is_followed_by(address, follower)) {
             return Some(address.clone());
         }
         let servers = self.pool.servers();
-        let places = servers.iter().chain(table.departed.values()).map(|server| (server.id, Arc::clone(server)));
+        let places = servers.iter().chain(table.departed.values()).map(|server| (server.id.into(), Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
         let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
         let mut addresses = places
             .chain(own)
-            .filter_map(|(id, at)| Some(ResourceAddress { server: id, uri: at.uris.inward(uri)?.into() }));
+            .filter_map(|(place, at)| Some(ResourceAddress { place, uri: at.uris.inward(uri)?.into() }));
         addresses.find(|address| table.machine.is_followed_by(address, follower))
     }
 
     /// A session follows a resource no longer. When this returns, everything it was told of it is with its transport.
     pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &ResourceAddress) {
-        let follower = FollowerId(session.key.0);
+        let follower = FollowerId::from(session.key);
         let names = self.drive_with(|table, now| {
             let usual = table.shown(self, follower, address);
             let spelled = table.who.get_mut(&follower).map(|who| who.spellings.remove(address));
@@ -272,7 +272,7 @@ impl ResourceSubscriptions {
 
     /// As [`Self::follows_no_more`], with the links that the session has for itself.
     pub(crate) fn session_follows_no_more(self: &Arc<Self>, session: &Session) {
-        self.follows_no_more(FollowerId(session.key.0));
+        self.follows_no_more(FollowerId::from(session.key));
         self.lock().own.retain(|(client, _), _| *client != session.key);
     }
 
@@ -283,7 +283,7 @@ impl ResourceSubscriptions {
         let now = Instant::now();
         let shown = notices.into_iter().filter_map(|notice| {
             self.meters.updated(era, notice.since, now);
-            table.shown(self, follower, &ResourceAddress { server: notice.server, uri: notice.uri })
+            table.shown(self, follower, &ResourceAddress { place: notice.place, uri: notice.uri })
         });
         shown.collect()
     }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tidings_hub::ServerId;
-use tidings_hub::subscriptions::{FollowRefusal, ServerTicket, SubscriptionCommands, Uri};
+use tidings_hub::subscriptions::{FollowRefusal, PlaceId, ServerTicket, SubscriptionCommands, Uri};
 use tidings_proto::{MessageSubject, Method, meta};
 use tidings_upstream::{CallEvent, CallStream, SharedLink};
 use tidings_wire::{Frame, RawId, elements, string_at};
@@ -24,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(super) struct OpenListen {
     /// The request's id, which acknowledgements on a pipe name.
     id: u64,
-    pub(super) place: ServerId,
+    pub(super) place: PlaceId,
     link: SharedLink,
     pub(super) end: CancellationToken,
 }
@@ -34,17 +33,17 @@ impl ResourceSubscriptions {
         self: &Arc<Self>,
         table: &mut FollowTable,
         ticket: ServerTicket,
-        server: ServerId,
+        at: PlaceId,
         uris: &[Uri],
     ) {
-        let Some(place) = table.places.get(&server).cloned() else { return };
+        let Some(place) = table.places.get(&at).cloned() else { return };
         let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
         let params = json!({ "notifications": { "resourceSubscriptions": uris } });
         let outgoing = self.links.own_request(&place.live.hello, Method::Listen, params);
         let (id, end) = (outgoing.id, CancellationToken::new());
         let events = place.live.link.call(outgoing);
         let link = Arc::clone(&place.live.link);
-        table.listens.insert(ticket, OpenListen { id, place: server, link, end: end.clone() });
+        table.listens.insert(ticket, OpenListen { id, place: at, link, end: end.clone() });
         let subscriptions = Arc::clone(self);
         self.runtime.spawn(async move {
             tokio::select! {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_hub::subscriptions::ResourcePhase;
+use tidings_hub::subscriptions::{PlaceId, ResourcePhase};
 use tidings_proto::Era;
 
-use super::{FIRST_OWN, ResourceSubscriptions};
+use super::ResourceSubscriptions;
 
 /// A silence that is shorter is over before anybody can look at it.
 const UNHEARD: Duration = Duration::from_secs(3);
@@ -60,13 +60,13 @@ impl ResourceSubscriptions {
         let now = Instant::now();
         let table = self.lock();
         let resources = table.machine.followed().filter_map(|followed| {
-            let server = self.server_at(&table, followed.address.server)?;
+            let server = self.server_at(&table, followed.address.place)?;
             Some(FollowedResource {
                 server: server.plan.name.clone(),
                 uri: server.uris.outward(&followed.address.uri),
                 local: Arc::clone(&followed.address.uri),
                 phase: followed.phase,
-                own: followed.address.server.0 >= FIRST_OWN,
+                own: matches!(followed.address.place, PlaceId::Own(_)),
                 followers: followed.followers,
                 unheard_for: followed.unheard_since.map(|since| now.saturating_duration_since(since)),
             })
@@ -77,7 +77,7 @@ impl ResourceSubscriptions {
             let followed = || table.machine.followed_by(*id);
             let uris = followed().filter_map(|address| table.shown(self, *id, address)).collect();
             let resources = followed().filter_map(|address| {
-                let server = self.server_at(&table, address.server)?;
+                let server = self.server_at(&table, address.place)?;
                 Some((server.plan.name.clone(), Arc::clone(&address.uri)))
             });
             Follower { id: id.0, era: who.era, name: who.name.clone(), uris, resources: resources.collect() }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn at(server: u32, uri: &str) -> ResourceAddress {
-        ResourceAddress { server: ServerId(server), uri: uri.into() }
+        ResourceAddress { place: ServerId(server).into(), uri: uri.into() }
     }
 
     // edges B6

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidings_hub::subscriptions::{SubscribeMethod, SubscriptionCommands};
-use tidings_hub::{LinkKey, ServerId};
+use tidings_hub::LinkKey;
+use tidings_hub::subscriptions::{PlaceId, SubscribeMethod, SubscriptionCommands};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, capabilities};
 
-use super::{FIRST_OWN, FollowTable, ResourceSubscriptions};
+use super::{FollowTable, ResourceSubscriptions};
 use crate::client::session::Session;
 use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
@@ -30,7 +30,7 @@ pub(super) struct Place {
 
 impl FollowTable {
     /// Takes a link out; gives its place.
-    fn leave(&mut self, link: LinkKey) -> Option<(ServerId, Place)> {
+    fn leave(&mut self, link: LinkKey) -> Option<(PlaceId, Place)> {
         let id = self.by_link.remove(&link)?;
         let place = self.places.remove(&id)?;
         for listen in self.listens.values().filter(|listen| listen.place == id) {
@@ -44,10 +44,10 @@ impl FollowTable {
 impl ResourceSubscriptions {
     /// The shared link of a server is up: what is followed is subscribed.
     pub(crate) fn can_follow(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink) {
-        self.enter(server.id, &Place { server: Arc::clone(server), live: live.clone(), own: None });
+        self.enter(server.id.into(), &Place { server: Arc::clone(server), live: live.clone(), own: None });
     }
 
-    fn enter(self: &Arc<Self>, id: ServerId, place: &Place) {
+    fn enter(self: &Arc<Self>, id: PlaceId, place: &Place) {
         let poll = place.server.polls_resources().is_some();
         let upstream = upstream_of(place);
         self.drive(|table, now| {
@@ -127,10 +127,10 @@ impl ResourceSubscriptions {
         self: &Arc<Self>,
         session: &Arc<Session>,
         server: &Arc<Server>,
-    ) -> Result<ServerId, RequestRefusal> {
+    ) -> Result<PlaceId, RequestRefusal> {
         if server.plan.isolation != Isolation::Session {
             self.pool.live_link(server).await?;
-            return Ok(server.id);
+            return Ok(server.id.into());
         }
         let live = self.pool.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
         let id = {
@@ -140,7 +140,7 @@ impl ResourceSubscriptions {
             }
             let known = table.own.get(&(session.key, server.id)).copied();
             known.unwrap_or_else(|| {
-                let id = ServerId(table.next_own);
+                let id = PlaceId::Own(table.next_own);
                 table.next_own = table.next_own.saturating_add(1);
                 table.own.insert((session.key, server.id), id);
                 id
@@ -162,13 +162,12 @@ impl ResourceSubscriptions {
     }
 
     /// The server at a place, connected or not, or removed while it was followed.
-    pub(super) fn server_at(&self, table: &FollowTable, id: ServerId) -> Option<Arc<Server>> {
-        let known = |id: ServerId| self.pool.server(id).or_else(|| table.departed.get(&id).cloned());
-        if id.0 < FIRST_OWN {
-            return known(id);
-        }
-        let (_, server) = table.own.iter().find(|(_, place)| **place == id)?.0;
-        known(*server)
+    pub(super) fn server_at(&self, table: &FollowTable, id: PlaceId) -> Option<Arc<Server>> {
+        let server = match id {
+            PlaceId::Shared(server) => server,
+            PlaceId::Own(_) => table.own.iter().find(|(_, place)| **place == id)?.0.1,
+        };
+        self.pool.server(server).or_else(|| table.departed.get(&server).cloned())
     }
 
     /// A server takes the place of one whose URIs were shown in another way: whoever follows its resources goes on to be told of
@@ -178,10 +177,10 @@ impl ResourceSubscriptions {
         let before = self.pool.server(server.id).or_else(|| table.departed.get(&server.id).cloned());
         let Some(before) = before.filter(|before| before.uris != server.uris) else { return };
         let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
-        let places: HashSet<ServerId> = own.chain([server.id]).collect();
+        let places: HashSet<PlaceId> = own.chain([server.id.into()]).collect();
         let FollowTable { machine, who, .. } = &mut *table;
         for (follower, who) in who.iter_mut() {
-            for address in machine.asked_by(*follower).filter(|address| places.contains(&address.server)) {
+            for address in machine.asked_by(*follower).filter(|address| places.contains(&address.place)) {
                 if who.spellings.of(address).is_none() {
                     who.spellings.add(address, &before.uris.outward(&address.uri).into());
                 }
@@ -194,7 +193,7 @@ impl ResourceSubscriptions {
     pub(crate) fn removed_for_followers(self: &Arc<Self>, server: &Arc<Server>) {
         self.drive(|table, now| {
             let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
-            let places: Vec<ServerId> = own.chain([server.id]).collect();
+            let places: Vec<PlaceId> = own.chain([server.id.into()]).collect();
             if places.iter().any(|place| table.machine.has_followers(*place)) {
                 table.departed.insert(server.id, Arc::clone(server));
             }
@@ -211,8 +210,8 @@ impl FollowTable {
         }
         let Self { departed, own, machine, .. } = self;
         departed.retain(|id, _| {
-            let places = own.iter().filter(|((_, of), _)| of == id).map(|(_, place)| place);
-            places.chain([id]).any(|place| machine.has_followers(*place))
+            let places = own.iter().filter(|((_, of), _)| of == id).map(|(_, place)| *place);
+            places.chain([PlaceId::Shared(*id)]).any(|place| machine.has_followers(place))
         });
     }
 }

@@ -63,7 +63,7 @@ impl ResourceSubscriptions {
 
     /// Whether a server says in its list that a resource is too large to be read just to know it.
     fn is_listed_as_large(&self, table: &FollowTable, address: &ResourceAddress) -> bool {
-        let Some(server) = self.server_at(table, address.server) else { return false };
+        let Some(server) = self.server_at(table, address.place) else { return false };
         let catalogue = self.catalogue.current();
         let item =
             catalogue.snapshot.offer(server.id).and_then(|offer| offer.list(ListKind::Resources).get(&address.uri));
@@ -81,7 +81,7 @@ impl ResourceSubscriptions {
         read: fn(&Frame) -> TicketAnswer,
     ) {
         // Without a link the machine hears of its loss.
-        let Some(place) = table.places.get(&address.server).cloned() else { return };
+        let Some(place) = table.places.get(&address.place).cloned() else { return };
         let sent = self.begin(&place, method, &address.uri);
         let subscriptions = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -132,7 +132,7 @@ impl ResourceSubscriptions {
 
     /// Reads a resource from time to time: its server does not tell of its changes, and may be asked.
     pub(super) fn begin_poll(self: &Arc<Self>, table: &mut FollowTable, address: ResourceAddress) {
-        let Some(place) = table.places.get(&address.server).cloned() else { return };
+        let Some(place) = table.places.get(&address.place).cloned() else { return };
         let Some(interval) = place.server.polls_resources() else { return };
         tracing::info!(
             server = %place.server.plan.name, uri = %address.uri, seconds = interval.as_secs_f64(),
@@ -169,9 +169,9 @@ impl ResourceSubscriptions {
     pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
         let TicketAnswer::Content(found) = content(frame) else { return };
         self.drive(|table, now| {
-            let shared = (server.plan.isolation != Isolation::Session).then_some(server.id);
+            let shared = (server.plan.isolation != Isolation::Session).then_some(server.id.into());
             match table.by_link.get(&live.key).copied().or(shared) {
-                Some(server) => table.machine.seen(&ResourceAddress { server, uri: uri.into() }, found, now),
+                Some(place) => table.machine.seen(&ResourceAddress { place, uri: uri.into() }, found, now),
                 None => SubscriptionCommands::new(),
             }
         });

@@ -4,20 +4,20 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
+use super::PlaceId;
 use super::SubscriptionTable;
 use super::ancestors::ancestors;
 use super::command::{ResourceAddress, SubscriptionCommands, Uri};
 use super::resource::{ChangedUris, FollowerGate, GatheredChanges, ResourceId, ResourceState, UntoldChanges};
 use super::settings::SubResources;
 use super::timers::SubscriptionTimer;
-use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// One `resources/updated` for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateNotice {
-    /// The server whose resource changed.
-    pub server: ServerId,
+    /// Where the resource changed.
+    pub place: PlaceId,
     /// The URI to tell: the subscribed one, or a child of it.
     pub uri: Uri,
     /// The first change that it stands for.
@@ -26,7 +26,7 @@ pub struct UpdateNotice {
 
 impl SubscriptionTable {
     /// A server says that a resource changed. It is matched with the resource itself, else with those it lies under.
-    pub fn changed(&mut self, server: ServerId, uri: &Uri, now: Instant) -> SubscriptionCommands {
+    pub fn changed(&mut self, server: PlaceId, uri: &Uri, now: Instant) -> SubscriptionCommands {
         if let Some(entry) = self.servers.get(&server) {
             let exact = entry.by_uri.get(uri).copied();
             let above: Vec<ResourceId> = ancestors(uri).filter_map(|above| entry.by_uri.get(above)).copied().collect();
@@ -38,7 +38,7 @@ impl SubscriptionTable {
                     self.note(id, None, now);
                 }
                 // Nobody follows it, but what is remembered of it is out of date.
-                None => _ = self.contents.take(&ResourceAddress { server, uri: Uri::clone(uri) }),
+                None => _ = self.contents.take(&ResourceAddress { place: server, uri: Uri::clone(uri) }),
             }
             for id in above {
                 let Some(resource) = self.resources.get_mut(&id) else { continue };
@@ -55,7 +55,7 @@ impl SubscriptionTable {
 
     /// A content passed: a client read it, or a poll. For a resource that is polled, another content is a change.
     pub fn seen(&mut self, address: &ResourceAddress, content: Digest, now: Instant) -> SubscriptionCommands {
-        let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        let found = self.servers.get(&address.place).and_then(|server| server.by_uri.get(&address.uri)).copied();
         match found.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
             None => self.contents.remember(address.clone(), content),
             Some((id, resource)) => {
@@ -90,10 +90,10 @@ impl SubscriptionTable {
             entry.cursor = ResourceId(id.0 + 1);
             let Some(resource) = self.resources.get_mut(&id) else { continue };
             let Some(dirty) = resource.seats.get_mut(&follower).and_then(|seat| seat.dirty.take()) else { continue };
-            let server = resource.address.server;
+            let server = resource.address.place;
             let whole = dirty.changed.whole.then(|| resource.address.uri.clone());
             let uris = whole.into_iter().chain(dirty.changed.children);
-            notices.extend(uris.map(|uri| UpdateNotice { server, uri, since: dirty.since }));
+            notices.extend(uris.map(|uri| UpdateNotice { place: server, uri, since: dirty.since }));
         }
         notices
     }

@@ -12,11 +12,26 @@ use crate::ledger::FollowerId;
 /// A URI as its server knows it.
 pub type Uri = Arc<str>;
 
+/// The link over which resources of a server are followed: what everybody follows over one link is one subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlaceId {
+    /// The link to a server that everybody shares.
+    Shared(ServerId),
+    /// A link that one session has for itself, by a number that is never given again.
+    Own(u32),
+}
+
+impl From<ServerId> for PlaceId {
+    fn from(server: ServerId) -> Self {
+        Self::Shared(server)
+    }
+}
+
 /// A resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceAddress {
-    /// The server that has the resource.
-    pub server: ServerId,
+    /// The link over which the resource is followed.
+    pub place: PlaceId,
     /// Its URI as the server knows it, not as clients see it.
     pub uri: Uri,
 }
@@ -125,8 +140,8 @@ pub enum SubscriptionCommand {
     Listen {
         /// The generation of the listen: what belongs to an older one is ignored.
         ticket: ServerTicket,
-        /// The server that gets it.
-        server: ServerId,
+        /// The link that gets it.
+        place: PlaceId,
         /// All URIs that are followed there.
         uris: Vec<Uri>,
     },
@@ -134,8 +149,8 @@ pub enum SubscriptionCommand {
     Close {
         /// The generation of the listen: what belongs to an older one is ignored.
         ticket: ServerTicket,
-        /// The server that gets it.
-        server: ServerId,
+        /// The link that gets it.
+        place: PlaceId,
     },
     /// Begin to read a resource from time to time, and tell [`super::SubscriptionTable::seen`].
     Poll(ResourceAddress),

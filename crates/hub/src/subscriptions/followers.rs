@@ -79,7 +79,7 @@ impl SubscriptionTable {
         address: &super::ResourceAddress,
         now: Instant,
     ) -> SubscriptionCommands {
-        let place = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        let place = self.servers.get(&address.place).and_then(|server| server.by_uri.get(&address.uri)).copied();
         let followed =
             place.filter(|id| self.resources.get(id).is_some_and(|place| place.seats.contains_key(&session)));
         if let Some(id) = followed {
@@ -172,7 +172,7 @@ impl SubscriptionTable {
             }
             // The server was not told yet.
             ResourceState::Unsubscribing(None) => {
-                if let Some(server) = self.servers.get_mut(&resource.address.server) {
+                if let Some(server) = self.servers.get_mut(&resource.address.place) {
                     server.releases.remove(&id);
                 }
                 if resource.is_agreed {
@@ -191,7 +191,7 @@ impl SubscriptionTable {
     }
 
     fn find_or_add(&mut self, follower: FollowerId, target: &FollowTarget) -> Result<ResourceId, FollowRefusal> {
-        let found = self.servers.get(&target.address.server).and_then(|server| server.by_uri.get(&target.address.uri));
+        let found = self.servers.get(&target.address.place).and_then(|server| server.by_uri.get(&target.address.uri));
         let followed = self.followers.get(&follower).map(|follower| &follower.resources);
         if let Some(id) = found.filter(|id| followed.is_some_and(|resources| resources.contains(id))) {
             return Ok(*id);
@@ -209,7 +209,7 @@ impl SubscriptionTable {
         let known = self.contents.take(&target.address);
         let pace = target.pace.unwrap_or(self.settings.pace);
         let mut resource = ResourceRecord::new(target.address.clone(), pace, known);
-        let server = self.servers.entry(target.address.server).or_default();
+        let server = self.servers.entry(target.address.place).or_default();
         server.by_uri.insert(target.address.uri.clone(), id);
         // The open listen has it still, from somebody who left.
         if server.is_covered(&target.address.uri) {
@@ -217,7 +217,7 @@ impl SubscriptionTable {
             resource.is_agreed = true;
         } else {
             server.wanting.insert(id);
-            self.busy.insert(target.address.server);
+            self.busy.insert(target.address.place);
         }
         self.resources.insert(id, resource);
         Ok(id)
@@ -253,7 +253,7 @@ impl SubscriptionTable {
         resource.reading = None;
         self.timers.disarm(SubscriptionTimer::Announce(id));
         self.timers.disarm(SubscriptionTimer::Reread(id));
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+        if let Some(server) = self.servers.get_mut(&resource.address.place) {
             server.reads.remove(&id);
         }
         match resource.state {

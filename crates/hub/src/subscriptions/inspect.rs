@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
+use super::PlaceId;
 use super::command::ResourceAddress;
 use super::resource::{FollowerGate, ResourceState};
 use super::{ResourceId, SubscriptionTable};
-use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// How a resource stands with its server.
@@ -106,12 +106,12 @@ impl SubscriptionTable {
 
     /// Whether a client follows a resource, or has asked to.
     pub fn is_followed_by(&self, address: &ResourceAddress, follower: FollowerId) -> bool {
-        let id = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri));
+        let id = self.servers.get(&address.place).and_then(|server| server.by_uri.get(&address.uri));
         id.and_then(|id| self.resources.get(id)).is_some_and(|resource| resource.seats.contains_key(&follower))
     }
 
     /// Whether anybody follows a resource of a server.
-    pub fn has_followers(&self, server: ServerId) -> bool {
+    pub fn has_followers(&self, server: PlaceId) -> bool {
         let ids = self.servers.get(&server).into_iter().flat_map(|server| server.by_uri.values());
         ids.filter_map(|id| self.resources.get(id)).any(|resource| !resource.seats.is_empty())
     }

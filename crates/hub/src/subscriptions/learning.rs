@@ -6,11 +6,11 @@
 
 use std::time::Instant;
 
+use super::PlaceId;
 use super::SubscriptionTable;
 use super::command::{FollowRefusal, ServerTicket, SubscriptionCommand, TicketAnswer};
 use super::resource::{ResourceId, ResourceState, TicketErrand};
 use super::timers::SubscriptionTimer;
-use crate::ServerId;
 
 impl SubscriptionTable {
     /// What a resource says is learnt, unless it is known or of no use.
@@ -22,15 +22,15 @@ impl SubscriptionTable {
         if is_unknown
             && is_useful
             && resource.state == ResourceState::Active
-            && let Some(server) = self.servers.get_mut(&resource.address.server)
+            && let Some(server) = self.servers.get_mut(&resource.address.place)
         {
             server.learns.insert(id);
-            self.busy.insert(resource.address.server);
+            self.busy.insert(resource.address.place);
         }
     }
 
     /// Sends the reads that learn, as far as they may be in flight.
-    pub(super) fn send_learns(&mut self, server: ServerId, now: Instant) {
+    pub(super) fn send_learns(&mut self, server: PlaceId, now: Instant) {
         let most = self.settings.baseline_reads;
         while self.servers.get(&server).is_some_and(|entry| entry.learning < most)
             && let Some(id) = self.next_errand(server, |entry| &mut entry.learns)

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::PlaceId;
 use super::SubscriptionTable;
 use super::command::{FollowRefusal, ServerTicket, SubscriptionCommand, SubscriptionCommands, Uri};
 use super::resource::{OpenListen, OpeningListen, ResourceId, ResourceState, ServerRecord, TicketErrand};
 use super::timers::SubscriptionTimer;
-use crate::ServerId;
 
 impl SubscriptionTable {
     /// A server acknowledged a listen with these URIs: it takes the place of the one before.
@@ -43,12 +43,12 @@ impl SubscriptionTable {
         self.finish(now)
     }
 
-    fn opening(&self, ticket: ServerTicket) -> Option<ServerId> {
+    fn opening(&self, ticket: ServerTicket) -> Option<PlaceId> {
         let flight = self.flights.get(&ticket)?;
         matches!(flight.errand, TicketErrand::Listen).then_some(flight.server)
     }
 
-    fn opened(&mut self, ticket: ServerTicket, server: ServerId, honoured: &BTreeSet<Uri>, now: Instant) {
+    fn opened(&mut self, ticket: ServerTicket, server: PlaceId, honoured: &BTreeSet<Uri>, now: Instant) {
         self.flights.remove(&ticket);
         self.timers.disarm(SubscriptionTimer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };
@@ -60,7 +60,7 @@ impl SubscriptionTable {
         let ids: Vec<(ResourceId, bool)> = entry.by_uri.iter().map(covered).collect();
         if let Some(before) = before {
             // Only now: between two listens there would be a gap in which changes are missed.
-            self.out.push(SubscriptionCommand::Close { ticket: before.ticket, server });
+            self.out.push(SubscriptionCommand::Close { ticket: before.ticket, place: server });
         }
         self.busy.insert(server);
         // First what the listen before had: nobody is answered meanwhile that it is honoured.
@@ -105,7 +105,7 @@ impl SubscriptionTable {
     pub(super) fn listen_failed(
         &mut self,
         ticket: ServerTicket,
-        server: ServerId,
+        server: PlaceId,
         refusal: &FollowRefusal,
         now: Instant,
     ) {
@@ -125,7 +125,7 @@ impl SubscriptionTable {
 
     /// The listen of a server that is still connected ended: it is opened again, at once unless it keeps ending early. The
     /// server acknowledged it, so there is no reason to wait long.
-    fn listen_lost(&mut self, server: ServerId, now: Instant) {
+    fn listen_lost(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let Some(open) = entry.open.take() else { return };
         let lasted = now.saturating_duration_since(open.since);
@@ -147,7 +147,7 @@ impl SubscriptionTable {
     }
 
     /// Opens a listen if the one that is open lacks something.
-    pub(super) fn extend_listen(&mut self, server: ServerId, now: Instant) {
+    pub(super) fn extend_listen(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
         if !entry.wanting.is_empty()
             && entry.opening.is_none()
@@ -157,7 +157,7 @@ impl SubscriptionTable {
         }
     }
 
-    fn open_listen(&mut self, server: ServerId, now: Instant) {
+    fn open_listen(&mut self, server: PlaceId, now: Instant) {
         let ticket = self.issue(server, TicketErrand::Listen, now);
         self.timers.disarm(SubscriptionTimer::Shrink(server));
         let Some(entry) = self.servers.get_mut(&server) else { return };
@@ -174,11 +174,11 @@ impl SubscriptionTable {
         entry.wanting.clear();
         let uris = asked.iter().cloned().collect();
         entry.opening = Some(OpeningListen { asked });
-        self.out.push(SubscriptionCommand::Listen { ticket, server, uris });
+        self.out.push(SubscriptionCommand::Listen { ticket, place: server, uris });
     }
 
     /// The listen of a server holds what nobody wants: it is closed at once if that is everything, else replaced later.
-    pub(super) fn surplus(&mut self, server: ServerId, now: Instant) {
+    pub(super) fn surplus(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
         if entry.by_uri.is_empty() {
             self.shrink(server, now);
@@ -188,7 +188,7 @@ impl SubscriptionTable {
     }
 
     /// Replaces a listen that is too large.
-    pub(super) fn shrink(&mut self, server: ServerId, now: Instant) {
+    pub(super) fn shrink(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
         // A listen that is being opened is looked at when it is acknowledged.
         let Some(open) = entry.open.as_ref().filter(|_| entry.opening.is_none()) else { return };
@@ -204,7 +204,7 @@ impl SubscriptionTable {
         if let Some(entry) = self.servers.get_mut(&server) {
             entry.open = None;
         }
-        self.out.push(SubscriptionCommand::Close { ticket, server });
+        self.out.push(SubscriptionCommand::Close { ticket, place: server });
     }
 
     /// How much of a listen is wanted.
@@ -216,7 +216,7 @@ impl SubscriptionTable {
         open.honoured.iter().filter(is_wanted).count()
     }
 
-    fn check_surplus(&mut self, server: ServerId, now: Instant) {
+    fn check_surplus(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
         let Some(open) = &entry.open else { return };
         if self.wanted(entry, open) < open.honoured.len() || open.honoured.is_empty() {

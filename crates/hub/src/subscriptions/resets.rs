@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
+use super::PlaceId;
 use super::SubscriptionTable;
 use super::command::{
     FollowRefusal, ResourceAddress, ServerTicket, SubscribeMethod, SubscriptionCommand, SubscriptionCommands,
 };
 use super::resource::{ObservationGap, ResourceId, ResourceState};
 use super::timers::SubscriptionTimer;
-use crate::ServerId;
 use crate::ledger::FollowerId;
 
 /// So often a content is read again after a gap when its server is not reached. Then its followers are told: nobody knows.
@@ -21,7 +21,7 @@ impl SubscriptionTable {
     /// time to time instead.
     pub fn connected(
         &mut self,
-        server: ServerId,
+        server: PlaceId,
         upstream: SubscribeMethod,
         poll: bool,
         now: Instant,
@@ -35,14 +35,14 @@ impl SubscriptionTable {
     }
 
     /// The link of a server is lost. Nobody is told yet: after the gap its content decides.
-    pub fn lost(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
+    pub fn lost(&mut self, server: PlaceId, now: Instant) -> SubscriptionCommands {
         self.reset(server, now);
         self.finish(now)
     }
 
     /// What a server said for a while could not be heard, though its link held: its subscriptions stand, and the contents
     /// decide whether something is owed.
-    pub fn missed(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
+    pub fn missed(&mut self, server: PlaceId, now: Instant) -> SubscriptionCommands {
         for id in self.resources_of(server) {
             let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == ResourceState::Active)
             else {
@@ -63,7 +63,7 @@ impl SubscriptionTable {
         before: Option<Digest>,
         now: Instant,
     ) -> SubscriptionCommands {
-        let found = self.servers.get(&address.server).and_then(|server| server.by_uri.get(&address.uri)).copied();
+        let found = self.servers.get(&address.place).and_then(|server| server.by_uri.get(&address.uri)).copied();
         if let Some((id, resource)) = found.and_then(|id| Some((id, self.resources.get_mut(&id)?)))
             && resource.seats.contains_key(&follower)
         {
@@ -84,7 +84,7 @@ impl SubscriptionTable {
 
     /// A server is no longer configured. Nobody can be unsubscribed by us, so its followers are told once that something
     /// changed, and find out by reading.
-    pub fn removed(&mut self, server: ServerId, now: Instant) -> SubscriptionCommands {
+    pub fn removed(&mut self, server: PlaceId, now: Instant) -> SubscriptionCommands {
         self.reset(server, now);
         for id in self.resources_of(server) {
             self.reject(id, &FollowRefusal::Removed);
@@ -96,11 +96,11 @@ impl SubscriptionTable {
         self.finish(now)
     }
 
-    fn resources_of(&self, server: ServerId) -> Vec<ResourceId> {
+    fn resources_of(&self, server: PlaceId) -> Vec<ResourceId> {
         self.servers.get(&server).map(|entry| entry.by_uri.values().copied().collect()).unwrap_or_default()
     }
 
-    fn reset(&mut self, server: ServerId, now: Instant) {
+    fn reset(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         entry.link = None;
         entry.open = None;
@@ -148,7 +148,7 @@ impl SubscriptionTable {
         resource.is_unsure = false;
         self.timers.disarm(SubscriptionTimer::Retry(id));
         self.timers.disarm(SubscriptionTimer::Reread(id));
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+        if let Some(server) = self.servers.get_mut(&resource.address.place) {
             server.reads.remove(&id);
             server.learns.remove(&id);
         }
@@ -162,9 +162,9 @@ impl SubscriptionTable {
         let Some(gap) = resource.gap else { return self.learn(id) };
         // The content before is known: a read decides whether anybody is told.
         if gap.before.is_some() {
-            if let Some(server) = self.servers.get_mut(&resource.address.server) {
+            if let Some(server) = self.servers.get_mut(&resource.address.place) {
                 server.reads.insert(id);
-                self.busy.insert(resource.address.server);
+                self.busy.insert(resource.address.place);
             }
         } else {
             resource.gap = None;
@@ -191,10 +191,10 @@ impl SubscriptionTable {
     pub(super) fn reread(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get(&id).filter(|resource| resource.gap.is_some()) else { return };
         if resource.state == ResourceState::Active
-            && let Some(server) = self.servers.get_mut(&resource.address.server)
+            && let Some(server) = self.servers.get_mut(&resource.address.place)
         {
             server.reads.insert(id);
-            self.busy.insert(resource.address.server);
+            self.busy.insert(resource.address.place);
         }
     }
 

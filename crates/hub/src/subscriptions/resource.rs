@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use tidings_wire::Digest;
 
+use super::PlaceId;
 use super::command::{RequestId, ResourceAddress, ServerTicket, Uri};
 use super::settings::NoticePace;
+use crate::IdMap;
 use crate::ledger::FollowerId;
-use crate::{IdMap, ServerId};
 
 /// A resource that is in the table. Never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,7 +237,7 @@ impl ServerRecord {
 /// What a ticket stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TicketRecord {
-    pub(super) server: ServerId,
+    pub(super) server: PlaceId,
     pub(super) errand: TicketErrand,
 }
 

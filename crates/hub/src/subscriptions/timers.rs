@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
+use super::PlaceId;
 use super::command::{RequestId, ServerTicket};
 use super::resource::ResourceId;
-use crate::ServerId;
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,9 +25,9 @@ pub(super) enum SubscriptionTimer {
     /// A client has waited long enough.
     Decide(RequestId),
     /// A listen that ended is opened again.
-    Reopen(ServerId),
+    Reopen(PlaceId),
     /// A listen holds what nobody wants.
-    Shrink(ServerId),
+    Shrink(PlaceId),
 }
 
 /// At most one time for each timer.

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use super::PlaceId;
 use super::SubscriptionTable;
 use super::command::{
     FollowRefusal, ServerTicket, SubscribeMethod, SubscriptionCommand, SubscriptionCommands, TicketAnswer,
 };
 use super::resource::{ResourceId, ResourceState, TicketErrand, TicketRecord};
 use super::timers::SubscriptionTimer;
-use crate::ServerId;
 
 /// So often a subscription is tried again when its server is not reached, before its followers are told that something may
 /// have changed.
@@ -29,7 +29,7 @@ impl SubscriptionTable {
         match self.flights.get(&ticket) {
             Some(TicketRecord { server, errand: TicketErrand::Listen }) => {
                 let server = *server;
-                self.out.push(SubscriptionCommand::Close { ticket, server });
+                self.out.push(SubscriptionCommand::Close { ticket, place: server });
                 self.listen_failed(ticket, server, &FollowRefusal::TimedOut, now);
             }
             Some(_) => self.land(ticket, &TicketAnswer::Failed(FollowRefusal::TimedOut), now),
@@ -90,7 +90,7 @@ impl SubscriptionTable {
     /// The server refused a resource.
     pub(super) fn refused(&mut self, id: ResourceId, refusal: &FollowRefusal, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
-        let Some(server) = self.servers.get_mut(&resource.address.server) else { return };
+        let Some(server) = self.servers.get_mut(&resource.address.place) else { return };
         let is_lost = *refusal == FollowRefusal::Unreachable;
         resource.is_unsure =
             (is_lost || *refusal == FollowRefusal::TimedOut) && server.link == Some(SubscribeMethod::PerUri);
@@ -104,7 +104,7 @@ impl SubscriptionTable {
                 resource.tries += 1;
             }
             server.reads.insert(id);
-            self.busy.insert(resource.address.server);
+            self.busy.insert(resource.address.place);
             return;
         }
         self.reject(id, refusal);
@@ -172,7 +172,7 @@ impl SubscriptionTable {
         else {
             return;
         };
-        let server = resource.address.server;
+        let server = resource.address.place;
         if self.servers.get(&server).is_some_and(|server| server.link == Some(SubscribeMethod::Union)) {
             self.forget(id);
             // The listen still has the URI. It is not opened anew for each that goes, but once after a while.
@@ -189,10 +189,10 @@ impl SubscriptionTable {
         }
         resource.state = ResourceState::Unsubscribing(None);
         self.timers.disarm(SubscriptionTimer::Retry(id));
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+        if let Some(server) = self.servers.get_mut(&resource.address.place) {
             server.wanting.remove(&id);
             server.releases.insert(id);
-            self.busy.insert(resource.address.server);
+            self.busy.insert(resource.address.place);
         }
     }
 
@@ -209,7 +209,7 @@ impl SubscriptionTable {
     }
 
     /// Sends what waits for a server, as far as it may.
-    pub(super) fn send(&mut self, server: ServerId, now: Instant) {
+    pub(super) fn send(&mut self, server: PlaceId, now: Instant) {
         let Some(link) = self.servers.get(&server).and_then(|entry| entry.link) else { return };
         match link {
             SubscribeMethod::PerUri => {
@@ -247,7 +247,7 @@ impl SubscriptionTable {
 
     pub(super) fn next_errand(
         &mut self,
-        server: ServerId,
+        server: PlaceId,
         queue: impl Fn(&mut super::ServerRecord) -> &mut std::collections::BTreeSet<ResourceId>,
     ) -> Option<ResourceId> {
         let most = self.settings.in_flight;
@@ -255,7 +255,7 @@ impl SubscriptionTable {
         queue(entry).pop_first()
     }
 
-    pub(super) fn depart(&mut self, server: ServerId, errand: TicketErrand, now: Instant) -> ServerTicket {
+    pub(super) fn depart(&mut self, server: PlaceId, errand: TicketErrand, now: Instant) -> ServerTicket {
         if let Some(entry) = self.servers.get_mut(&server) {
             entry.in_flight += 1;
         }
@@ -263,7 +263,7 @@ impl SubscriptionTable {
     }
 
     /// A ticket, with the time by which it must be answered.
-    pub(super) fn issue(&mut self, server: ServerId, errand: TicketErrand, now: Instant) -> ServerTicket {
+    pub(super) fn issue(&mut self, server: PlaceId, errand: TicketErrand, now: Instant) -> ServerTicket {
         let ticket = ServerTicket(self.mint());
         self.flights.insert(ticket, TicketRecord { server, errand });
         self.timers.arm(SubscriptionTimer::Overdue(ticket), now + self.settings.answer_within);
@@ -275,9 +275,9 @@ impl SubscriptionTable {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.state = ResourceState::Subscribing(None);
         resource.is_agreed = false;
-        if let Some(server) = self.servers.get_mut(&resource.address.server) {
+        if let Some(server) = self.servers.get_mut(&resource.address.place) {
             server.wanting.insert(id);
-            self.busy.insert(resource.address.server);
+            self.busy.insert(resource.address.place);
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::ServerId;
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::subscriptions::PlaceId;
 use tidings_hub::subscriptions::{
     FollowRefusal, FollowTarget, RequestId, ResourceAddress, ResourcePhase, ServerTicket, SubscribeMethod,
     SubscriptionCommand, SubscriptionCommands, SubscriptionSettings, SubscriptionTable, TicketAnswer, Uri,
@@ -25,12 +26,12 @@ use tidings_wire::Digest;
 const A: FollowerId = FollowerId(1);
 const B: FollowerId = FollowerId(2);
 const C: FollowerId = FollowerId(3);
-const SERVER: ServerId = ServerId(7);
+const SERVER: PlaceId = PlaceId::Shared(ServerId(7));
 const X: &str = "file:///x";
 const Y: &str = "file:///y";
 
 fn at(uri: &str) -> ResourceAddress {
-    ResourceAddress { server: SERVER, uri: uri.into() }
+    ResourceAddress { place: SERVER, uri: uri.into() }
 }
 
 fn target(uri: &str) -> FollowTarget {
@@ -170,7 +171,7 @@ impl Rig {
 
     fn expect_listen(&mut self, wanted: &[&str]) -> ServerTicket {
         match self.only() {
-            SubscriptionCommand::Listen { ticket, server: SERVER, uris } if uris == texts(wanted) => ticket,
+            SubscriptionCommand::Listen { ticket, place: SERVER, uris } if uris == texts(wanted) => ticket,
             other => panic!("{other:?}"),
         }
     }

@@ -58,7 +58,7 @@ impl Exchange {
     pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
         let place = self.router.subscriptions.place_for(session, &routed.server).await?;
-        let address = ResourceAddress { server: place, uri: routed.target.local.as_str().into() };
+        let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
         let named = Named { address, uri: routed.exposed.clone() };
         let Some(mut asked) = self.router.subscriptions.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
@@ -122,7 +122,7 @@ async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>)
     let mut known = HashSet::new();
     for uri in uris {
         let Ok(routed) = router.find_resource(principal, &uri).await else { continue };
-        let address = ResourceAddress { server: routed.server.id, uri: routed.target.local.into() };
+        let address = ResourceAddress { place: routed.server.id.into(), uri: routed.target.local.into() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {
             named.push(Named { address, uri });

@@ -118,7 +118,7 @@ fn an_update_goes_to_its_subscribers_only_over_one_subscription() {
 fn the_same_uri_of_another_server_is_another_resource() {
     let mut rig = Rig::connected(SubscribeMethod::PerUri);
     rig.follow(A, X);
-    rig.tell(|table, now| table.changed(ServerId(8), &X.into(), now));
+    rig.tell(|table, now| table.changed(PlaceId::Shared(ServerId(8)), &X.into(), now));
     rig.pass(ms(5_000));
     assert_eq!((rig.said(), rig.told(A)), (Vec::new(), Vec::new()));
 }

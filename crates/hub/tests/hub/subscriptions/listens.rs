@@ -24,7 +24,7 @@ impl Rig {
 }
 
 fn close(ticket: ServerTicket) -> SubscriptionCommand {
-    SubscriptionCommand::Close { ticket, server: SERVER }
+    SubscriptionCommand::Close { ticket, place: SERVER }
 }
 
 // Bridging 22

@@ -20,7 +20,7 @@ enum Step {
         pick: usize,
         agree: bool,
     },
-    EndListen(ServerId),
+    EndListen(PlaceId),
     Write(ResourceAddress, u32),
     Update(ResourceAddress),
     UpdateChild(ResourceAddress),
@@ -28,21 +28,21 @@ enum Step {
     Poll,
     Take(u64),
     Connect {
-        server: ServerId,
+        server: PlaceId,
         upstream: SubscribeMethod,
         poll: bool,
     },
-    Lose(ServerId),
-    Remove(ServerId),
+    Lose(PlaceId),
+    Remove(PlaceId),
     Pass(u64),
 }
 
-fn server() -> impl Strategy<Value = ServerId> {
+fn server() -> impl Strategy<Value = PlaceId> {
     (0..SERVERS.len()).prop_map(|at| SERVERS[at])
 }
 
 fn address() -> impl Strategy<Value = ResourceAddress> {
-    (server(), 0..URIS.len()).prop_map(|(server, at)| ResourceAddress { server, uri: URIS[at].into() })
+    (server(), 0..URIS.len()).prop_map(|(server, at)| ResourceAddress { place: server, uri: URIS[at].into() })
 }
 
 fn step() -> impl Strategy<Value = Step> {

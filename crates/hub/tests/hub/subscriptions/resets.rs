@@ -246,14 +246,14 @@ fn what_is_remembered_is_bounded() {
 #[test]
 fn what_was_lost_before_the_acknowledgement_is_not_acknowledged() {
     let mut rig = Rig::connected(SubscribeMethod::PerUri);
-    let other = ResourceAddress { server: ServerId(8), uri: Y.into() };
+    let other = ResourceAddress { place: PlaceId::Shared(ServerId(8)), uri: Y.into() };
     let request = rig.request();
     let targets = [target(X), FollowTarget { address: other.clone(), pace: None }];
     rig.tell(|table, now| table.listen(A, request, &targets, now));
     rig.agree(X);
     rig.lose();
     rig.pass(ms(1_000));
-    rig.tell(|table, now| table.connected(ServerId(8), SubscribeMethod::Union, false, now));
+    rig.tell(|table, now| table.connected(PlaceId::Shared(ServerId(8)), SubscribeMethod::Union, false, now));
     let SubscriptionCommand::Listen { ticket, uris, .. } = rig.only() else { panic!() };
     rig.tell(|table, now| table.listening(ticket, uris, now));
     assert_eq!(rig.said(), []);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 
 pub(super) const URIS: [&str; 4] = ["t://h/a", "t://h/a/b", "t://h/c", "t://h/d"];
-pub(super) const SERVERS: [ServerId; 2] = [ServerId(0), ServerId(1)];
+pub(super) const SERVERS: [PlaceId; 2] = [PlaceId::Shared(ServerId(0)), PlaceId::Shared(ServerId(1))];
 
 pub(super) fn settings() -> SubscriptionSettings {
     // Servers may take longer than clients wait.
@@ -21,7 +21,7 @@ enum Asked {
     Subscribe(ResourceAddress),
     Unsubscribe(ResourceAddress),
     Read(ResourceAddress),
-    Listen(ServerId, Vec<Uri>),
+    Listen(PlaceId, Vec<Uri>),
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(super) struct World {
     pub(super) table: SubscriptionTable,
     pub(super) now: Instant,
     contents: BTreeMap<ResourceAddress, u32>,
-    servers: BTreeMap<ServerId, Server>,
+    servers: BTreeMap<PlaceId, Server>,
     flights: BTreeMap<ServerTicket, Flight>,
     polled: BTreeSet<ResourceAddress>,
     requests: BTreeMap<RequestId, Request>,
@@ -93,14 +93,14 @@ impl World {
         for command in commands {
             match command {
                 SubscriptionCommand::Subscribe { ticket, address } => {
-                    let server = self.servers.get_mut(&address.server).unwrap();
+                    let server = self.servers.get_mut(&address.place).unwrap();
                     assert_eq!(server.up, Some(SubscribeMethod::PerUri));
                     assert!(!server.agreed.contains(&address.uri), "subscribed twice: {address:?}");
                     server.subscribed.insert(address.uri.clone());
                     self.depart(ticket, Asked::Subscribe(address));
                 }
                 SubscriptionCommand::Unsubscribe { ticket, address } => {
-                    let server = self.servers.get_mut(&address.server).unwrap();
+                    let server = self.servers.get_mut(&address.place).unwrap();
                     server.subscribed.remove(&address.uri);
                     server.agreed.remove(&address.uri);
                     let promised = self.following.iter().any(|((_, at), one)| *at == address && one.promised);
@@ -108,13 +108,13 @@ impl World {
                     self.depart(ticket, Asked::Unsubscribe(address));
                 }
                 SubscriptionCommand::Read { ticket, address, .. } => self.depart(ticket, Asked::Read(address)),
-                SubscriptionCommand::Listen { ticket, server, uris } => {
+                SubscriptionCommand::Listen { ticket, place: server, uris } => {
                     let opening = |flight: &Flight| matches!(flight.asked, Asked::Listen(to, _) if to == server);
                     assert!(!self.flights.values().any(opening), "two listens are being opened");
                     assert_eq!(self.servers[&server].up, Some(SubscribeMethod::Union));
                     self.depart(ticket, Asked::Listen(server, uris));
                 }
-                SubscriptionCommand::Close { ticket, server } => {
+                SubscriptionCommand::Close { ticket, place: server } => {
                     let opening = self.flights.remove(&ticket).is_some();
                     let open = self.servers.get_mut(&server).unwrap().open.remove(&ticket).is_some();
                     assert!(opening != open, "closed what is not there");
@@ -166,7 +166,7 @@ impl World {
             "not serialized: {asked:?}"
         );
         let of = |asked: &Asked| match asked {
-            Asked::Subscribe(at) | Asked::Unsubscribe(at) | Asked::Read(at) => Some(at.server),
+            Asked::Subscribe(at) | Asked::Unsubscribe(at) | Asked::Read(at) => Some(at.place),
             Asked::Listen(..) => None,
         };
         let server = of(&asked);
@@ -204,7 +204,7 @@ impl World {
     }
 
     fn is_heard(&self, address: &ResourceAddress) -> bool {
-        let server = &self.servers[&address.server];
+        let server = &self.servers[&address.place];
         let listened = server.open.values().any(|uris| uris.contains(&address.uri));
         // A baseline that was read just now is as good: the poll begins with the answer.
         server.agreed.contains(&address.uri) || listened || self.polled.contains(address) || self.may_poll(address)
@@ -214,7 +214,7 @@ impl World {
         self.table.followed().any(|one| one.address == address && one.phase == ResourcePhase::Polled)
     }
 
-    pub(super) fn connect(&mut self, server: ServerId, upstream: SubscribeMethod, poll: bool) {
+    pub(super) fn connect(&mut self, server: PlaceId, upstream: SubscribeMethod, poll: bool) {
         self.drop_link(server);
         self.servers.get_mut(&server).unwrap().up = Some(upstream);
         let said = self.table.connected(server, upstream, poll, self.now);
@@ -222,26 +222,26 @@ impl World {
     }
 
     /// Whether a server is connected and can be followed.
-    pub(super) fn is_able(&self, server: ServerId) -> bool {
+    pub(super) fn is_able(&self, server: PlaceId) -> bool {
         matches!(self.servers[&server].up, Some(SubscribeMethod::PerUri | SubscribeMethod::Union))
     }
 
-    pub(super) fn lose(&mut self, server: ServerId) {
+    pub(super) fn lose(&mut self, server: PlaceId) {
         self.drop_link(server);
         let said = self.table.lost(server, self.now);
         self.obey(said);
     }
 
-    pub(super) fn remove(&mut self, server: ServerId) {
+    pub(super) fn remove(&mut self, server: PlaceId) {
         self.drop_link(server);
         let said = self.table.removed(server, self.now);
         self.obey(said);
     }
 
-    fn drop_link(&mut self, server: ServerId) {
+    fn drop_link(&mut self, server: PlaceId) {
         self.servers.insert(server, Server::default());
         self.flights.retain(|_, flight| match &flight.asked {
-            Asked::Subscribe(at) | Asked::Unsubscribe(at) | Asked::Read(at) => at.server != server,
+            Asked::Subscribe(at) | Asked::Unsubscribe(at) | Asked::Read(at) => at.place != server,
             Asked::Listen(to, _) => *to != server,
         });
     }
@@ -320,7 +320,7 @@ impl World {
         let answer = if agree { TicketAnswer::Done } else { TicketAnswer::Failed(no()) };
         let said = match flight.asked {
             Asked::Subscribe(address) => {
-                let server = self.servers.get_mut(&address.server).unwrap();
+                let server = self.servers.get_mut(&address.place).unwrap();
                 if in_time && agree {
                     server.agreed.insert(address.uri);
                 } else if in_time {
@@ -345,7 +345,7 @@ impl World {
         self.obey(said);
     }
 
-    pub(super) fn end_listen(&mut self, server: ServerId) {
+    pub(super) fn end_listen(&mut self, server: PlaceId) {
         let Some((ticket, _)) = self.servers.get_mut(&server).unwrap().open.pop_first() else { return };
         let said = self.table.listen_ended(ticket, &no(), self.now);
         self.obey(said);
@@ -372,7 +372,7 @@ impl World {
     }
 
     fn announce(&mut self, address: &ResourceAddress, uri: &Uri) {
-        let server = &self.servers[&address.server];
+        let server = &self.servers[&address.place];
         let asked = server.subscribed.contains(&address.uri);
         if !asked && !server.open.values().any(|uris| uris.contains(&address.uri)) {
             return;
@@ -382,7 +382,7 @@ impl World {
                 following.owed.get_or_insert(self.now);
             }
         }
-        let said = self.table.changed(address.server, uri, self.now);
+        let said = self.table.changed(address.place, uri, self.now);
         self.obey(said);
     }
 
@@ -394,7 +394,7 @@ impl World {
 
     /// A client reads through the gateway.
     pub(super) fn read(&mut self, follower: FollowerId, address: &ResourceAddress) {
-        if self.servers[&address.server].up.is_none() {
+        if self.servers[&address.place].up.is_none() {
             return;
         }
         let text = self.contents.get(address).copied().unwrap_or_default();
@@ -418,7 +418,7 @@ impl World {
     pub(super) fn take(&mut self, follower: FollowerId) {
         let mut told = BTreeSet::new();
         for notice in self.table.take_dirty(follower, usize::MAX) {
-            let address = ResourceAddress { server: notice.server, uri: notice.uri };
+            let address = ResourceAddress { place: notice.place, uri: notice.uri };
             let following = self.following.get_mut(&(follower, address.clone()));
             let following = following.unwrap_or_else(|| panic!("{follower:?} does not follow {address:?}"));
             assert!(following.acked, "{follower:?} is told before it was answered");

@@ -43,9 +43,9 @@ impl World {
         assert_eq!(followed.iter().collect::<BTreeSet<_>>(), kept, "exactly what somebody follows is kept");
         assert_eq!(self.table.len(), self.following.len());
         for (id, server) in &self.servers {
-            let expected: BTreeSet<&Uri> = kept.iter().filter(|at| at.server == *id).map(|at| &at.uri).collect();
+            let expected: BTreeSet<&Uri> = kept.iter().filter(|at| at.place == *id).map(|at| &at.uri).collect();
             let listened = server.open.values().flatten();
-            let polled = self.polled.iter().filter(|at| at.server == *id).map(|at| &at.uri);
+            let polled = self.polled.iter().filter(|at| at.place == *id).map(|at| &at.uri);
             let watched: BTreeSet<&Uri> = server.subscribed.iter().chain(listened).chain(polled).collect();
             assert_eq!(watched, expected, "the server is asked for exactly that");
         }
