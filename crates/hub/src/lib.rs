@@ -13,6 +13,7 @@
 //!
 //! Nothing here awaits, spawns or reads the time.
 
+mod backoff;
 pub mod calls;
 pub mod catalogue;
 mod id_map;
@@ -25,6 +26,7 @@ pub mod server_requests;
 pub mod session_view;
 pub mod subscriptions;
 
+pub use backoff::RetryBackoff;
 pub use id_map::IdMap;
 
 /// A configured server, for the life of the process.

@@ -13,6 +13,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::RetryBackoff;
+
 /// How often in a row a check may get no answer before the link ends. A definite refusal ends it at once.
 const FAILED_CHECKS: u32 = 3;
 /// The pause before a check that got no answer is made again, and twice that before the next.
@@ -43,9 +45,7 @@ impl ReconnectPace {
 
     /// The pause after this many failures in a row.
     fn pause(&self, failures: u32) -> Duration {
-        // Bounded before the shift: failures are counted for as long as the server is away.
-        let doubled = 1_u32 << failures.saturating_sub(1).min(16);
-        self.first.saturating_mul(doubled).min(self.longest)
+        RetryBackoff { first: self.first, longest: self.longest }.after(failures)
     }
 }
 

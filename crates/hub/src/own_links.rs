@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{ClientKey, LinkKey, ServerId};
+use crate::{ClientKey, LinkKey, RetryBackoff, ServerId};
 
 /// The first pause after a failure, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const PAUSES: RetryBackoff = RetryBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
 /// A link that held this long has not failed when it ends.
 const STABLE: Duration = Duration::from_secs(10);
 
@@ -101,9 +100,8 @@ impl OwnLink {
     }
 
     fn rest(&mut self, error: &str, now: Instant) -> Instant {
-        // Bounded before the shift.
-        let until = now + FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
+        let until = now + PAUSES.after(self.failures);
         self.state = OwnLinkState::Resting { until, error: error.into() };
         until
     }

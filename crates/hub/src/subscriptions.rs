@@ -97,7 +97,7 @@ use self::followers::ResourceFollower;
 pub use self::inspect::{FollowedResource, ResourcePhase};
 use self::requests::FollowRequest;
 use self::resource::{ResourceId, ResourceRecord, ResourceState, ServerRecord, TicketRecord};
-pub use self::settings::{NoticePace, RetryBackoff, SubResources, SubscriptionSettings};
+pub use self::settings::{NoticePace, SubResources, SubscriptionSettings};
 use self::timers::{SubscriptionTimer, TimerQueue};
 use crate::IdMap;
 use crate::ledger::FollowerId;

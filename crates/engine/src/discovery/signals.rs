@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use tidings_hub::RetryBackoff;
 use tidings_hub::ledger::Topics;
 use tidings_proto::{Era, Method, ServerMessage, code};
 use tidings_upstream::{CallEvent, CallStream};
@@ -94,9 +95,11 @@ impl Signals {
 impl Signals {
     /// How long to wait before the stream is opened again.
     fn pause(&self) -> Duration {
-        let Some(doublings) = self.short.checked_sub(1) else { return Duration::ZERO };
+        if self.short == 0 {
+            return Duration::ZERO;
+        }
         let longest = if self.is_unknown { LONGEST_REFUSED } else { LONGEST };
-        REOPEN.saturating_mul(1 << doublings.min(16)).min(longest)
+        RetryBackoff { first: REOPEN, longest }.after(self.short)
     }
 
     fn ended(&mut self, server: &Server, is_refused: bool) {

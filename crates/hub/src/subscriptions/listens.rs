@@ -132,7 +132,7 @@ impl SubscriptionTable {
         // A proxy that ends every stream after a while is no failing server; one that ends them at once is.
         entry.tries = if lasted >= self.settings.steady { 0 } else { entry.tries + 1 };
         if entry.tries > 0 {
-            self.timers.arm(SubscriptionTimer::Reopen(server), now + self.settings.reopen.pause(entry.tries - 1));
+            self.timers.arm(SubscriptionTimer::Reopen(server), now + self.settings.reopen.after(entry.tries));
         }
         self.timers.disarm(SubscriptionTimer::Shrink(server));
         self.busy.insert(server);

@@ -183,7 +183,7 @@ impl SubscriptionTable {
             return self.compare(id, ticket, None, now);
         }
         resource.reading = None;
-        let pause = self.settings.reach.pause(resource.unread);
+        let pause = self.settings.reach.after(resource.unread + 1);
         resource.unread += 1;
         self.timers.arm(SubscriptionTimer::Reread(id), now + pause);
     }

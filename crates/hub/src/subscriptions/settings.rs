@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::RetryBackoff;
+
 /// How changes of one resource are gathered into one notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoticePace {
@@ -25,22 +27,6 @@ pub enum SubResources {
     Coarsen,
     /// Followers are told the URI of the child that changed.
     Verbatim,
-}
-
-/// How long to wait before something that failed is tried again: twice as long each time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryBackoff {
-    /// After the first failure.
-    pub first: Duration,
-    /// The pause never grows beyond this.
-    pub most: Duration,
-}
-
-impl RetryBackoff {
-    /// The pause after so many failures before this one.
-    pub(super) fn pause(self, tries: u32) -> Duration {
-        self.first.saturating_mul(1 << tries.min(16)).min(self.most)
-    }
 }
 
 /// The bounds of the table, and every time it waits for.
@@ -93,9 +79,9 @@ impl Default for SubscriptionSettings {
             reply_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(30),
             shrink_after: Duration::from_secs(10),
-            retry: RetryBackoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
-            reach: RetryBackoff { first: Duration::from_millis(250), most: Duration::from_secs(5) },
-            reopen: RetryBackoff { first: Duration::from_millis(250), most: Duration::from_secs(2) },
+            retry: RetryBackoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) },
+            reach: RetryBackoff { first: Duration::from_millis(250), longest: Duration::from_secs(5) },
+            reopen: RetryBackoff { first: Duration::from_millis(250), longest: Duration::from_secs(2) },
             steady: Duration::from_secs(1),
             baseline_reads: 4,
             learn_after: Duration::from_secs(5),

@@ -100,7 +100,7 @@ impl SubscriptionTable {
             resource.reading = None;
             // An error may be over the next time; that it does not honour this, or offers nothing, is its last word.
             if matches!(refusal, FollowRefusal::ByServer(_) | FollowRefusal::TimedOut) {
-                self.timers.arm(SubscriptionTimer::Retry(id), now + self.settings.retry.pause(resource.tries));
+                self.timers.arm(SubscriptionTimer::Retry(id), now + self.settings.retry.after(resource.tries + 1));
                 resource.tries += 1;
             }
             server.reads.insert(id);
@@ -137,7 +137,7 @@ impl SubscriptionTable {
             let is_reached = !matches!(refusal, FollowRefusal::Unreachable | FollowRefusal::TimedOut);
             // A server that answered is left alone for longer than one that could not be reached.
             let backoff = if is_reached { self.settings.retry } else { self.settings.reach };
-            self.timers.arm(SubscriptionTimer::Retry(id), now + backoff.pause(tries));
+            self.timers.arm(SubscriptionTimer::Retry(id), now + backoff.after(tries + 1));
         }
         // A link that is lost for a moment is not worth a notice; a server that says no is, at once: followers would
         // trust a promise that nobody keeps.

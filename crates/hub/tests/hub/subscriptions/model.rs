@@ -170,7 +170,7 @@ proptest! {
         // Servers that can not be followed are replaced by some that can, so that everything can come to rest.
         for server in SERVERS {
             if !world.is_able(server) {
-                world.connect(server, if server.0 == 0 { SubscribeMethod::Union } else { SubscribeMethod::PerUri }, false);
+                world.connect(server, if server == SERVERS[0] { SubscribeMethod::Union } else { SubscribeMethod::PerUri }, false);
             }
         }
         world.settle();
