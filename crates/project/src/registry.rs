@@ -203,7 +203,7 @@ impl RegistryTask {
     /// Begins to watch, and looks again: nobody heard what happened since the first look.
     async fn listen(&mut self) {
         if !self.home.settings.events {
-            return self.give_up_events("they are switched off by TIDINGS_PROJECT_EVENTS");
+            return self.give_up_events(&"they are switched off by TIDINGS_PROJECT_EVENTS");
         }
         let root = self.home.root.clone();
         match tokio::task::spawn_blocking(move || WatchedFolders::new(&root)).await {
@@ -242,7 +242,7 @@ impl RegistryTask {
         }
     }
 
-    fn give_up_events(&mut self, reason: &str) {
+    fn give_up_events(&mut self, reason: &dyn std::fmt::Display) {
         let every = self.home.settings.scan_ttl;
         tracing::warn!(project = %self.home.root.display(), "no events from the file system ({reason}): looking every {every:?}");
         self.events = None;

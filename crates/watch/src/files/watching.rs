@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::events::{EventBell, FolderEvents, NoEvents, PathBatch, PathInterest, is_remote};
+use tidings_folder_events::NoEvents;
+
+use super::events::{EventBell, FolderEvents, PathBatch, PathInterest};
 use super::survey::{DeclaredPath, FileSurvey, ServedFile, is_link};
 use super::{LONGEST_COMPARED, UnreadableReason};
 use crate::observations::{SourceSignals, hash};
@@ -40,8 +42,7 @@ impl SeenFiles {
 
     /// Asks for events, where the file system has them.
     fn with_events(&mut self) {
-        let events = if is_remote(self.declared.path()) { Err(NoEvents::Network) } else { FolderEvents::new() };
-        match events {
+        match FolderEvents::of(self.declared.path()) {
             Ok(events) => (self.events, self.without_events) = (Some(events), None),
             Err(why) => self.give_up_events(why),
         }
