@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_proto::{Method, Revision, code};
+use tidings_proto::{Method, Revision};
+use tidings_upstream::in_process::{self, LinkLife, RequestError};
 use tidings_upstream::{
-    CallEvent, CallStream, ConnectedLink, Link, LinkError, MessageSink, OutgoingRequest, ServerHello, ToolRedirect,
+    CallEvent, CallStream, ConnectedLink, Link, MessageSink, OutgoingRequest, ServerHello, ToolRedirect,
 };
-use tidings_wire::{Frame, FrameLimits, RawId, error_response, response};
-use tokio_util::sync::CancellationToken;
+use tidings_wire::Frame;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use progress::LocalProgress;
@@ -39,18 +39,15 @@ impl LocalRequest {
 pub(crate) enum LocalOutcome {
     /// A result: a raw JSON object.
     Result(Bytes),
-    /// An error with its code.
-    Error(i64, String),
+    /// An error in its place.
+    Error(RequestError),
     /// Another tool answers, for the same client and as the same request.
     Redirect(ToolRedirect),
 }
 
-impl From<Result<Value, (i64, String)>> for LocalOutcome {
-    fn from(outcome: Result<Value, (i64, String)>) -> Self {
-        match outcome {
-            Ok(result) => Self::Result(result.to_string().into()),
-            Err((code, message)) => Self::Error(code, message),
-        }
+impl From<RequestError> for LocalOutcome {
+    fn from(error: RequestError) -> Self {
+        Self::Error(error)
     }
 }
 
@@ -66,20 +63,18 @@ pub(crate) fn connect_tools(
     sink: Arc<dyn MessageSink>,
     work: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> ConnectedLink {
-    let stop = CancellationToken::new();
+    let life = LinkLife::new(sink);
+    let stop = life.stop();
     let work = work.map(|work| {
-        let stop = stop.clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::select! {
                 () = work => {}
                 () = stop.cancelled() => {}
             }
-            // To let go of the sink is to end the link.
-            drop(sink);
         }))
     });
     ConnectedLink {
-        link: Arc::new(LocalLink { server, stop, _work: work }),
+        link: Arc::new(LocalLink { server, life, _work: work }),
         hello: ServerHello {
             revision: Revision::MODERN,
             capabilities: json!({ "tools": {} }),
@@ -92,15 +87,15 @@ pub(crate) fn connect_tools(
 
 /// A connection to a server that lives in the process: no transport, only a future per request.
 pub(crate) struct LocalLink<S> {
-    pub(crate) server: Arc<S>,
-    pub(crate) stop: CancellationToken,
+    server: Arc<S>,
+    life: LinkLife,
     /// What goes on beside the calls.
     _work: Option<AbortOnDropHandle<()>>,
 }
 
 impl<S: LocalAnswers> Link for LocalLink<S> {
     fn call(&self, request: OutgoingRequest) -> CallStream {
-        let frame = match parse(request.bytes) {
+        let frame = match in_process::read_request(&request) {
             Ok(frame) => frame,
             Err(error) => return CallStream::failed(error),
         };
@@ -122,31 +117,15 @@ impl<S: LocalAnswers> Link for LocalLink<S> {
     fn send(&self, _message: Bytes) {}
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.stop.cancel();
+        self.life.end();
         Box::pin(std::future::ready(()))
     }
 }
 
-/// As much as a client may send: it was checked there.
-fn parse(bytes: Bytes) -> Result<Frame, LinkError> {
-    let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
-    Frame::parse(bytes, &limits).map_err(|error| LinkError::Protocol(error.to_string()))
-}
-
 fn event(id: u64, outcome: LocalOutcome) -> CallEvent {
-    let id = RawId::from(id);
-    let bytes = match outcome {
-        LocalOutcome::Result(result) => response(&id, &result),
-        LocalOutcome::Error(code, message) => error_response(Some(&id), code, &message, None),
-        LocalOutcome::Redirect(instead) => return CallEvent::Redirect(instead),
-    };
-    match parse(bytes) {
-        Ok(frame) => CallEvent::Response(frame),
-        Err(error) => CallEvent::Failed(error),
+    match outcome {
+        LocalOutcome::Result(result) => in_process::answer(id, Ok(&result)),
+        LocalOutcome::Error(error) => in_process::answer(id, Err(&error)),
+        LocalOutcome::Redirect(instead) => CallEvent::Redirect(instead),
     }
-}
-
-/// The error of a method that a server does not have.
-pub(crate) fn unknown(method: Method) -> (i64, String) {
-    (code::METHOD_NOT_FOUND, format!("method not found: {}", method.as_str()))
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
+use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, MessageSink, ServerHello};
 
-use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
+use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
 
 /// The server of one text.
 pub struct NoticeServer {
@@ -43,6 +44,6 @@ struct NoAnswers;
 
 impl LocalAnswers for NoAnswers {
     fn answer(self: Arc<Self>, request: LocalRequest) -> BoxFuture<'static, LocalOutcome> {
-        Box::pin(std::future::ready(Err(unknown(request.method)).into()))
+        Box::pin(std::future::ready(RequestError::unknown_method(request.method).into()))
     }
 }

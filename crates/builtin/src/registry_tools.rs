@@ -22,13 +22,14 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
 use tidings_inventory::{NameLocks, ServerRegistry};
-use tidings_proto::{ListKind, Method, code};
+use tidings_proto::{ListKind, Method};
 use tidings_server_catalog::EntryCatalogue;
+use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, LinkConnector, MessageSink, ToolRedirect};
 use tidings_wire::{Frame, encode_string, is_object};
 
 use crate::hidden;
-use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
+use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
 use arguments::{ArgumentFault, ToolArguments};
 
 /// The server of the registry tools.
@@ -99,7 +100,7 @@ impl LocalAnswers for RegistryToolSet {
             match request.method {
                 Method::List(ListKind::Tools) => LocalOutcome::Result(definitions::list().to_string().into()),
                 Method::ToolsCall => self.call(&request).await,
-                other => Err(unknown(other)).into(),
+                other => RequestError::unknown_method(other).into(),
             }
         })
     }
@@ -112,7 +113,7 @@ impl RegistryToolSet {
         // The router does not lead others here; what starts commands does not rely on that.
         if !self.surroundings.is_admin(request.call) {
             // The same words as for a tool that does not exist: who may not use it need not know of it.
-            return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {name}"));
+            return RequestError::invalid_params(format!("unknown tool: {name}")).into();
         }
         if name == definitions::EXEC {
             return self.exec(request).await.unwrap_or_else(|problem| failed(&problem));
@@ -131,7 +132,7 @@ impl RegistryToolSet {
                 definitions::CONFIG_SET => self.config_set(request, &arguments).await,
                 definitions::ACTIVE => self.active(),
                 definitions::STATUS => self.status(),
-                other => return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+                other => return RequestError::invalid_params(format!("unknown tool: {other}")).into(),
             },
         };
         said.map_or_else(|problem| failed(&problem), |said| done(&said))

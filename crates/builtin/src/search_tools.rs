@@ -12,14 +12,15 @@ use futures_util::future::BoxFuture;
 use tidings_engine::{CallerView, Catalogue, LocalServer, ServerAudience, Surroundings};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
-use tidings_proto::{ListKind, Method, code};
+use tidings_proto::{ListKind, Method};
 use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
+use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, MessageSink, ToolRedirect};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
 
 use crate::hidden;
-use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools, unknown};
+use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
 use arguments::{CallArguments, RetrieveArguments};
 use definitions::{CALL, RETRIEVE};
 
@@ -80,7 +81,7 @@ impl LocalAnswers for SearchToolSet {
             match request.method {
                 Method::List(ListKind::Tools) => LocalOutcome::Result(definitions::list().to_string().into()),
                 Method::ToolsCall => self.call(&request).await,
-                other => Err(unknown(other)).into(),
+                other => RequestError::unknown_method(other).into(),
             }
         })
     }
@@ -98,7 +99,7 @@ impl SearchToolSet {
                 Ok(call) => self.pass_on(request.call, call).await,
                 Err(fault) => Err(fault.to_string()),
             },
-            other => return LocalOutcome::Error(code::INVALID_PARAMS, format!("unknown tool: {other}")),
+            other => return RequestError::invalid_params(format!("unknown tool: {other}")).into(),
         };
         outcome.unwrap_or_else(|problem| failed(&problem))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidings_proto::code;
 use tidings_upstream::ProcessLauncher;
+use tidings_upstream::in_process::RequestError;
 
 use crate::entry::ProjectTool;
 use crate::home::ProjectHome;
@@ -29,15 +30,12 @@ mcp_tools_policy_check() { true; }
 mcp_tools_policy_check "$2" "$3"
 "#;
 
-/// Why a tool may not run: a code and words for the caller.
-pub(crate) type Denied = (i64, String);
-
 /// Fails where the tool may not run.
 pub(crate) async fn check(
     home: &ProjectHome,
     launcher: &Arc<ProcessLauncher>,
     tool: &ProjectTool,
-) -> Result<(), Denied> {
+) -> Result<(), RequestError> {
     let listed = home.settings.tools.permits(&tool.name);
     let path = home.folders.server.join("policy.sh");
     if !listed {
@@ -55,7 +53,7 @@ pub(crate) async fn check(
     let arguments = [path.into(), tool.name.as_str().into(), metadata.into()];
     let command = shell::bash(PRELUDE, "policy.sh", arguments);
     let broken =
-        |why: String| (code::INTERNAL_ERROR, format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
+        |why: String| RequestError::internal(format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
     let said = shell::run(home, Some(launcher), &command, LONGEST, PATIENCE).await;
     let said = said.map_err(|silent| broken(silent.to_string()))?;
     if said.status.success() {
@@ -64,16 +62,18 @@ pub(crate) async fn check(
     let output = String::from_utf8_lossy(&said.output);
     let reason = output.split(RECORD).find_map(|part| part.split_once(UNIT));
     match reason {
-        Some((code, message)) => Err((code.parse().unwrap_or(code::INVALID_PARAMS), message.to_owned())),
-        None => Err((code::INVALID_PARAMS, format!("Tool '{}' blocked by policy (server.d/policy.sh)", tool.name))),
+        Some((code, message)) => Err(RequestError::new(code.parse().unwrap_or(code::INVALID_PARAMS), message)),
+        None => {
+            Err(RequestError::invalid_params(format!("Tool '{}' blocked by policy (server.d/policy.sh)", tool.name)))
+        }
     }
 }
 
-fn unlisted(name: &str) -> Denied {
+fn unlisted(name: &str) -> RequestError {
     let message = format!(
         "Tool '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
     );
-    (code::INVALID_PARAMS, message)
+    RequestError::invalid_params(message)
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     use crate::survey::ProjectSurvey;
     use crate::survey::tests::Project;
 
-    async fn outcome(project: &Project, variables: &[(&str, &str)]) -> Result<(), Denied> {
+    async fn outcome(project: &Project, variables: &[(&str, &str)]) -> Result<(), RequestError> {
         let path = std::env::var("PATH").unwrap();
         let home = project.home(&[variables, &[("PATH", &path)]].concat());
         let tool = ProjectSurvey::of(&home).contents.unwrap().tools[0].clone();
@@ -97,7 +97,7 @@ mod tests {
     async fn nothing_runs_that_is_not_named() {
         let project = Project::new();
         project.script("tools/a/a.sh", "");
-        let (code, message) = outcome(&project, &[]).await.unwrap_err();
+        let RequestError { code, message, .. } = outcome(&project, &[]).await.unwrap_err();
         assert_eq!(code, -32602);
         assert!(message.starts_with("Tool 'a' blocked by policy"), "{message}");
         assert!(outcome(&project, &[("MCPBASH_TOOL_ALLOWLIST", "b")]).await.is_err());
@@ -141,12 +141,12 @@ mcp_tools_policy_check() {
         project.write("server.d/policy.sh", policy).safe();
         assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()));
         let denied = outcome(&project, &[ALL, HOOKS, ("MCP_READ_ONLY", "1")]).await;
-        assert_eq!(denied, Err((-32600, "Read-only mode: a disabled".to_owned())));
+        assert_eq!(denied, Err(RequestError::new(-32600, "Read-only mode: a disabled")));
         project.write("server.d/policy.sh", "AUDIT=1\n").safe();
         assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()), "without a function of its own the list decides");
         assert!(outcome(&project, &[HOOKS]).await.is_err());
         project.write("server.d/policy.sh", "if then\n").safe();
-        assert!(outcome(&project, &[ALL, HOOKS]).await.unwrap_err().1.contains("policy.sh failed"));
+        assert!(outcome(&project, &[ALL, HOOKS]).await.unwrap_err().message.contains("policy.sh failed"));
     }
 
     // S0.9

@@ -34,7 +34,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_proto::LogLevel;
 use tidings_upstream::{CallEvent, CallQueue, CallStream, LinkError, ProcessLauncher, call_channel};
-use tidings_wire::{Frame, RawId, error_response, response};
+use tidings_wire::{Frame, RawId, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -211,7 +211,7 @@ impl ScriptRunner {
     }
 
     /// Fails, with a code and words for the caller, where the project's policy does not let a tool run.
-    pub async fn permit(&self, tool: &ProjectTool) -> Result<(), (i64, String)> {
+    pub async fn permit(&self, tool: &ProjectTool) -> Result<(), ScriptFault> {
         crate::policy::check(&self.home, &self.launcher, tool).await
     }
 
@@ -285,18 +285,15 @@ fn cancelled() -> ScriptFault {
 }
 
 fn event(id: u64, answer: Result<Value, ScriptFault>) -> CallEvent {
-    let id = RawId::from(id);
-    let error = |fault: ScriptFault| {
-        let data = fault.data.map(|data| data.to_string());
-        error_response(Some(&id), fault.code, &fault.message, data.as_deref().map(str::as_bytes))
-    };
     let bytes = match answer {
-        Ok(result) => response(&id, result.to_string().as_bytes()),
-        Err(fault) => error(fault),
+        Ok(result) => response(&RawId::from(id), result.to_string().as_bytes()),
+        Err(fault) => fault.respond(id),
     };
     // Only something enormous, or nested without end, is no message.
     let frame = progress_pipe::framed(bytes).or_else(|| {
-        progress_pipe::framed(error(ScriptFault::internal("the result is too large or nested too deep to be sent")))
+        progress_pipe::framed(
+            ScriptFault::internal("the result is too large or nested too deep to be sent").respond(id),
+        )
     });
     frame.map_or(CallEvent::Failed(LinkError::Lost), CallEvent::Response)
 }

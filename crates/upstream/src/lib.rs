@@ -14,6 +14,7 @@ mod environment;
 mod error;
 mod handshake;
 mod http;
+pub mod in_process;
 mod link;
 mod log_budget;
 mod pace;

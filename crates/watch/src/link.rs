@@ -1,6 +1,6 @@
 //! The server's side of the protocol: lists, reads, and `subscriptions/listen`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,53 +9,46 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use tidings_proto::{ListKind, Method, Topic, code, meta, notifications};
-use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
-use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
+use tidings_proto::{ListKind, Method, Topic, meta, notifications};
+use tidings_upstream::in_process::{self, LinkLife, RequestError};
+use tidings_upstream::{CallEvent, CallStream, Link, MessageSink, OutgoingRequest};
+use tidings_wire::{RawId, response};
 use tokio_util::sync::CancellationToken;
 
 use super::observations::OwedUpdate;
 use super::source::{SourceContent, SourceEntry, UnreadableReason};
 use super::{ListenAttention, WatchShared, mime};
 
-const LIMITS: FrameLimits = FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
-
 /// A link to the watched sources.
 pub(super) struct WatchLink {
     shared: Arc<WatchShared>,
-    stop: CancellationToken,
-    /// Held until the link is closed: whoever waits for its end takes the sink's for it.
-    sink: Mutex<Option<Arc<dyn MessageSink>>>,
+    life: LinkLife,
 }
 
 impl WatchLink {
     pub(super) fn new(shared: Arc<WatchShared>, sink: Arc<dyn MessageSink>) -> Self {
-        Self { shared, stop: CancellationToken::new(), sink: Mutex::new(Some(sink)) }
+        Self { shared, life: LinkLife::new(sink) }
     }
 }
 
-type Refused = (i64, String);
-
 impl Link for WatchLink {
     fn call(&self, request: OutgoingRequest) -> CallStream {
-        let params = match params(&request) {
+        let params = match in_process::read_request(&request).and_then(|frame| in_process::read_params(&frame)) {
             Ok(params) => params,
             Err(error) => return CallStream::failed(error),
         };
         let shared = Arc::clone(&self.shared);
-        let id = RawId::from(request.id);
+        let id = request.id;
         match request.method {
-            Method::Listen => CallStream::new(listen(shared, id, params, self.stop.clone())),
+            Method::Listen => CallStream::new(listen(shared, RawId::from(id), params, self.life.stop())),
             method => CallStream::new(stream::once(async move {
-                let answer = shared.answer(method, &params).await;
-                let bytes = match answer {
+                match shared.answer(method, &params).await {
                     Ok(mut result) => {
                         result["resultType"] = "complete".into();
-                        response(&id, result.to_string().as_bytes())
+                        in_process::answer(id, Ok(result.to_string().as_bytes()))
                     }
-                    Err((code, message)) => error_response(Some(&id), code, &message, None),
-                };
-                framed(bytes, CallEvent::Response)
+                    Err(error) => in_process::answer(id, Err(&error)),
+                }
             })),
         }
     }
@@ -67,29 +60,13 @@ impl Link for WatchLink {
     fn send(&self, _message: Bytes) {}
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.stop.cancel();
-        // The sink leads back to whoever holds this link: kept, it would keep both.
-        drop(self.sink.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.life.end();
         Box::pin(std::future::ready(()))
     }
 }
 
-fn params(request: &OutgoingRequest) -> Result<Value, LinkError> {
-    let broken = |error: &dyn std::fmt::Display| LinkError::Protocol(error.to_string());
-    let frame = Frame::parse(request.bytes.clone(), &LIMITS).map_err(|e| broken(&e))?;
-    let params = frame.params().map(|at| frame.raw(at)).unwrap_or(b"{}");
-    serde_json::from_slice(params).map_err(|e| broken(&e))
-}
-
-fn framed(bytes: Bytes, event: fn(Frame) -> CallEvent) -> CallEvent {
-    match Frame::parse(bytes, &LIMITS) {
-        Ok(frame) => event(frame),
-        Err(error) => CallEvent::Failed(LinkError::Protocol(error.to_string())),
-    }
-}
-
 impl WatchShared {
-    async fn answer(&self, method: Method, params: &Value) -> Result<Value, Refused> {
+    async fn answer(&self, method: Method, params: &Value) -> Result<Value, RequestError> {
         match method {
             Method::List(kind) => {
                 let items = match kind {
@@ -106,17 +83,18 @@ impl WatchShared {
                 let content = self.read(uri).await.map_err(|error| refusal(&error))?;
                 Ok(json!({ "contents": [contents(uri, &content)], "ttlMs": 0, "cacheScope": "public" }))
             }
-            other => Err((code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()))),
+            other => Err(RequestError::unknown_method(other)),
         }
     }
 }
 
-fn refusal(error: &UnreadableReason) -> Refused {
-    let code = match error {
-        UnreadableReason::NotFound | UnreadableReason::Outside | UnreadableReason::NothingYet => code::INVALID_PARAMS,
-        _ => code::INTERNAL_ERROR,
-    };
-    (code, error.to_string())
+fn refusal(error: &UnreadableReason) -> RequestError {
+    match error {
+        UnreadableReason::NotFound | UnreadableReason::Outside | UnreadableReason::NothingYet => {
+            RequestError::invalid_params(error.to_string())
+        }
+        _ => RequestError::internal(error.to_string()),
+    }
 }
 
 fn described(entry: &SourceEntry, uri: &str) -> Value {
@@ -196,7 +174,8 @@ async fn next(mut listening: AcknowledgedListen) -> Option<(Vec<CallEvent>, Ackn
             listening.ended = true;
             let result = json!({ "_meta": { meta::SUBSCRIPTION_ID: id(&listening.id) }, "resultType": "complete" });
             let bytes = response(&listening.id, result.to_string().as_bytes());
-            return Some((vec![framed(bytes, CallEvent::Response)], listening));
+            let end = in_process::frame(bytes).map_or_else(CallEvent::Failed, CallEvent::Response);
+            return Some((vec![end], listening));
         }
     };
     Some((announced(&listening.id, &dirty), listening))
@@ -210,7 +189,7 @@ fn announced(id: &RawId, dirty: &OwedUpdate) -> Vec<CallEvent> {
 
 fn tagged(listen: &RawId, method: &str, mut params: Value) -> CallEvent {
     params["_meta"] = json!({ meta::SUBSCRIPTION_ID: id(listen) });
-    framed(notification(method, Some(params.to_string().as_bytes())), |frame| CallEvent::Message(frame.into()))
+    in_process::notice(method, Some(&params)).map_or_else(CallEvent::Failed, CallEvent::Message)
 }
 
 fn id(raw: &RawId) -> Value {

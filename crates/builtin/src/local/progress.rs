@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use tidings_proto::notifications;
-use tidings_upstream::CallEvent;
+use tidings_upstream::{CallEvent, in_process};
 use tidings_wire::{Frame, encode_string, notification};
 use tokio::sync::mpsc;
 
@@ -32,7 +32,7 @@ impl LocalProgress {
         let step = reporter.steps.fetch_add(1, Ordering::Relaxed) + 1;
         let message = encode_string(message);
         let params = format!(r#"{{"progressToken":{},"progress":{step},"message":{message}}}"#, reporter.token);
-        if let Ok(frame) = super::parse(notification(notifications::PROGRESS, Some(params.as_bytes()))) {
+        if let Ok(frame) = in_process::frame(notification(notifications::PROGRESS, Some(params.as_bytes()))) {
             // A reader that does not read misses steps, nothing else.
             let _ = reporter.messages.try_send(frame);
         }

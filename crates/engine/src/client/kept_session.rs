@@ -77,7 +77,7 @@ impl KeptSession {
 }
 
 fn hex(digest: Digest) -> String {
-    blake3::Hash::from_bytes(digest.0).to_hex().to_string()
+    tidings_wire::hex(&digest.0)
 }
 
 fn digest(text: &Value) -> Option<Digest> {

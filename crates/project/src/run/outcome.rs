@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tidings_proto::code;
+use tidings_upstream::in_process::RequestError;
 
 use super::clock::{PassedBound, TimeBounds};
 use crate::ui;
@@ -12,28 +12,7 @@ use crate::ui;
 pub const CANCELLED: i64 = -32001;
 
 /// An error in the place of a result.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message} ({code})")]
-pub struct ScriptFault {
-    /// The JSON-RPC error code.
-    pub code: i64,
-    /// What happened, for people.
-    pub message: String,
-    /// What happened, for programs.
-    pub data: Option<Value>,
-}
-
-impl ScriptFault {
-    /// An error without data.
-    pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
-    }
-
-    /// Something failed on our side, or the script's.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(code::INTERNAL_ERROR, message)
-    }
-}
+pub type ScriptFault = RequestError;
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidings_engine::Surroundings;
-use tidings_proto::{LogLevel, Method, code};
-use tidings_upstream::{CallEvent, CallStream, OutgoingRequest};
-use tidings_wire::{Frame, RawId, response};
+use tidings_proto::{LogLevel, Method};
+use tidings_upstream::in_process::{self, RequestError};
+use tidings_upstream::{CallStream, OutgoingRequest};
 
 use super::following::LinkFollowing;
-use super::link::{LIMITS, Refused};
 use crate::entry::ProjectContents;
 use crate::registry::ProjectRegistry;
 use crate::run::{ResourceReading, ScriptCaller, ScriptRunner};
@@ -32,16 +31,16 @@ pub(super) async fn begin(
     following: &LinkFollowing,
     request: &OutgoingRequest,
     caller: ScriptCaller,
-) -> Result<CallStream, Refused> {
+) -> Result<CallStream, RequestError> {
     let params = params(request)?;
     if request.method == Method::SetLevel {
         let level = params["level"].as_str().and_then(LogLevel::parse);
         runner.set_level(level.ok_or_else(|| invalid("params.level must be a log level"))?);
         return Ok(at_once(request.id, &json!({})));
     }
-    let state = registry.state().await.ok_or((code::INTERNAL_ERROR, "the project was not read in time".to_owned()))?;
+    let state = registry.state().await.ok_or_else(|| RequestError::internal("the project was not read in time"))?;
     if let Some(problem) = &state.broken {
-        return Err((code::INTERNAL_ERROR, problem.to_string()));
+        return Err(RequestError::internal(problem.to_string()));
     }
     let contents = &state.contents;
     let id = request.id;
@@ -80,7 +79,7 @@ pub(super) async fn begin(
                 None => Ok(at_once(id, &json!({ "completion": { "values": [], "hasMore": false } }))),
             }
         }
-        other => Err((code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()))),
+        other => Err(RequestError::unknown_method(other)),
     }
 }
 
@@ -105,7 +104,7 @@ pub(super) fn reading(contents: &ProjectContents, runner: &ScriptRunner, uri: &s
 }
 
 /// The name of what an argument belongs to: completions are registered by it.
-fn completed<'a>(contents: &'a ProjectContents, reference: &'a Value) -> Result<&'a str, Refused> {
+fn completed<'a>(contents: &'a ProjectContents, reference: &'a Value) -> Result<&'a str, RequestError> {
     match reference["type"].as_str() {
         Some("ref/prompt") => {
             let name = text(reference, "name")?;
@@ -143,24 +142,21 @@ fn fits(template: &str, uri: &str) -> bool {
     open || rest.is_empty()
 }
 
-fn params(request: &OutgoingRequest) -> Result<Value, Refused> {
-    let frame = Frame::parse(request.bytes.clone(), &LIMITS).map_err(|error| invalid(&error.to_string()))?;
-    let raw = frame.params().map(|at| frame.raw(at)).unwrap_or(b"{}");
-    serde_json::from_slice(raw).map_err(|error| invalid(&error.to_string()))
+fn params(request: &OutgoingRequest) -> Result<Value, RequestError> {
+    let read = in_process::read_request(request).and_then(|frame| in_process::read_params(&frame));
+    read.map_err(|error| invalid(&error.to_string()))
 }
 
-fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, Refused> {
+fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, RequestError> {
     object[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| invalid(&format!("{name} must be a string")))
 }
 
-fn invalid(message: &str) -> Refused {
-    (code::INVALID_PARAMS, message.to_owned())
+fn invalid(message: &str) -> RequestError {
+    RequestError::invalid_params(message)
 }
 
 fn at_once(id: u64, result: &Value) -> CallStream {
-    let frame = Frame::parse(response(&RawId::from(id), result.to_string().as_bytes()), &LIMITS);
-    let event = frame.map(CallEvent::Response);
-    CallStream::new(futures_util::stream::iter(event))
+    in_process::at_once(in_process::answer(id, Ok(result.to_string().as_bytes())))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use tidings_proto::{code, notifications};
 use tidings_upstream::MessageSink;
-use tidings_wire::{Frame, FrameKind, notification};
+use tidings_upstream::in_process::{self, RequestError};
+use tidings_wire::{Frame, FrameKind};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::calls;
-use super::link::{LIMITS, Refused};
 use crate::registry::ProjectRegistry;
 use crate::run::{ScriptCaller, ScriptRunner};
 
@@ -40,17 +40,17 @@ impl LinkFollowing {
         registry: &ProjectRegistry,
         runner: &Arc<ScriptRunner>,
         uri: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestError> {
         if self.lock().len() >= MOST {
-            return Err((code::INTERNAL_ERROR, format!("at most {MOST} resources of a project are followed")));
+            return Err(RequestError::internal(format!("at most {MOST} resources of a project are followed")));
         }
-        let answer = read(registry, runner, uri).await.ok_or((code::INTERNAL_ERROR, "can not be read".to_owned()))?;
+        let answer = read(registry, runner, uri).await.ok_or_else(|| RequestError::internal("can not be read"))?;
         // What can not be read now can not be compared later either.
         if answer.kind() == FrameKind::Error {
             let error = answer.outcome().map(|at| answer.raw(at)).unwrap_or_default();
             let error: serde_json::Value = serde_json::from_slice(error).unwrap_or_default();
             let message = error["message"].as_str().unwrap_or("can not be read").to_owned();
-            return Err((error["code"].as_i64().unwrap_or(code::INTERNAL_ERROR), message));
+            return Err(RequestError::new(error["code"].as_i64().unwrap_or(code::INTERNAL_ERROR), message));
         }
         self.lock().insert(uri.to_owned(), content(&answer));
         self.bell.notify_one();
@@ -98,12 +98,10 @@ pub(super) async fn keep_up(
                 () = stop.cancelled() => return,
                 answer = read(&registry, &runner, &uri) => answer,
             };
-            if following.differs(&uri, answer.as_ref().and_then(content)) {
-                let params = json!({ "uri": uri }).to_string();
-                let bytes = notification(notifications::UPDATED, Some(params.as_bytes()));
-                if let Ok(frame) = Frame::parse(bytes, &LIMITS) {
-                    sink.unowned(frame.into());
-                }
+            if following.differs(&uri, answer.as_ref().and_then(content))
+                && let Ok(notice) = in_process::notice(notifications::UPDATED, Some(&json!({ "uri": uri })))
+            {
+                sink.unowned(notice);
             }
         }
     }

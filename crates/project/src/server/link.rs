@@ -1,17 +1,18 @@
 //! The server's side of the protocol: lists, and who answers the rest.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tidings_engine::Surroundings;
-use tidings_proto::{ListKind, Method, Topic, code};
-use tidings_upstream::{CallEvent, CallStream, Link, LinkError, MessageSink, OutgoingRequest};
-use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, error_response, notification, response};
+use tidings_proto::{ListKind, Method, Topic};
+use tidings_upstream::in_process::{self, LinkLife, RequestError};
+use tidings_upstream::{CallEvent, CallStream, Link, MessageSink, OutgoingRequest};
+use tidings_wire::FrameKind;
 use tokio::sync::watch;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::calls;
@@ -20,9 +21,6 @@ use super::told::ToldDigests;
 use crate::registry::{ProjectRegistry, ProjectState};
 use crate::run::ScriptRunner;
 
-pub(super) const LIMITS: FrameLimits =
-    FrameLimits { max_bytes: tidings_upstream::MAX_MESSAGE, max_depth: 256, max_batch: 1 };
-
 /// A link to a project.
 pub(super) struct ProjectLink {
     registry: Arc<ProjectRegistry>,
@@ -30,12 +28,9 @@ pub(super) struct ProjectLink {
     surroundings: Surroundings,
     told: Arc<ToldDigests>,
     following: Arc<LinkFollowing>,
-    stop: CancellationToken,
-    _stop_at_the_end: DropGuard,
+    life: LinkLife,
     /// They tell the gateway of changes.
     _tasks: [AbortOnDropHandle<()>; 2],
-    /// Held until the link is closed: whoever waits for its end takes the sink's for it.
-    sink: Mutex<Option<Arc<dyn MessageSink>>>,
 }
 
 impl ProjectLink {
@@ -46,44 +41,38 @@ impl ProjectLink {
         surroundings: Surroundings,
     ) -> Self {
         let told = Arc::new(ToldDigests::default());
-        let stop = CancellationToken::new();
-        let telling = tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), stop.clone()));
+        let life = LinkLife::new(Arc::clone(&sink));
+        let telling = tokio::spawn(announce(registry.changes(), Arc::clone(&told), Arc::clone(&sink), life.stop()));
         let following = Arc::new(LinkFollowing::default());
         let following_up = tokio::spawn(keep_up(
             Arc::clone(&following),
             Arc::downgrade(&registry),
             registry.looks(),
             Arc::clone(&runner),
-            Arc::clone(&sink),
-            stop.clone(),
+            sink,
+            life.stop(),
         ));
-        let guard = stop.clone().drop_guard();
         Self {
             registry,
             runner,
             surroundings,
             told,
             following,
-            stop,
-            _stop_at_the_end: guard,
+            life,
             _tasks: [telling, following_up].map(AbortOnDropHandle::new),
-            sink: Mutex::new(Some(sink)),
         }
     }
 }
 
-/// What is answered in the place of a result.
-pub(super) type Refused = (i64, String);
-
 impl Link for ProjectLink {
     fn call(&self, request: OutgoingRequest) -> CallStream {
-        let id = RawId::from(request.id);
+        let id = request.id;
         match request.method {
             Method::List(kind) => {
                 let (registry, told) = (Arc::clone(&self.registry), Arc::clone(&self.told));
-                CallStream::new(stream::once(async move { answered(&id, list(&registry, &told, kind).await) }))
+                CallStream::new(stream::once(async move { answered(id, list(&registry, &told, kind).await) }))
             }
-            Method::Ping => CallStream::new(stream::once(std::future::ready(answered(&id, Ok(json!({})))))),
+            Method::Ping => in_process::at_once(answered(id, Ok(json!({})))),
             _ => {
                 let (registry, runner) = (Arc::clone(&self.registry), Arc::clone(&self.runner));
                 let following = Arc::clone(&self.following);
@@ -91,7 +80,7 @@ impl Link for ProjectLink {
                 CallStream::after(async move {
                     match calls::begin(&registry, &runner, &following, &request, caller).await {
                         Ok(running) => running,
-                        Err(refused) => CallStream::new(stream::once(std::future::ready(answered(&id, Err(refused))))),
+                        Err(error) => in_process::at_once(answered(id, Err(error))),
                     }
                 })
             }
@@ -103,7 +92,7 @@ impl Link for ProjectLink {
     }
 
     fn send(&self, message: Bytes) {
-        if let Ok(frame) = Frame::parse(message, &LIMITS)
+        if let Ok(frame) = in_process::frame(message)
             && matches!(frame.kind(), FrameKind::Response | FrameKind::Error)
         {
             self.runner.answer(&frame);
@@ -111,8 +100,7 @@ impl Link for ProjectLink {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.stop.cancel();
-        drop(self.sink.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.life.end();
         let runner = Arc::clone(&self.runner);
         Box::pin(async move { runner.close().await })
     }
@@ -135,20 +123,20 @@ async fn announce(
         // Resources and templates have one notification.
         topics.dedup();
         for topic in topics {
-            if let Ok(frame) = Frame::parse(notification(topic.notification(), None), &LIMITS) {
-                sink.unowned(frame.into());
+            if let Ok(notice) = in_process::notice(topic.notification(), None) {
+                sink.unowned(notice);
             }
         }
     }
 }
 
 /// A whole list: the gateway makes pages of it.
-async fn list(registry: &ProjectRegistry, told: &ToldDigests, kind: ListKind) -> Result<Value, Refused> {
-    let late = || (code::INTERNAL_ERROR, "the project was not read in time".to_owned());
+async fn list(registry: &ProjectRegistry, told: &ToldDigests, kind: ListKind) -> Result<Value, RequestError> {
+    let late = || RequestError::internal("the project was not read in time");
     registry.state().await.ok_or_else(late)?;
     let state = told.answering(kind, registry).ok_or_else(late)?;
     if let Some(problem) = &state.broken {
-        return Err((code::INTERNAL_ERROR, problem.to_string()));
+        return Err(RequestError::internal(problem.to_string()));
     }
     let contents = &state.contents;
     let items: Vec<&Value> = match kind {
@@ -160,13 +148,9 @@ async fn list(registry: &ProjectRegistry, told: &ToldDigests, kind: ListKind) ->
     Ok(json!({ kind.member(): items }))
 }
 
-fn answered(id: &RawId, outcome: Result<Value, Refused>) -> CallEvent {
-    let bytes = match outcome {
-        Ok(result) => response(id, result.to_string().as_bytes()),
-        Err((code, message)) => error_response(Some(id), code, &message, None),
-    };
-    match Frame::parse(bytes, &LIMITS) {
-        Ok(frame) => CallEvent::Response(frame),
-        Err(error) => CallEvent::Failed(LinkError::Protocol(error.to_string())),
+fn answered(id: u64, outcome: Result<Value, RequestError>) -> CallEvent {
+    match outcome {
+        Ok(result) => in_process::answer(id, Ok(result.to_string().as_bytes())),
+        Err(error) => in_process::answer(id, Err(&error)),
     }
 }
