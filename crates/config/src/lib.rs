@@ -31,7 +31,6 @@ pub use expand::ConfigSurroundings;
 pub use find::{ConfigOrigin, FoundConfig, candidates, user_file};
 pub use outline::outline;
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
-pub use plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
@@ -45,6 +44,7 @@ pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;
 pub use span::{DurationError, parse_duration};
+pub use tidings_container_spec::{ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, VolumeSource};
 
 /// Reads and validates the file at `path`; `env` looks up environment variables.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {

@@ -1,7 +1,6 @@
 //! The validated plan: complete, trusted, and free of the file it came from.
 
 pub(crate) mod auth;
-pub(crate) mod container;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;

@@ -355,9 +355,7 @@ impl EnginePlans {
             TransportConfig::Http { url, headers } => {
                 remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
             }
-            TransportConfig::Container(container) => {
-                remote(TransportSpec::Container(Box::new(containers::spec(container))))
-            }
+            TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
             TransportConfig::Project { dir, env } => self.projects.source(dir, env),
         };
         let is_project = matches!(server.transport, TransportConfig::Project { .. });

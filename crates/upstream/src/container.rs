@@ -19,13 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
+use tidings_container_spec::{ContainerSpec, VolumeSource};
 use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::LinkError;
 use crate::environment::InheritEnv;
 use crate::link::MessageSink;
-use crate::spec::{ContainerSpec, MountSource, StdioSpec};
+use crate::spec::StdioSpec;
 use crate::stdio::process::ProcessLauncher;
 use crate::stdio::{ProcessEpilogue, StdioLink};
 use arguments::ContainerIdentity;
@@ -159,8 +160,8 @@ impl ContainerStarter {
 
 /// Docker would make what is missing, as root.
 fn check_mounts(spec: &ContainerSpec) -> Result<(), String> {
-    for mount in &spec.mounts {
-        if let MountSource::Path(path) = &mount.source
+    for mount in &spec.volumes {
+        if let VolumeSource::Path(path) = &mount.source
             && !path.exists()
         {
             return Err(format!("{} of `volumes` is not there; make it first", path.display()));
@@ -254,8 +255,9 @@ impl ProcessEpilogue for ContainerEpilogue {
 
 #[cfg(test)]
 mod tests {
+    use tidings_container_spec::ContainerVolume;
+
     use super::*;
-    use crate::spec::Mount;
 
     #[test]
     fn names_hold_only_what_runtimes_allow() {
@@ -265,9 +267,9 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_named_before_anything_starts() {
-        let mount = |source| Mount { source, target: "/x".into(), options: None };
+        let mount = |source| ContainerVolume { source, target: "/x".into(), options: None };
         let spec = ContainerSpec {
-            mounts: vec![mount(MountSource::Named("v".into())), mount(MountSource::Path("/no/such/folder".into()))],
+            volumes: vec![mount(VolumeSource::Named("v".into())), mount(VolumeSource::Path("/no/such/folder".into()))],
             ..ContainerSpec::new("i")
         };
         assert!(check_mounts(&spec).is_err_and(|text| text.contains("/no/such/folder")));

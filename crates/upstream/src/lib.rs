@@ -31,9 +31,7 @@ pub use handshake::{OwnIntroduction, ServerHello};
 pub use http::{HttpBody, HttpClient, is_public};
 pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
 pub use log_budget::{LineAdmission, LogBudget};
-pub use spec::{
-    ContainerSpec, EraChoice, HttpSpec, Mount, MountSource, Network, Runtime, ServerSpec, StdioSpec, TransportSpec,
-};
+pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, TransportSpec};
 pub use stdio::marked_processes;
 pub use stdio::process::{AdoptedGroup, ProcessLauncher, exec_helper, watchdog_helper};
 

@@ -1,11 +1,10 @@
 //! What is to be connected to: plain values, which the room of each transport reads. Nothing here acts.
 
-mod container;
-
 use std::path::PathBuf;
 
+use tidings_container_spec::ContainerSpec;
+
 use crate::environment::InheritEnv;
-pub use container::{ContainerSpec, Mount, MountSource, Network, Runtime};
 
 /// A server, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use super::server::variable_objection;
 use crate::error::ConfigFault;
-use crate::plan::container::{ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, VolumeSource};
 use crate::read::TableSection;
 use crate::tree::ConfigValue;
+use tidings_container_spec::{ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, VolumeSource};
 
 /// The keys that only containers have.
 pub(super) const KEYS: &[&str] =
@@ -16,11 +16,11 @@ const LEAST_MEMORY: u64 = 6 << 20;
 const MOST_PIDS: i64 = 1_000_000;
 const MOST_CPUS: u32 = 4096;
 
-pub(super) fn container(section: &mut TableSection<'_, '_>) -> Option<ContainerConfig> {
+pub(super) fn container(section: &mut TableSection<'_, '_>) -> Option<ContainerSpec> {
     let image = image(section);
     let runtimes = [("podman", ContainerRuntime::Podman), ("docker", ContainerRuntime::Docker)];
-    let default = ContainerConfig::new(image.clone().unwrap_or_default());
-    let config = ContainerConfig {
+    let default = ContainerSpec::new(image.clone().unwrap_or_default());
+    let config = ContainerSpec {
         runtime: section.choice("runtime", &runtimes),
         env: section.pairs("env", objection),
         args: section.texts("args").unwrap_or_default(),

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::container::ContainerConfig;
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
 use crate::error::UnrunnablePart;
+use tidings_container_spec::ContainerSpec;
 
 /// `[servers.X]`. Two that are equal need no restart to get from one to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub enum TransportConfig {
         headers: Vec<(String, String)>,
     },
     /// A container whose command speaks the protocol on its standard input and output.
-    Container(Box<ContainerConfig>),
+    Container(Box<ContainerSpec>),
     /// A folder of scripts.
     Project {
         /// The project's folder; relative ones count from the configuration file.
@@ -227,7 +227,7 @@ mod tests {
         let transports = [
             TransportConfig::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
             TransportConfig::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
-            TransportConfig::Container(Box::new(ContainerConfig { env: pair(), ..ContainerConfig::new("i") })),
+            TransportConfig::Container(Box::new(ContainerSpec { env: pair(), ..ContainerSpec::new("i") })),
         ];
         for transport in transports {
             let shown = format!("{:?}", ServerConfig::new("s", transport));

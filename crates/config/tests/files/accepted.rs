@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidings_config::{
-    ApprovalSetting, Config, ContainerConfig, ContainerNetwork, ContainerRuntime, ContainerVolume, EraSetting,
+    ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
     ExposeSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart, UriMode,
     VolumeSource, WatchSource,
 };
@@ -32,7 +32,7 @@ fn every_key_of_the_documented_example_is_accepted() {
     let headers = vec![pair("Authorization", "Bearer hunter2")];
     assert_eq!(config.servers[1].transport, TransportConfig::Http { url: "https://example.com/mcp".into(), headers });
     let runtime = Some(ContainerRuntime::Podman);
-    let clock = ContainerConfig { runtime, ..ContainerConfig::new("localhost/clock:1") };
+    let clock = ContainerSpec { runtime, ..ContainerSpec::new("localhost/clock:1") };
     assert_eq!(config.servers[2].transport, TransportConfig::Container(Box::new(clock)));
     assert_eq!(
         config.servers[3].transport,
@@ -60,7 +60,7 @@ fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
 #[test]
 fn a_container_gets_what_is_asked_for_and_no_more() {
     let plain = toml("[servers.x]\ncontainer = \"i\"");
-    assert_eq!(plain.servers[0].transport, TransportConfig::Container(Box::new(ContainerConfig::new("i"))));
+    assert_eq!(plain.servers[0].transport, TransportConfig::Container(Box::new(ContainerSpec::new("i"))));
     let text = r#"
         [servers.x]
         container = "ghcr.io/acme/files:2"
@@ -90,7 +90,7 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
         target: target.to_owned(),
         options: options.map(str::to_owned),
     };
-    let expected = ContainerConfig {
+    let expected = ContainerSpec {
         args: texts(&["--all"]),
         env: vec![pair("KEY", "hunter2")],
         network: ContainerNetwork::Named("backend".into()),
@@ -105,15 +105,15 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
         user: Some("1000:1000".into()),
         runtime_args: texts(&["--runtime", "runc"]),
         run_args: texts(&["--ulimit", "nofile=1024:1024"]),
-        ..ContainerConfig::new("ghcr.io/acme/files:2")
+        ..ContainerSpec::new("ghcr.io/acme/files:2")
     };
     assert_eq!(config.servers[0].transport, TransportConfig::Container(Box::new(expected)));
-    let free = ContainerConfig {
+    let free = ContainerSpec {
         network: ContainerNetwork::Default,
         memory: None,
         milli_cpus: None,
         pids: None,
-        ..ContainerConfig::new("i")
+        ..ContainerSpec::new("i")
     };
     assert_eq!(config.servers[1].transport, TransportConfig::Container(Box::new(free)));
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::spec::{ContainerSpec, MountSource, Network};
+use tidings_container_spec::{ContainerNetwork, ContainerSpec, VolumeSource};
 
 /// Names the process that a container belongs to; its value is the id of a [`super::lease::LeaseFile`].
 pub(super) const RUN_LABEL: &str = "dev.tidings.run";
@@ -30,9 +30,9 @@ pub(super) fn run(spec: &ContainerSpec, identity: &ContainerIdentity<'_>, env_fi
         line.words(&["--read-only", "--tmpfs=/tmp:rw,nosuid,nodev,size=256m"]);
     }
     match &spec.network {
-        Network::None => line.words(&["--network=none"]),
-        Network::Default => {}
-        Network::Named(name) => line.option("--network", name),
+        ContainerNetwork::None => line.words(&["--network=none"]),
+        ContainerNetwork::Default => {}
+        ContainerNetwork::Named(name) => line.option("--network", name),
     }
     if let Some(bytes) = spec.memory {
         line.option("--memory", bytes);
@@ -48,10 +48,10 @@ pub(super) fn run(spec: &ContainerSpec, identity: &ContainerIdentity<'_>, env_fi
     if let Some(user) = &spec.user {
         line.option("--user", user);
     }
-    for mount in &spec.mounts {
+    for mount in &spec.volumes {
         let source = match &mount.source {
-            MountSource::Path(path) => path.display().to_string(),
-            MountSource::Named(name) => name.clone(),
+            VolumeSource::Path(path) => path.display().to_string(),
+            VolumeSource::Named(name) => name.clone(),
         };
         let options = mount.options.as_ref().map(|options| format!(":{options}")).unwrap_or_default();
         line.option("--volume", format!("{source}:{}{options}", mount.target));
@@ -82,7 +82,7 @@ impl CommandLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Mount;
+    use tidings_container_spec::ContainerVolume;
 
     const IDENTITY: ContainerIdentity<'_> = ContainerIdentity { name: "tidings-clock-1", run: "ab12", server: "clock" };
 
@@ -103,18 +103,18 @@ mod tests {
         let spec = ContainerSpec {
             env: vec![("KEY".into(), "hunter2".into())],
             args: texts(&["--all", "x"]),
-            network: Network::Named("backend".into()),
+            network: ContainerNetwork::Named("backend".into()),
             memory: None,
             milli_cpus: Some(250),
             pids: None,
             read_only: false,
-            mounts: vec![
-                Mount {
-                    source: MountSource::Path("/srv/data".into()),
+            volumes: vec![
+                ContainerVolume {
+                    source: VolumeSource::Path("/srv/data".into()),
                     target: "/data".into(),
                     options: Some("ro".into()),
                 },
-                Mount { source: MountSource::Named("notes".into()), target: "/notes".into(), options: None },
+                ContainerVolume { source: VolumeSource::Named("notes".into()), target: "/notes".into(), options: None },
             ],
             user: Some("1000:1000".into()),
             runtime_args: texts(&["--runtime", "runc"]),

@@ -9,9 +9,9 @@ use tokio::io::{AsyncRead, BufReader};
 use super::remedy;
 use super::tool::RuntimeTool;
 use crate::LinkError;
-use crate::spec::Runtime;
 use crate::stdio::lines::BoundedLines;
 use crate::stdio::process::ProcessLauncher;
+use tidings_container_spec::ContainerRuntime;
 
 /// How long a download may be silent. Runtimes print nothing while they fetch one large layer.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
@@ -106,7 +106,7 @@ async fn next<R: AsyncRead + Unpin>(lines: &mut Option<BoundedLines<BufReader<R>
 
 /// Counts layers by what a runtime prints where there is no terminal.
 struct LayerCount {
-    runtime: Runtime,
+    runtime: ContainerRuntime,
     seen: HashSet<String>,
     done: HashSet<String>,
 }
@@ -115,14 +115,14 @@ impl LayerCount {
     /// More than any image has.
     const MOST: usize = 1_000;
 
-    fn new(runtime: Runtime) -> Self {
+    fn new(runtime: ContainerRuntime) -> Self {
         Self { runtime, seen: HashSet::new(), done: HashSet::new() }
     }
 
     fn hear(&mut self, line: &str) {
         match self.runtime {
-            Runtime::Podman => self.hear_podman(line),
-            Runtime::Docker => self.hear_docker(line),
+            ContainerRuntime::Podman => self.hear_podman(line),
+            ContainerRuntime::Docker => self.hear_docker(line),
         }
     }
 
@@ -167,7 +167,7 @@ impl LayerCount {
 mod tests {
     use super::*;
 
-    fn heard(runtime: Runtime, lines: &[&str]) -> Vec<(u32, u32)> {
+    fn heard(runtime: ContainerRuntime, lines: &[&str]) -> Vec<(u32, u32)> {
         let mut layers = LayerCount::new(runtime);
         let hear = |line: &&str| {
             layers.hear(line);
@@ -187,7 +187,7 @@ mod tests {
             "Copying config sha256:cc",
             "Writing manifest to image destination",
         ];
-        assert_eq!(heard(Runtime::Podman, &lines), [(0, 0), (0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)]);
+        assert_eq!(heard(ContainerRuntime::Podman, &lines), [(0, 0), (0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)]);
     }
 
     #[test]
@@ -201,6 +201,6 @@ mod tests {
             "aa: Pull complete",
             "Digest: sha256:cc",
         ];
-        assert_eq!(heard(Runtime::Docker, &lines), [(0, 0), (1, 0), (2, 1), (2, 1), (2, 1), (2, 2), (2, 2)]);
+        assert_eq!(heard(ContainerRuntime::Docker, &lines), [(0, 0), (1, 0), (2, 1), (2, 1), (2, 1), (2, 2), (2, 2)]);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tool::RuntimeTool;
-use crate::spec::Runtime;
+use tidings_container_spec::ContainerRuntime;
 
 pub(super) const HELD: &str = "lock";
 /// Until it is locked; nobody looks at such a file.
@@ -218,7 +218,9 @@ impl AbandonedLease {
 /// Only runtimes that we know: a file must not decide what is run.
 fn tool(line: &str) -> Option<RuntimeTool> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
-    let runtime = [Runtime::Podman, Runtime::Docker].into_iter().find(|known| value["runtime"] == known.program())?;
+    let runtime = [ContainerRuntime::Podman, ContainerRuntime::Docker]
+        .into_iter()
+        .find(|known| value["runtime"] == known.program())?;
     let args = value["args"].as_array()?.iter().filter_map(|arg| arg.as_str().map(str::to_owned)).collect();
     Some(RuntimeTool { runtime, args })
 }
@@ -279,7 +281,7 @@ mod tests {
     }
 
     fn podman() -> RuntimeTool {
-        RuntimeTool { runtime: Runtime::Podman, args: vec!["--runtime".into(), "runc".into()] }
+        RuntimeTool { runtime: ContainerRuntime::Podman, args: vec!["--runtime".into(), "runc".into()] }
     }
 
     // S4.2

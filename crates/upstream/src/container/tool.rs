@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::LinkError;
-use crate::spec::{ContainerSpec, Runtime};
 use crate::stdio::process::which;
+use tidings_container_spec::{ContainerRuntime, ContainerSpec};
 
 /// How long a command may take that looks something up or removes something.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +17,7 @@ const KEPT: usize = 64 << 10;
 /// A runtime that is there, with the arguments that stand before each of its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuntimeTool {
-    pub(super) runtime: Runtime,
+    pub(super) runtime: ContainerRuntime,
     pub(super) args: Vec<String>,
 }
 
@@ -40,7 +40,8 @@ pub(super) enum UnfinishedCommand {
 impl RuntimeTool {
     /// The runtime that is asked for, else the first that is there.
     pub(super) fn find(spec: &ContainerSpec) -> Result<Self, LinkError> {
-        let choices = spec.runtime.map_or_else(|| vec![Runtime::Podman, Runtime::Docker], |one| vec![one]);
+        let choices =
+            spec.runtime.map_or_else(|| vec![ContainerRuntime::Podman, ContainerRuntime::Docker], |one| vec![one]);
         let found = choices.iter().find(|runtime| which(runtime.program(), None).is_some());
         found.map(|runtime| Self { runtime: *runtime, args: spec.runtime_args.clone() }).ok_or_else(|| {
             let (program, reason) = match spec.runtime {
@@ -63,8 +64,8 @@ impl RuntimeTool {
     /// The words that remove containers, whatever state they are in, and that do not mind if they are gone.
     pub(super) fn removal(&self, names: &[&str]) -> Vec<String> {
         let words: &[&str] = match self.runtime {
-            Runtime::Podman => &["rm", "--force", "--ignore", "--volumes", "--time=0"],
-            Runtime::Docker => &["rm", "--force", "--volumes"],
+            ContainerRuntime::Podman => &["rm", "--force", "--ignore", "--volumes", "--time=0"],
+            ContainerRuntime::Docker => &["rm", "--force", "--volumes"],
         };
         let own = self.args.iter().cloned();
         own.chain(words.iter().chain(names).map(|word| (*word).to_owned())).collect()
