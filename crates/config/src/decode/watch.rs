@@ -1,16 +1,37 @@
 //! `[watch.X]`.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod file;
+mod http;
+mod postgres;
+mod webhook;
 
-use super::server::{header_objection, http_url};
+use std::collections::BTreeMap;
+
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::watch::{WatchConfig, WatchSource};
 use crate::read::TableSection;
 
-const KINDS: &[&str] = &["file", "postgres", "http", "webhook"];
-const KIND_KEYS: [&str; 7] = ["query", "channel", "every", "headers", "private", "secret", "pointer"];
-const DEFAULT_EVERY: Duration = Duration::from_secs(30);
+/// A kind of watch: how its keys are read. A new kind is a file below this one and its row in [`KINDS`].
+struct WatchKind {
+    /// The key that makes a watch one of this kind.
+    key: &'static str,
+    /// The other keys that this kind has and not all have.
+    keys: &'static [&'static str],
+    read: fn(&mut TableSection<'_, '_>) -> Option<WatchSource>,
+}
+
+const KINDS: [WatchKind; 4] = [file::KIND, postgres::KIND, http::KIND, webhook::KIND];
+
+/// The keys that make a watch one of a kind.
+const NAMES: [&str; KINDS.len()] = {
+    let mut names = [""; KINDS.len()];
+    let mut at = 0;
+    while at < KINDS.len() {
+        names[at] = KINDS[at].key;
+        at += 1;
+    }
+    names
+};
 
 /// All watches. Two webhooks of one name could not be told apart, nor two resources of one URI.
 pub(super) fn all(section: &TableSection<'_, '_>) -> Vec<WatchConfig> {
@@ -38,9 +59,13 @@ pub(super) fn all(section: &TableSection<'_, '_>) -> Vec<WatchConfig> {
 }
 
 fn one(mut section: TableSection<'_, '_>, id: &str) -> Option<WatchConfig> {
-    let kind = section.kind(KINDS);
-    let source = kind.and_then(|kind| source(&mut section, kind));
-    for key in KIND_KEYS {
+    let kind = section.kind(&NAMES).and_then(|key| KINDS.iter().find(|kind| kind.key == key));
+    let source = kind.and_then(|kind| {
+        let source = (kind.read)(&mut section);
+        section.refuse(kind.key, &foreign_keys(kind));
+        source
+    });
+    for key in KINDS.iter().flat_map(|kind| kind.keys) {
         section.has(key);
     }
     let uri = checked(&mut section, "uri", is_uri, || ConfigFault::BadUri);
@@ -54,39 +79,9 @@ fn one(mut section: TableSection<'_, '_>, id: &str) -> Option<WatchConfig> {
     Some(WatchConfig { id: id.to_owned(), source: source?, uri, name, description, mime_type, quiet, max_wait })
 }
 
-fn source(section: &mut TableSection<'_, '_>, kind: &'static str) -> Option<WatchSource> {
-    match kind {
-        "file" => {
-            let path = section.text("file").map(|path| section.reading.expander.path(&path));
-            section.refuse(kind, &KIND_KEYS);
-            Some(WatchSource::File { path: path? })
-        }
-        "postgres" => {
-            section.remember("postgres");
-            let url = postgres_url(section);
-            let query = section.required_text("query");
-            let channel = section.required_text("channel");
-            section.refuse(kind, &["every", "headers", "private", "secret", "pointer"]);
-            Some(WatchSource::Postgres { url: url?, query: query?, channel: channel? })
-        }
-        "http" => {
-            section.remember("http");
-            let url = http_url(section, "http");
-            let every = section.positive_duration("every").unwrap_or(DEFAULT_EVERY);
-            let headers = section.pairs("headers", header_objection);
-            let private = section.boolean("private").unwrap_or(false);
-            section.refuse(kind, &["query", "channel", "secret", "pointer"]);
-            Some(WatchSource::Http { url: url?, every, headers, private })
-        }
-        _ => {
-            section.remember("webhook");
-            let name = hook_name(section);
-            let secret = section.required_text("secret");
-            let pointer = checked(section, "pointer", |text| text.starts_with('/'), || ConfigFault::BadPointer);
-            section.refuse(kind, &["query", "channel", "every", "headers", "private"]);
-            Some(WatchSource::Webhook { name: name?, secret: secret?, pointer })
-        }
-    }
+/// The keys of all other kinds: they do not go with this one.
+fn foreign_keys(kind: &WatchKind) -> Vec<&'static str> {
+    KINDS.iter().flat_map(|other| other.keys).copied().filter(|key| !kind.keys.contains(key)).collect()
 }
 
 /// A string that has to look like something.
@@ -117,25 +112,4 @@ fn is_uri(text: &str) -> bool {
 fn is_mime_type(text: &str) -> bool {
     let is_clean = text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
     is_clean && text.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty())
-}
-
-/// A socket needs no host.
-fn postgres_url(section: &mut TableSection<'_, '_>) -> Option<String> {
-    const SCHEMES: &[&str] = &["postgresql://", "postgres://"];
-    let url = section.text("postgres")?;
-    let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    if is_clean && SCHEMES.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty())) {
-        return Some(url);
-    }
-    section.fault("postgres", ConfigFault::BadUrl { schemes: SCHEMES });
-    None
-}
-
-fn hook_name(section: &mut TableSection<'_, '_>) -> Option<String> {
-    let name = section.text("webhook")?;
-    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
-        return Some(name);
-    }
-    section.fault("webhook", ConfigFault::BadHookName);
-    None
 }
