@@ -11,6 +11,7 @@ use tidings_store::{ChangeQuery, ChangeRow, LogError, LogPosition, LogTail, Quer
 use tidings_wire::sse;
 
 use crate::events::{self, EventSource};
+use crate::query_fault::QueryFault;
 use crate::{AdminShared, problem};
 
 /// How many changes are given when nobody says how many.
@@ -27,7 +28,7 @@ pub(crate) async fn list(
 ) -> Response {
     let query = match query(&params) {
         Ok(query) => query,
-        Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
+        Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.to_string()),
     };
     match admin.changes.read(query).await {
         Ok(found) => {
@@ -77,7 +78,7 @@ fn event(row: &ChangeRow) -> Bytes {
     sse::encode(Some(&row.seq.to_string()), None, &row.json)
 }
 
-fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, String> {
+fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, QueryFault> {
     let from = match params.get("since") {
         None => QueryStart::Newest,
         Some(text) => match since(text)? {
@@ -91,13 +92,13 @@ fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, String> {
             .parse()
             .ok()
             .filter(|limit| (1..=MOST).contains(limit))
-            .ok_or_else(|| format!("limit: \"{text}\" is not a number from 1 to {MOST}"))?,
+            .ok_or_else(|| QueryFault::ChangeLimit { text: text.clone(), most: MOST })?,
     };
     Ok(ChangeQuery { from, limit, max_bytes: MAX_BYTES })
 }
 
-fn since(text: &str) -> Result<LogPosition, String> {
-    LogPosition::parse(text, &Zoned::now()).map_err(|error| format!("since: {error}"))
+fn since(text: &str) -> Result<LogPosition, QueryFault> {
+    Ok(LogPosition::parse(text, &Zoned::now())?)
 }
 
 /// After which number a stream begins; `None` means now.
@@ -114,7 +115,7 @@ async fn resume_after(
             .ok_or_else(|| refuse("Last-Event-ID: it must be the id of an event of this stream, which is a number"));
     }
     let Some(text) = params.get("since") else { return Ok(None) };
-    match since(text).map_err(|detail| refuse(&detail))? {
+    match since(text).map_err(|fault| refuse(&fault.to_string()))? {
         LogPosition::After(seq) => Ok(Some(seq)),
         LogPosition::At(time) => {
             let from = QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());

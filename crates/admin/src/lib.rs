@@ -10,6 +10,7 @@ mod metrics;
 mod offers;
 mod openapi;
 mod pulls;
+mod query_fault;
 mod servers;
 mod sessions;
 mod subscriptions;

@@ -9,6 +9,7 @@ use tidings_engine::Gateway;
 use tidings_proto::ListKind;
 use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
 
+use crate::query_fault::QueryFault;
 use crate::{AdminShared, problem};
 
 /// How many tools a search gives when nothing is said.
@@ -24,7 +25,7 @@ struct ToolsQuery {
 pub(crate) async fn list(State(admin): State<AdminShared>, RawQuery(raw): RawQuery) -> Response {
     let asked = match ToolsQuery::read(raw.as_deref().unwrap_or_default()) {
         Ok(asked) => asked,
-        Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
+        Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.to_string()),
     };
     // As the first lists do.
     admin.gateway.settled().await;
@@ -33,19 +34,19 @@ pub(crate) async fn list(State(admin): State<AdminShared>, RawQuery(raw): RawQue
 }
 
 impl ToolsQuery {
-    fn read(raw: &str) -> Result<Self, String> {
+    fn read(raw: &str) -> Result<Self, QueryFault> {
         let mut asked = Self::default();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decode(value).ok_or_else(|| format!("`{key}` is not percent-encoded UTF-8"))?;
+            let value = decode(value).ok_or_else(|| QueryFault::NotEncoded(key.to_owned()))?;
             match key {
-                "q" if value.trim().is_empty() => return Err("`q` is empty; leave it out to list all tools".into()),
+                "q" if value.trim().is_empty() => return Err(QueryFault::EmptySearch),
                 "q" => asked.query = Some(value),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| *limit > 0);
-                    asked.limit = Some(limit.ok_or("`limit` must be a whole number above 0")?);
+                    asked.limit = Some(limit.ok_or(QueryFault::ToolLimit)?);
                 }
-                other => return Err(format!("unknown parameter `{other}`; there are `q` and `limit`")),
+                other => return Err(QueryFault::UnknownParameter(other.to_owned())),
             }
         }
         Ok(asked)
