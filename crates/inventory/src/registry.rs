@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::name_locks::{NameGuard, NameLocks};
 use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
 use crate::refusal::RegistryRefusal;
-use crate::sources::{ResolvedServers, ServerSources, WantedServer};
+use crate::sources::{ResolvedServers, ServerSources, SourceStep, WantedServer};
 use crate::state::{RegistryEntry, RegistryState};
 
 /// One wish of a batch.
@@ -102,6 +102,41 @@ impl RegistrySteps {
     /// The servers that are touched.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.added.iter().chain(&self.removed).chain(&self.changed).cloned().collect()
+    }
+}
+
+/// A server that a change describes, read and planned.
+struct PlannedServer {
+    read: ServerConfig,
+    plan: ServerPlan,
+}
+
+/// What one transaction is to do.
+#[derive(Default)]
+struct ChangeBatch {
+    steps: Vec<SourceStep>,
+    /// Plans of servers that the steps bring.
+    planned: BTreeMap<String, ServerPlan>,
+    must_start: BTreeSet<String>,
+}
+
+impl ChangeBatch {
+    /// What one change means for the sources.
+    fn take(&mut self, change: RegistryChange, made: Option<PlannedServer>) {
+        let name = change.name().to_owned();
+        match (change, made) {
+            (
+                RegistryChange::Put { server, .. } | RegistryChange::Add { server, .. },
+                Some(PlannedServer { read, plan }),
+            ) => {
+                self.planned.insert(name.clone(), plan);
+                self.steps.push(SourceStep::Put { name: name.clone(), server, read: Box::new(read) });
+            }
+            _ => self.steps.push(SourceStep::Remove(name.clone())),
+        }
+        // A server that was put there says itself whether it is on; one that is gone leaves no word about that.
+        self.steps.push(SourceStep::Switch(name.clone(), None));
+        self.must_start.insert(name);
     }
 }
 
@@ -192,30 +227,34 @@ impl ServerRegistry {
             }
         }
         let mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
-        let steps = self.all_steps(&changes).await?;
-        unless(cancelled, self.prepare(&changes)).await??;
-        self.transact(mine, steps, &named, cancelled).await
+        let batch = self.describe(changes).await?;
+        unless(cancelled, self.prepare(&batch)).await??;
+        self.transact(mine, batch, cancelled).await
     }
 
-    /// What a batch means for what is kept.
-    async fn all_steps(&self, changes: &[RegistryChange]) -> Result<Vec<KeepStep>, RegistryRefusal> {
+    /// What a batch means for the sources. What it describes is read and planned here, once: whatever follows uses that.
+    async fn describe(&self, changes: Vec<RegistryChange>) -> Result<ChangeBatch, RegistryRefusal> {
         let sources = self.0.desired.lock().await.sources.clone();
-        let mut steps = Vec::new();
+        let mut batch = ChangeBatch::default();
         for change in changes {
-            steps.extend(self.steps(&sources, change)?);
+            check_name(&sources, &change)?;
+            let made = self.make(&change)?;
+            if let Some(made) = &made {
+                check_prefix(&sources, &made.read)?;
+            }
+            batch.take(change, made);
         }
-        Ok(steps)
+        Ok(batch)
     }
 
     /// Gets what new servers need.
-    async fn prepare(&self, changes: &[RegistryChange]) -> Result<(), RegistryRefusal> {
-        for change in changes {
-            let (RegistryChange::Put { name, server } | RegistryChange::Add { name, server }) = change else {
-                continue;
-            };
-            let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
-            if read.enabled {
-                self.gateway()?.prepare(&self.plan(&read, Origin::Runtime)?).await?;
+    async fn prepare(&self, batch: &ChangeBatch) -> Result<(), RegistryRefusal> {
+        for step in &batch.steps {
+            if let SourceStep::Put { name, read, .. } = step
+                && read.enabled
+                && let Some(plan) = batch.planned.get(name)
+            {
+                self.gateway()?.prepare(plan).await?;
             }
         }
         Ok(())
@@ -263,7 +302,8 @@ impl ServerRegistry {
         let must_start =
             if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
         drop(desired);
-        self.transact(mine, vec![KeepStep::Switch(name.to_owned(), switch)], &must_start, cancelled).await
+        let steps = vec![SourceStep::Switch(name.to_owned(), switch)];
+        self.transact(mine, ChangeBatch { steps, must_start, planned: BTreeMap::new() }, cancelled).await
     }
 
     /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
@@ -282,52 +322,36 @@ impl ServerRegistry {
         self.finish(work(cancelled)).await.unwrap_or(Err(RegistryRefusal::NotRunning))
     }
 
-    /// What one change means for what is kept.
-    fn steps(&self, sources: &ServerSources, change: &RegistryChange) -> Result<Vec<KeepStep>, RegistryRefusal> {
-        let name = change.name().to_owned();
-        if sources.in_file(&name) {
-            return Err(match change {
-                RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
-                RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
-            });
+    /// Reads and plans the server that a change describes, if it describes one.
+    fn make(&self, change: &RegistryChange) -> Result<Option<PlannedServer>, RegistryRefusal> {
+        let (RegistryChange::Put { name, server } | RegistryChange::Add { name, server }) = change else {
+            return Ok(None);
+        };
+        let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
+        let mut plan = self.plan(&read, Origin::Runtime)?;
+        if let Source::Unready(unready) = &plan.source {
+            let refused = |reason| RegistryRefusal::Unsupported { name: name.clone(), reason };
+            plan.source = Source::Local(unready.try_again().map_err(refused)?);
         }
-        let is_there = sources.kept.contains_key(&name);
-        Ok(match change {
-            RegistryChange::Add { .. } if is_there => return Err(RegistryRefusal::NameTaken { name }),
-            RegistryChange::Delete { .. } if !is_there => return Err(RegistryRefusal::Unknown { name }),
-            RegistryChange::Delete { .. } => vec![KeepStep::Remove(name.clone()), KeepStep::Switch(name, None)],
-            RegistryChange::Put { server, .. } | RegistryChange::Add { server, .. } => {
-                let read =
-                    crate::sources::read_server(&name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
-                let plan = self.plan(&read, Origin::Runtime)?;
-                if let Source::Unready(unready) = &plan.source {
-                    let refused = |reason| RegistryRefusal::Unsupported { name: name.clone(), reason };
-                    unready.try_again().map_err(refused)?;
-                }
-                check_prefix(sources, &read)?;
-                // Its own word decides from now on whether it is on.
-                vec![KeepStep::Put(name.clone(), server.clone()), KeepStep::Switch(name, None)]
-            }
-        })
+        Ok(Some(PlannedServer { read, plan }))
     }
 
     /// Takes steps of which the names are held.
     async fn transact(
         &self,
         mut mine: NameGuard<'_>,
-        steps: Vec<KeepStep>,
-        must_start: &BTreeSet<String>,
+        batch: ChangeBatch,
         cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
         let mut todo = loop {
-            let todo = self.difference_with(&steps, must_start).await?;
+            let todo = self.difference_with(&batch).await?;
             let names = todo.names();
             if mine.holds(&names) {
                 break todo;
             }
             // A server that was in the way of others is switched: those are touched too.
             drop(mine);
-            let all = names.into_iter().chain(steps.iter().map(|step| step.name().to_owned())).collect();
+            let all = names.into_iter().chain(batch.steps.iter().map(|step| step.name().to_owned())).collect();
             mine = unless(cancelled, self.0.names.lock(all)).await?;
         };
         let operations = std::mem::take(&mut todo.operations);
@@ -335,10 +359,11 @@ impl ServerRegistry {
         // differ.
         let keep = async || {
             let mut desired = self.0.desired.lock().await;
-            let (table, kept) = (self.0.table.clone(), steps.clone());
+            let table = self.0.table.clone();
+            let kept: Vec<KeepStep> = batch.steps.iter().map(KeepStep::from).collect();
             let kept = tokio::task::spawn_blocking(move || table.keep(&kept).map_err(|error| error.to_string()));
             kept.await.unwrap_or_else(|error| Err(error.to_string()))?;
-            steps.iter().for_each(|step| desired.sources.take(step, &self.0.base));
+            batch.steps.iter().for_each(|step| desired.sources.take(step));
             let entries = desired.settle(&todo);
             self.0.state.send_modify(|state| Arc::make_mut(state).servers = entries);
             Ok(())
@@ -347,15 +372,11 @@ impl ServerRegistry {
     }
 
     /// What has to be done to take steps.
-    async fn difference_with(
-        &self,
-        steps: &[KeepStep],
-        must_start: &BTreeSet<String>,
-    ) -> Result<RegistrySteps, RegistryRefusal> {
+    async fn difference_with(&self, batch: &ChangeBatch) -> Result<RegistrySteps, RegistryRefusal> {
         let desired = self.0.desired.lock().await;
         let mut sources = desired.sources.clone();
-        steps.iter().for_each(|step| sources.take(step, &self.0.base));
-        self.difference(&desired, &sources, must_start)
+        batch.steps.iter().for_each(|step| sources.take(step));
+        self.difference(&desired, &sources, &batch.must_start, &batch.planned)
     }
 
     /// Waits until nobody else changes these servers.
@@ -363,12 +384,13 @@ impl ServerRegistry {
         self.0.names.lock(names).await
     }
 
-    /// What has to be done for the sources to have their way.
+    /// What has to be done for the sources to have their way. `planned`: what was planned already, by name.
     pub(crate) fn difference(
         &self,
         desired: &DesiredServers,
         sources: &ServerSources,
         must_start: &BTreeSet<String>,
+        planned: &BTreeMap<String, ServerPlan>,
     ) -> Result<RegistrySteps, RegistryRefusal> {
         let resolved = sources.resolve();
         let mut steps = RegistrySteps {
@@ -392,8 +414,11 @@ impl ServerRegistry {
             }
             // Whoever adds a server is told that it does not start; a server of the file is there as failing instead.
             let start = if must_start.contains(name) { Start::MustSucceed } else { Start::MayFail };
-            let plan = Box::new(self.plan(&wanted.config, wanted.origin)?);
-            steps.operations.push(Operation::Put { plan, start });
+            let plan = match planned.get(name) {
+                Some(plan) => plan.clone(),
+                None => self.plan(&wanted.config, wanted.origin)?,
+            };
+            steps.operations.push(Operation::Put { plan: Box::new(plan), start });
         }
         Ok(steps)
     }
@@ -442,6 +467,22 @@ async fn unless<T>(cancelled: &CancellationToken, work: impl Future<Output = T>)
         biased;
         () = cancelled.cancelled() => Err(RegistryRefusal::Cancelled),
         done = work => Ok(done),
+    }
+}
+
+/// Refuses a change of a server that is not there, or that is not the registry's to change.
+fn check_name(sources: &ServerSources, change: &RegistryChange) -> Result<(), RegistryRefusal> {
+    let name = change.name().to_owned();
+    if sources.in_file(&name) {
+        return Err(match change {
+            RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
+            RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
+        });
+    }
+    match (change, sources.kept.contains_key(&name)) {
+        (RegistryChange::Add { .. }, true) => Err(RegistryRefusal::NameTaken { name }),
+        (RegistryChange::Delete { .. }, false) => Err(RegistryRefusal::Unknown { name }),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading the configuration file again: only what differs is applied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -102,7 +102,7 @@ impl ServerRegistry {
             let (todo, generation, watches) = {
                 let desired = self.desired().await;
                 let sources = ServerSources { file: config.servers.clone(), ..desired.sources.clone() };
-                let todo = self.difference(&desired, &sources, &BTreeSet::new());
+                let todo = self.difference(&desired, &sources, &BTreeSet::new(), &BTreeMap::new());
                 let todo = todo.map_err(|refusal| refusal.to_string())?;
                 (todo, desired.generation, config.watches != desired.config.watches)
             };

@@ -33,6 +33,42 @@ pub(crate) struct ServerSources {
     pub(crate) switched: BTreeMap<String, bool>,
 }
 
+/// A step of what is wanted beside the file: what the store keeps of it is a [`KeepStep`].
+#[derive(Clone, Debug)]
+pub(crate) enum SourceStep {
+    /// A server is to be there.
+    Put {
+        name: String,
+        /// Its keys as they were given.
+        server: Value,
+        /// What they say.
+        read: Box<ServerConfig>,
+    },
+    /// A server that was added is to go.
+    Remove(String),
+    /// Whether a server is on, decided by hand; `None`: its configuration decides.
+    Switch(String, Option<bool>),
+}
+
+impl SourceStep {
+    /// The server that it is about.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Put { name, .. } | Self::Remove(name) | Self::Switch(name, _) => name,
+        }
+    }
+}
+
+impl From<&SourceStep> for KeepStep {
+    fn from(step: &SourceStep) -> Self {
+        match step {
+            SourceStep::Put { name, server, .. } => Self::Put(name.clone(), server.clone()),
+            SourceStep::Remove(name) => Self::Remove(name.clone()),
+            SourceStep::Switch(name, switch) => Self::Switch(name.clone(), *switch),
+        }
+    }
+}
+
 /// What the sources come to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResolvedServers {
@@ -55,19 +91,19 @@ impl ServerSources {
         self.file.iter().any(|server| server.name == name)
     }
 
-    pub(crate) fn take(&mut self, step: &KeepStep, base: &Path) {
+    pub(crate) fn take(&mut self, step: &SourceStep) {
         match step {
-            KeepStep::Put(name, server) => {
-                let read = read_server(name, server, base);
+            SourceStep::Put { name, server, read } => {
+                let read = Ok(ServerConfig::clone(read));
                 self.kept.insert(name.clone(), AddedServer { server: server.clone(), read });
             }
-            KeepStep::Remove(name) => {
+            SourceStep::Remove(name) => {
                 self.kept.remove(name);
             }
-            KeepStep::Switch(name, Some(on)) => {
+            SourceStep::Switch(name, Some(on)) => {
                 self.switched.insert(name.clone(), *on);
             }
-            KeepStep::Switch(name, None) => {
+            SourceStep::Switch(name, None) => {
                 self.switched.remove(name);
             }
         }

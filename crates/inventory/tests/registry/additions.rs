@@ -103,3 +103,15 @@ async fn a_server_that_was_alone_keeps_its_bare_names_also_when_it_comes_back() 
     assert_eq!(client.names("tools").await, ["echo", "second__echo"]);
     house.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_planned_once() {
+    let house = House::open("").await;
+    let (one, two) = (full("one").http().await, full("two").http().await);
+    let before = house.plans.made();
+    house.add(&[("one", &one), ("two", &two)]).await;
+    assert_eq!(house.plans.made() - before, 2, "one plan for each server");
+    house.remove("one").await;
+    assert_eq!(house.plans.made() - before, 2, "who goes needs no plan");
+    house.close().await;
+}

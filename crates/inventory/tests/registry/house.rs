@@ -1,6 +1,7 @@
 //! A gateway with a registry, and clients that count what they are told.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub(crate) struct House {
     pub(crate) gateway: Gateway,
     /// What the change feed was told.
     pub(crate) feed: Arc<Feed>,
+    pub(crate) plans: Arc<Plans>,
     url: String,
     directory: Arc<TempDir>,
     rules: Rules,
@@ -86,10 +88,20 @@ impl Feed {
     }
 }
 
-struct Plans;
+/// Makes plans, and counts them.
+#[derive(Default)]
+pub(crate) struct Plans(AtomicUsize);
+
+impl Plans {
+    /// How many plans were made.
+    pub(crate) fn made(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 impl ServerPlanner for Plans {
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+        self.0.fetch_add(1, Ordering::SeqCst);
         let transport = match &server.transport {
             TransportConfig::Stdio { command, args, env, cwd } => TransportSpec::Stdio(StdioSpec {
                 program: command.clone(),
@@ -145,6 +157,7 @@ impl House {
             let file = file.clone();
             Arc::new(move || tidings_config::load(&file, &|_| None).map_err(|errors| errors.to_string()))
         };
+        let plans = Arc::new(Plans::default());
         let store = Store::open(directory.path(), Duration::from_secs(2));
         let registry = ServerRegistry::new(RegistrySetup {
             config: load().unwrap(),
@@ -152,7 +165,7 @@ impl House {
             file: Some(file),
             load: Some(load),
             base: directory.path().to_owned(),
-            planner: Arc::new(Plans),
+            planner: Arc::clone(&plans) as _,
             table: ServerTable::new(&store),
         });
         let feed = Arc::new(Feed::default());
@@ -166,7 +179,7 @@ impl House {
         let options = EndpointOptions { loopback: true, ..EndpointOptions::default() };
         let serving = tokio::spawn(http::serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
         gateway.settled().await;
-        Self { registry, gateway, feed, url, directory, rules, stop, serving }
+        Self { registry, gateway, feed, plans, url, directory, rules, stop, serving }
     }
 
     /// Ends it. The directory is given to whoever opens it again.
