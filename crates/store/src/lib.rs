@@ -9,6 +9,8 @@
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
 //! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
 //! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
+//! - [`UseTable`] keeps which tool was used after which question; its table is `tables/uses.rs`.
+//! - [`VectorTable`] keeps what an embeddings endpoint answered; its table is `tables/vectors.rs`.
 
 mod lists;
 mod log;
@@ -27,3 +29,5 @@ pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 pub use tables::hooks::{HookTable, KeptDelivery};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};
+pub use tables::uses::{KeptUse, UseTable};
+pub use tables::vectors::{VectorKey, VectorTable};

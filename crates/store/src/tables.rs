@@ -5,3 +5,5 @@ pub(crate) mod hooks;
 mod lists;
 pub(crate) mod servers;
 pub(crate) mod sessions;
+pub(crate) mod uses;
+pub(crate) mod vectors;

@@ -6,6 +6,7 @@ mod company;
 mod following;
 mod last_lists;
 mod numbers;
+mod search;
 mod sessions;
 
 use std::path::Path;
