@@ -11,6 +11,7 @@ mod offers;
 mod openapi;
 mod pulls;
 mod query_fault;
+mod search;
 mod servers;
 mod sessions;
 mod subscriptions;
@@ -32,7 +33,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::AccessTokens;
 use tidings_engine::Gateway;
 use tidings_inventory::ServerRegistry;
-use tidings_search::ToolIndex;
+use tidings_search::{SearchControl, ToolIndex};
 use tidings_store::ChangeLog;
 
 /// What the routes share.
@@ -41,6 +42,7 @@ struct AdminShared {
     gateway: Gateway,
     registry: ServerRegistry,
     index: Arc<ToolIndex>,
+    search: Arc<dyn SearchControl>,
     changes: ChangeLog,
     keys: AccessTokens,
 }
@@ -56,6 +58,8 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/pulls/stream", get(pulls::follow)),
         (Method::POST, "/reload", post(manage::reload)),
         (Method::GET, "/resources", get(offers::resources)),
+        (Method::GET, "/search", get(search::show)),
+        (Method::DELETE, "/search/uses", delete(search::forget)),
         (Method::GET, "/servers", get(servers::list)),
         (Method::PUT, "/servers/{name}", put(manage::put)),
         (Method::DELETE, "/servers/{name}", delete(manage::delete)),
@@ -77,14 +81,16 @@ pub struct AdminParts {
     pub registry: ServerRegistry,
     /// The searchable catalogue of its tools.
     pub index: Arc<ToolIndex>,
+    /// How these are searched.
+    pub search: Arc<dyn SearchControl>,
     /// The change log that `GET /changes` reads and follows.
     pub changes: ChangeLog,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, changes } = parts;
-    let admin = AdminShared { gateway, registry, index, changes, keys };
+    let AdminParts { gateway, registry, index, search, changes } = parts;
+    let admin = AdminShared { gateway, registry, index, search, changes, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {

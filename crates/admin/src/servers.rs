@@ -51,6 +51,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "sessions": admin.gateway.connected().len(),
         "requests_in_flight": admin.gateway.in_flight(),
         "hidden_tools": hidden(&admin.gateway),
+        "search": admin.search.describe(),
     }))
 }
 

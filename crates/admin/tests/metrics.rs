@@ -54,6 +54,19 @@ impl ServerPlanner for Nothing {
     }
 }
 
+/// A search that has nothing to tell.
+struct NoSearch;
+
+impl tidings_search::SearchControl for NoSearch {
+    fn describe(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+
+    fn forget(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<usize, String>> + Send>> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
 fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
     let table = ServerTable::new(&Store::in_memory());
     let setup = RegistrySetup {
@@ -66,7 +79,13 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         table,
     };
     let registry = ServerRegistry::new(setup);
-    AdminParts { gateway: gateway.clone(), registry, index: Arc::default(), changes: changes.clone() }
+    AdminParts {
+        gateway: gateway.clone(),
+        registry,
+        index: Arc::default(),
+        search: Arc::new(NoSearch),
+        changes: changes.clone(),
+    }
 }
 
 /// `secret` is an admin's, `guest` is not.

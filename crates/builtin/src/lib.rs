@@ -7,8 +7,10 @@ mod hidden;
 mod local;
 mod notice;
 mod registry_tools;
+mod search_service;
 mod search_tools;
 
 pub use notice::NoticeServer;
 pub use registry_tools::RegistryTools;
+pub use search_service::{EndpointSettings, SearchService, SearchSettings, SearchTables};
 pub use search_tools::SearchTools;

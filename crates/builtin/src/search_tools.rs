@@ -11,9 +11,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tidings_engine::{CallerView, Catalogue, LocalServer, ServerAudience, Surroundings};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
 use tidings_proto::{ListKind, Method};
-use tidings_search::{FoundTool, SearchView, ToolIndex, present, present_all};
+use tidings_search::{FoundTool, Question, SearchView, ToolIndex, present, present_all};
 use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, MessageSink, ToolRedirect};
 use tidings_wire::encode_string;
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::hidden;
 use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
+use crate::search_service::{Learner, SearchService};
 use arguments::{CallArguments, RetrieveArguments};
 use definitions::{CALL, RETRIEVE};
 
@@ -30,12 +31,13 @@ const SUGGESTIONS: usize = 3;
 /// The server of the two tools.
 pub struct SearchTools {
     index: Arc<ToolIndex>,
+    learner: Option<Arc<Learner>>,
 }
 
 impl SearchTools {
-    /// Searches this index, and keeps it current as long as the link lives.
-    pub fn new(index: Arc<ToolIndex>) -> Self {
-        Self { index }
+    /// Searches the index of a service, and keeps it current as long as the link lives.
+    pub fn new(service: &SearchService) -> Self {
+        Self { index: service.index(), learner: service.learner() }
     }
 }
 
@@ -48,7 +50,8 @@ impl LocalServer for SearchTools {
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let (index, own) = (Arc::clone(&self.index), surroundings.server());
         let current = surroundings.catalogue().map(|catalogue| keep_current(index, catalogue, own));
-        connect_tools(Arc::new(SearchToolSet { index: Arc::clone(&self.index), surroundings }), sink, current)
+        let tools = SearchToolSet { index: Arc::clone(&self.index), learner: self.learner.clone(), surroundings };
+        connect_tools(Arc::new(tools), sink, current)
     }
 }
 
@@ -72,6 +75,7 @@ async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<
 
 struct SearchToolSet {
     index: Arc<ToolIndex>,
+    learner: Option<Arc<Learner>>,
     surroundings: Surroundings,
 }
 
@@ -107,10 +111,22 @@ impl SearchToolSet {
     /// The tools that fit, as structured content, and as text for clients that know no other.
     async fn retrieve(&self, call: u64, query: RetrieveArguments) -> Result<LocalOutcome, String> {
         let view = self.surroundings.view(call).await.ok_or("the gateway is shutting down")?;
-        let tools = self.search(&view, query.text, query.limit, |snapshot, found| {
-            present(snapshot, found.server, &found.local, Some(found.score))
+        let mut question = self.index.question(query.text).await;
+        let learning = self.learner.as_ref().zip(self.surroundings.principal(call));
+        if let Some((learner, principal)) = &learning {
+            question = learner.recall(principal, question);
+        }
+        let text = question.text.clone();
+        let found = self.search(&view, question, query.limit, |snapshot, found| {
+            let shown = present(snapshot, found.server, &found.local, Some(found.score))?;
+            let server = snapshot.offer(found.server).map(|offer| offer.name.to_string())?;
+            Some((shown, (server, found.local.clone())))
         });
-        let structured = present_all(tools.await);
+        let (shown, names): (Vec<String>, Vec<(String, String)>) = found.await.into_iter().unzip();
+        if let Some((learner, principal)) = learning {
+            learner.note_search(&principal, &text, names);
+        }
+        let structured = present_all(shown);
         let text = encode_string(&structured);
         let result = format!(
             r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"structuredContent":{structured}}}"#
@@ -125,10 +141,24 @@ impl SearchToolSet {
             Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
-            Some(_) => {
+            Some(route) => {
+                self.note_call(request, &route);
                 Ok(LocalOutcome::Redirect(ToolRedirect { server: None, name: call.name, arguments: call.arguments }))
             }
             None => Err(self.suggest(request, &call.name).await),
+        }
+    }
+
+    /// What was searched for and is called now was the right answer.
+    fn note_call(&self, request: u64, route: &ItemRoute) {
+        let Some((learner, principal)) = self.learner.as_ref().zip(self.surroundings.principal(request)) else {
+            return;
+        };
+        // The shared catalogue knows the names of all servers; the caller's own view might have to be waited for.
+        let Some(catalogue) = self.surroundings.catalogue() else { return };
+        let snapshot = Arc::clone(&catalogue.borrow().snapshot);
+        if let Some(offer) = snapshot.offer(route.server) {
+            learner.note_call(&principal, &offer.name, &route.local);
         }
     }
 
@@ -139,7 +169,7 @@ impl SearchToolSet {
                 let public = |snapshot: &CatalogueSnapshot, found: &FoundTool| {
                     snapshot.public_name(ListKind::Tools, found.server, &found.local).map(str::to_owned)
                 };
-                self.search(&view, name.to_owned(), SUGGESTIONS, public).await
+                self.search(&view, Question::of_words(name), SUGGESTIONS, public).await
             }
             None => Vec::new(),
         };
@@ -154,7 +184,7 @@ impl SearchToolSet {
     async fn search<T: Send + 'static>(
         &self,
         view: &CallerView,
-        text: String,
+        question: Question,
         limit: usize,
         show: impl Fn(&CatalogueSnapshot, &FoundTool) -> Option<T> + Send + 'static,
     ) -> Vec<T> {
@@ -167,7 +197,7 @@ impl SearchToolSet {
                 // by its score.
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
-            let found = index.search(&whole, whose, &text, limit, wanted);
+            let found = index.search(&whole, whose, &question, limit, wanted);
             found.iter().filter_map(|found| show(&snapshot, found)).collect()
         };
         // Usually far below a millisecond, but the first one may have to read thousands of tools.

@@ -6,6 +6,7 @@ mod clients;
 mod container;
 mod entry;
 mod itself;
+mod search;
 mod server;
 mod settings;
 mod watch;
@@ -129,6 +130,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let mut root = TableSection::new(reading, String::new(), None, entries);
     let gateway = root.section("gateway").map(settings::gateway).unwrap_or_default();
     let notifications = root.section("notifications").map(settings::notifications).unwrap_or_default();
+    let search = root.section("search").map(search::search).unwrap_or_default();
     let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
     let servers = servers.into_iter().filter_map(|(name, section)| {
         let place = (section.path.clone(), section.at);
@@ -142,7 +144,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let cluster = root.section("cluster").and_then(access::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
-    Config { gateway, notifications, servers, watches, auth, cluster, ..Config::default() }
+    Config { gateway, notifications, search, servers, watches, auth, cluster, ..Config::default() }
 }
 
 /// The plan with what was noted about it, or the faults.

@@ -37,6 +37,7 @@ pub use plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, NamingSetting, NotificationSettings,
     REVISIONS, RegistryToolsSetting, ViewSetting,
 };
+pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };

@@ -4,6 +4,7 @@ pub(crate) mod auth;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
+pub(crate) mod search;
 pub(crate) mod server;
 pub(crate) mod watch;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use crate::error::{ConfigNotice, ConfigPlace, ConfigWarning, UnrunnablePart};
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
+use search::SearchSettings;
 use server::ServerConfig;
 use watch::{WatchConfig, WatchSource};
 
@@ -22,6 +24,8 @@ pub struct Config {
     pub gateway: GatewaySettings,
     /// `[notifications]`: how changes are gathered before clients are told.
     pub notifications: NotificationSettings,
+    /// `[search]`.
+    pub search: SearchSettings,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,
     /// `[watch.X]`, in the order of the file.

@@ -55,6 +55,8 @@ struct FileSchema {
     gateway: Option<GatewaySchema>,
     /// When and to whom changes are announced.
     notifications: Option<NotificationsSchema>,
+    /// How tools are searched.
+    search: Option<SearchSchema>,
     /// The servers behind the gateway, by name.
     servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
@@ -226,6 +228,32 @@ enum RevisionSchema {
     R4,
     #[schemars(rename = "2026-07-28")]
     R5,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Search")]
+struct SearchSchema {
+    /// The directory of a static embedding model (model.safetensors and tokenizer.json), so that tools are found by meaning, too.
+    model: Option<String>,
+    /// An embeddings endpoint, in the place of `model`.
+    embeddings: Option<EmbeddingsSchema>,
+    /// Whether a tool that was used after a search moves up for similar questions of the same caller.
+    #[schemars(extend("default" = true))]
+    learn: Option<bool>,
+}
+
+/// An endpoint of the form that OpenAI has, as Ollama and vLLM serve it. The texts of tools and the questions of searches go there.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Embeddings")]
+struct EmbeddingsSchema {
+    /// Its URL, such as "http://127.0.0.1:11434/v1"; `/embeddings` is added unless it is there.
+    url: String,
+    /// The model to ask for.
+    model: String,
+    /// What to send as a bearer token.
+    key: Option<String>,
 }
 
 /// A server: exactly one of command, url, container and project.

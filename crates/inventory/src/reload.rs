@@ -121,6 +121,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
     let sections = [
         ("[gateway]", first.gateway != now.gateway),
         ("[notifications]", first.notifications != now.notifications),
+        ("[search]", first.search != now.search),
         ("[auth]", first.auth != now.auth),
         ("[cluster]", first.cluster != now.cluster),
     ];

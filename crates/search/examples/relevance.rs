@@ -1,20 +1,40 @@
 //! Prints how good and how fast the search is: `cargo run -p tidings-search --release --example relevance [-- --misses]`.
 //!
-//! `--misses` lists the tuned queries that do not have all their tools among the first five.
+//! `--misses` lists the tuned queries that do not have all their tools among the first five. `--model DIR` measures with a static
+//! embedding model, too. `--tools N` makes a catalogue of N tools for the times.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_search::{IndexChange, SearchIndex, ToolDocument};
+use tidings_search::{IndexChange, MeaningSource, SearchIndex, StaticModel, ToolDocument};
 
+#[allow(dead_code, reason = "its other users use other parts")]
 #[path = "../relevance/harness.rs"]
 mod harness;
 
 const CATALOGUE: usize = 5_000;
+/// A query is asked this often; a large catalogue has fewer rounds.
+const ROUNDS: usize = 20;
+
+fn option(name: &str) -> Option<String> {
+    std::env::args().skip_while(|argument| argument != name).nth(1)
+}
 
 fn main() {
+    let before = memory_kib("VmRSS:");
+    let meaning = match option("--model") {
+        Some(directory) => {
+            let model = StaticModel::open(Path::new(&directory)).expect("a model");
+            println!("{:?}", model.facts());
+            println!("resident: {before} KiB, {} KiB with the model", memory_kib("VmRSS:"));
+            MeaningSource::Model(Arc::new(model))
+        }
+        None => MeaningSource::Words,
+    };
     let documents = harness::documents();
     let queries = harness::queries();
-    let index = harness::index(&documents);
+    let index = index_of(&documents, &meaning);
     println!("{} tools, {} queries", documents.len(), queries.len());
     println!("{:10} {:>7} {:>9} {:>9} {:>7}", "set", "queries", "recall@1", "recall@5", "MRR");
     for set in harness::SETS.into_iter().chain(["all"]) {
@@ -25,7 +45,14 @@ fn main() {
     if std::env::args().any(|argument| argument == "--misses") {
         misses(&index, &queries);
     }
-    speed(&documents, &queries);
+    let tools = option("--tools").and_then(|count| count.parse().ok()).unwrap_or(CATALOGUE);
+    speed(&documents, &queries, &meaning, tools);
+}
+
+fn index_of(documents: &[ToolDocument], meaning: &MeaningSource) -> SearchIndex {
+    let index = SearchIndex::with_meaning(meaning.clone());
+    index.apply(&documents.iter().cloned().map(IndexChange::Put).collect::<Vec<_>>());
+    index
 }
 
 fn misses(index: &SearchIndex, queries: &[harness::Query]) {
@@ -39,25 +66,25 @@ fn misses(index: &SearchIndex, queries: &[harness::Query]) {
     }
 }
 
-fn speed(documents: &[ToolDocument], queries: &[harness::Query]) {
+fn speed(documents: &[ToolDocument], queries: &[harness::Query], meaning: &MeaningSource, count: usize) {
     let before = memory_kib("VmRSS:");
-    let mut catalogue: Vec<ToolDocument> =
-        (0..CATALOGUE).map(|at| variant(&documents[at % documents.len()], at)).collect();
+    let mut catalogue: Vec<ToolDocument> = (0..count).map(|at| variant(&documents[at % documents.len()], at)).collect();
     let with_documents = memory_kib("VmRSS:");
     let start = Instant::now();
-    let index = harness::index(&catalogue);
-    println!("\n{CATALOGUE} tools: built in {:.1?}", start.elapsed());
+    let index = index_of(&catalogue, meaning);
+    println!("\n{count} tools: built in {:.1?}", start.elapsed());
     println!(
         "resident: {before} KiB, {} KiB with the documents, {} KiB with the index",
         with_documents,
         memory_kib("VmRSS:")
     );
 
+    println!("vectors: {:?}", index.count());
     println!("peak: {} KiB", memory_kib("VmHWM:"));
 
     let mut updates: Vec<Duration> = (0..500)
         .map(|round| {
-            let document = &mut catalogue[round * 7];
+            let document = &mut catalogue[round * 7 % count];
             document.description.push_str(" changed");
             let change = [IndexChange::Put(document.clone())];
             let start = Instant::now();
@@ -81,8 +108,12 @@ fn report_queries(what: &str, index: &SearchIndex, texts: &[String]) {
         start.elapsed()
     };
     let mut times: Vec<Duration> =
-        texts.iter().map(|text| (0..20).map(|_| time(text)).min().unwrap_or_default()).collect();
+        texts.iter().map(|text| (0..rounds(index)).map(|_| time(text)).min().unwrap_or_default()).collect();
     report(what, &mut times);
+}
+
+fn rounds(index: &SearchIndex) -> usize {
+    if index.len() > CATALOGUE { 3 } else { ROUNDS }
 }
 
 /// Near-duplicates, with a few words of their own each, as a large catalogue has them.

@@ -2,10 +2,22 @@
 
 use serde_json::Value;
 
+use crate::model::{StaticModel, normalise};
+use crate::words;
+
 /// Parameters beyond this count add nothing to finding a tool; generated schemas may have thousands.
 const MAX_PARAMETERS: usize = 256;
 /// Schemas may refer to themselves through their definitions; deeper than this nobody searches.
 const MAX_DEPTH: usize = 8;
+
+/// What a description says after this many letters is detail, which blurs an average.
+const MEANING_LETTERS: usize = 200;
+/// A model that reads whole texts may read more.
+const REMOTE_LETTERS: usize = 1_000;
+/// How much of what a server says of itself is searched.
+const ABOUT_LETTERS: usize = 1_000;
+/// Examples beyond this length are data.
+const MAX_EXAMPLE: usize = 80;
 
 /// Which tool a document is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +41,8 @@ pub struct ToolDocument {
     pub description: String,
     /// Words beside the text that it should be found by; tools have none.
     pub keywords: Vec<String>,
+    /// What the server says of itself: its title and instructions.
+    pub about: String,
     /// The parameters at all levels of the input schema.
     pub parameters: Vec<ToolParameter>,
 }
@@ -58,9 +72,49 @@ impl ToolDocument {
             title,
             description: text(&tool["description"]).unwrap_or_default(),
             keywords: Vec::new(),
+            about: String::new(),
             parameters,
         }
     }
+
+    /// The same tool of a server that says this of itself.
+    #[must_use]
+    pub fn about(mut self, about: &str) -> Self {
+        self.about = beginning(about, ABOUT_LETTERS).to_owned();
+        self
+    }
+
+    /// The vector of the tool: the average over its name and the beginning of its description, whose first sentence counts twice.
+    pub(crate) fn embed(&self, model: &StaticModel) -> Option<Vec<f32>> {
+        let description = beginning(&self.description, MEANING_LETTERS);
+        let mut sum = vec![0.0; model.dimensions()];
+        for text in [self.head().as_str(), first_sentence(description), description] {
+            model.add(text, 1.0, &mut sum);
+        }
+        normalise(sum)
+    }
+
+    /// What is sent to a model elsewhere.
+    pub(crate) fn meaning_text(&self) -> String {
+        format!("{}: {}", self.head(), beginning(&self.description, REMOTE_LETTERS))
+    }
+
+    /// Server, name and title, in words.
+    fn head(&self) -> String {
+        let name = words::split(&self.name).join(" ");
+        let title = self.title.as_deref().filter(|title| words::split(title) != words::split(&self.name));
+        [self.id.server.as_str(), name.as_str(), title.unwrap_or_default()].join(" ").trim_end().to_owned()
+    }
+}
+
+fn beginning(text: &str, letters: usize) -> &str {
+    let end = text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
+fn first_sentence(text: &str) -> &str {
+    let end = text.find('\n').into_iter().chain(text.find(". ").map(|at| at + 1)).min();
+    &text[..end.unwrap_or(text.len())]
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -102,11 +156,18 @@ fn collect_parameters_of_object(schema: &Value, depth: usize, found: &mut Vec<To
     }
 }
 
+/// The description of a property, its title, the values it may have, and examples of them.
 fn describe(property: &Value) -> String {
     let mut description = text(&property["description"]).unwrap_or_default();
-    for value in property["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    let title = property["title"].as_str();
+    let choices = property["enum"].as_array().into_iter().flatten();
+    let branches = ["anyOf", "oneOf"].into_iter().filter_map(|key| property[key].as_array()).flatten();
+    let choices = choices.chain(branches.map(|branch| &branch["const"])).chain([&property["const"]]);
+    let examples = property["examples"].as_array().into_iter().flatten().chain([&property["default"]]);
+    let examples = examples.filter_map(Value::as_str).filter(|example| example.len() <= MAX_EXAMPLE);
+    for word in title.into_iter().chain(choices.filter_map(Value::as_str)).chain(examples) {
         description.push(' ');
-        description.push_str(value);
+        description.push_str(word);
     }
     description
 }
@@ -126,6 +187,22 @@ mod tests {
         assert_eq!(document.parameters[1].description, "before");
         assert_eq!(document.parameters[2].description, " dry real");
         assert_eq!((document.name.as_str(), document.title.as_deref()), ("edit", Some("Edit")));
+    }
+
+    #[test]
+    fn choices_examples_and_titles_of_parameters_are_searched_and_data_is_not() {
+        let long = "x".repeat(MAX_EXAMPLE + 1);
+        let raw = serde_json::json!({"name": "paint", "inputSchema": {"properties": {"colour": {"title": "Shade",
+            "oneOf": [{"const": "crimson"}, {"const": "teal"}], "examples": ["navy", 7, long], "default": "beige"}}}});
+        let document = ToolDocument::from_tool("art", "art__paint", raw.to_string().as_bytes());
+        assert_eq!(document.parameters[0].description, " Shade crimson teal navy beige");
+    }
+
+    #[test]
+    fn the_first_sentence_ends_at_a_full_stop_or_a_line() {
+        for (text, first) in [("One. Two.", "One."), ("One\nTwo", "One"), ("v1.2 of it", "v1.2 of it"), ("", "")] {
+            assert_eq!(first_sentence(text), first);
+        }
     }
 
     #[test]

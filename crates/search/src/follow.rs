@@ -7,7 +7,9 @@ use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::ListKind;
 
 use crate::document::ToolDocument;
-use crate::index::{IndexChange, SearchIndex};
+use crate::index::{IndexChange, MeaningSource, SearchIndex, VectorCount};
+use crate::question::Question;
+use crate::remote::WantedText;
 
 /// A tool that was found, by its server and that server's name for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,13 +58,71 @@ pub struct ToolIndex {
     /// Clients with connections of their own see nearly the same as each other; going from one to the next is a small
     /// difference. Empty as long as there are none.
     own: Mutex<FollowedIndex>,
+    meaning: MeaningSource,
+}
+
+/// Whoever waits for texts without a vector learns that there will be none any more.
+impl Drop for ToolIndex {
+    fn drop(&mut self) {
+        if let MeaningSource::Remote(remote) = &self.meaning {
+            remote.wanted();
+        }
+    }
 }
 
 impl ToolIndex {
-    /// An index of nothing.
+    /// An index of nothing, by words alone.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An index of nothing that compares meanings, too.
+    #[must_use]
+    pub fn with_meaning(meaning: MeaningSource) -> Self {
+        let followed =
+            || Mutex::new(FollowedIndex { index: SearchIndex::with_meaning(meaning.clone()), offers: Vec::new() });
+        Self { shared: followed(), own: followed(), meaning }
+    }
+
+    /// Where meanings come from.
+    #[must_use]
+    pub fn meaning(&self) -> &MeaningSource {
+        &self.meaning
+    }
+
+    /// A question with its vector, where there is a model. One in this process is asked here; another one answers in its
+    /// time or not at all.
+    pub async fn question(&self, text: String) -> Question {
+        let vector = match &self.meaning {
+            MeaningSource::Words => None,
+            MeaningSource::Model(model) => model.embed(&text),
+            MeaningSource::Remote(remote) => remote.question(text.clone()).await,
+        };
+        Question { text, vector, preferred: Vec::new() }
+    }
+
+    /// Texts that wait for a vector from elsewhere.
+    #[must_use]
+    pub fn wanted_texts(&self, limit: usize) -> Vec<WantedText> {
+        let mut texts = self.followed(SearchView::Shared).index.wanted_texts(limit);
+        if texts.is_empty() {
+            texts = self.followed(SearchView::Own).index.wanted_texts(limit);
+        }
+        texts
+    }
+
+    /// Gives the tools with this text their vector.
+    pub fn place(&self, text: &WantedText, vector: &[f32]) {
+        for view in [SearchView::Shared, SearchView::Own] {
+            self.followed(view).index.place(text, vector);
+        }
+    }
+
+    /// How many tools of the shared catalogue can be found by meaning.
+    #[must_use]
+    pub fn count(&self) -> VectorCount {
+        self.followed(SearchView::Shared).index.count()
     }
 
     /// Brings the index up to the snapshot that `current` gives.
@@ -72,21 +132,25 @@ impl ToolIndex {
         followed.step(&current())
     }
 
-    /// The tools of a snapshot that fit a query, best first; see [`SearchIndex::search`]. Equally good ones are in the order of
+    /// The tools of a snapshot that fit a question, best first; see [`SearchIndex::search`]. Equally good ones are in the order of
     /// their servers and names. `wanted` can leave out tools, by server and the server's own name.
     pub fn search(
         &self,
         snapshot: &CatalogueSnapshot,
         view: SearchView,
-        query: &str,
+        question: &Question,
         limit: usize,
         wanted: impl Fn(&FoundTool) -> bool,
     ) -> Vec<FoundTool> {
         let mut followed = self.followed(view);
         followed.step(snapshot);
+        let server = |name: &str| snapshot.offers().iter().find(|offer| &*offer.name == name).map(|offer| offer.server);
+        let preferred = question.preferred.iter();
+        let boosts: Vec<(String, f32)> =
+            preferred.filter_map(|known| Some((key(server(&known.server)?, &known.tool), known.strength))).collect();
         let mut ask = limit.saturating_add(8);
         loop {
-            let hits = followed.index.search(query, ask);
+            let hits = followed.index.answer_boosted(question, &boosts, ask);
             let exhausted = hits.len() < ask;
             let mut found: Vec<FoundTool> =
                 hits.into_iter().filter_map(|hit| read_key(&hit.name, hit.score)).filter(&wanted).collect();
@@ -120,6 +184,8 @@ impl FollowedIndex {
         for before in &self.offers {
             match snapshot.offer(before.server) {
                 Some(after) if Arc::ptr_eq(before, after) => {}
+                // What the server says of itself is part of every tool's text.
+                Some(after) if before.about != after.about => step.put_all(after, tools(before), tools(after)),
                 Some(after) => step.compare(after, tools(before), tools(after)),
                 None => step.compare(before, tools(before), &[]),
             }
@@ -184,9 +250,16 @@ impl IndexStep {
         }
     }
 
+    /// Every tool anew, because something changed that all of them share.
+    fn put_all(&mut self, server: &ServerOffer, before: &[OfferItem], after: &[OfferItem]) {
+        self.compare(server, before, &[]);
+        self.compare(server, &[], after);
+    }
+
     fn put(&mut self, server: &ServerOffer, item: &OfferItem) {
         let key = key(server.server, &item.key);
-        self.changes.push(IndexChange::Put(ToolDocument::from_tool(&server.name, &key, &item.raw)));
+        let document = ToolDocument::from_tool(&server.name, &key, &item.raw);
+        self.changes.push(IndexChange::Put(document.about(&server.about)));
     }
 }
 

@@ -1,10 +1,14 @@
 //! The index as others see it: changes in, ranked names out.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::document::ToolDocument;
+use crate::model::StaticModel;
 use crate::postings::{AnalyzedDocument, Postings};
 use crate::query;
+use crate::question::Question;
+use crate::remote::{RemoteVectors, WaitingTexts, WantedText};
+use crate::vectors::VectorTable;
 
 /// A difference of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,39 +30,114 @@ pub struct SearchHit {
     pub score: f32,
 }
 
+/// Where the meaning of texts comes from.
+#[derive(Debug, Clone, Default)]
+pub enum MeaningSource {
+    /// Nowhere: words alone are compared.
+    #[default]
+    Words,
+    /// A model in this process.
+    Model(Arc<StaticModel>),
+    /// Something that gives vectors later.
+    Remote(Arc<dyn RemoteVectors>),
+}
+
+/// What is filed.
+#[derive(Debug, Default)]
+struct Filed {
+    postings: Postings,
+    vectors: VectorTable,
+    /// Only where vectors come from elsewhere.
+    waiting: WaitingTexts,
+}
+
+/// How many tools can be found by meaning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VectorCount {
+    /// Tools.
+    pub tools: usize,
+    /// Tools with a vector.
+    pub vectors: usize,
+    /// Texts that wait for theirs.
+    pub waiting: usize,
+    /// How much memory the vectors take.
+    pub bytes: usize,
+}
+
 /// A ranked index of tools in memory. Readers and the writer share it by reference.
 #[derive(Debug, Default)]
 pub struct SearchIndex {
-    postings: RwLock<Postings>,
+    filed: RwLock<Filed>,
+    meaning: MeaningSource,
 }
 
 impl SearchIndex {
-    /// An index of nothing.
+    /// An index of nothing, by words alone.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// An index of nothing that compares meanings, too.
+    #[must_use]
+    pub fn with_meaning(meaning: MeaningSource) -> Self {
+        Self { filed: RwLock::default(), meaning }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Filed> {
+        self.filed.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Filed> {
+        self.filed.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Makes all changes visible at once. The work is proportional to the changed tools, not to the catalogue.
     pub fn apply(&self, changes: &[IndexChange]) {
         enum Ready<'a> {
-            Put(AnalyzedDocument),
+            Put(AnalyzedDocument, Option<Meaning>),
             Remove(&'a str),
         }
+        enum Meaning {
+            Vector(Vec<f32>),
+            Text(String),
+        }
+        let meaning = |document: &ToolDocument| match &self.meaning {
+            MeaningSource::Words => None,
+            MeaningSource::Model(model) => document.embed(model).map(Meaning::Vector),
+            MeaningSource::Remote(_) => Some(Meaning::Text(document.meaning_text())),
+        };
         // Reading the texts is the larger part of the work; searches go on meanwhile.
         let ready: Vec<Ready<'_>> = changes
             .iter()
             .map(|change| match change {
-                IndexChange::Put(document) => Ready::Put(AnalyzedDocument::new(document)),
+                IndexChange::Put(document) => Ready::Put(AnalyzedDocument::new(document), meaning(document)),
                 IndexChange::Remove(name) => Ready::Remove(name),
             })
             .collect();
-        let mut postings = self.postings.write().unwrap_or_else(PoisonError::into_inner);
+        let mut filed = self.write();
+        let Filed { postings, vectors, waiting } = &mut *filed;
         for change in ready {
-            match change {
-                Ready::Put(document) => postings.put(document),
+            let freed = match &change {
+                Ready::Put(document, _) => postings.remove(document.name()),
                 Ready::Remove(name) => postings.remove(name),
+            };
+            if let Some(slot) = freed {
+                vectors.remove(slot);
+                waiting.remove(slot);
             }
+            let Ready::Put(document, meaning) = change else { continue };
+            let slot = postings.put(document);
+            match meaning {
+                Some(Meaning::Vector(vector)) => vectors.put(slot, &vector),
+                Some(Meaning::Text(text)) => waiting.put(slot, text),
+                None => {}
+            }
+        }
+        let wanted = waiting.len() > 0;
+        drop(filed);
+        if let (true, MeaningSource::Remote(remote)) = (wanted, &self.meaning) {
+            remote.wanted();
         }
     }
 
@@ -69,14 +148,61 @@ impl SearchIndex {
     /// by a typo; each counts less than the word itself. A query that is a tool's full name gives that tool first.
     #[must_use]
     pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
-        let postings = self.postings.read().unwrap_or_else(PoisonError::into_inner);
-        query::rank(&postings, query, limit)
+        self.answer(&self.question(query), limit)
+    }
+
+    /// The same for a question with all that is known of it.
+    #[must_use]
+    pub fn answer(&self, question: &Question, limit: usize) -> Vec<SearchHit> {
+        self.answer_boosted(question, &[], limit)
+    }
+
+    /// The same; `boosts` are tools by public name that were used after similar questions.
+    pub(crate) fn answer_boosted(&self, question: &Question, boosts: &[(String, f32)], limit: usize) -> Vec<SearchHit> {
+        let filed = self.read();
+        query::rank(&filed.postings, &filed.vectors, question, boosts, limit)
+    }
+
+    /// A question with its vector, where a model of this process gives it.
+    #[must_use]
+    pub fn question(&self, text: &str) -> Question {
+        let vector = match &self.meaning {
+            MeaningSource::Model(model) => model.embed(text),
+            MeaningSource::Words | MeaningSource::Remote(_) => None,
+        };
+        Question { vector, ..Question::of_words(text) }
+    }
+
+    /// Texts that wait for a vector from elsewhere.
+    #[must_use]
+    pub fn wanted_texts(&self, limit: usize) -> Vec<WantedText> {
+        self.read().waiting.texts(limit)
+    }
+
+    /// Gives the tools with this text their vector, of length one. Those that went meanwhile are not missed.
+    pub fn place(&self, text: &WantedText, vector: &[f32]) {
+        let mut filed = self.write();
+        for slot in filed.waiting.take(&text.0) {
+            filed.vectors.put(slot, vector);
+        }
+    }
+
+    /// How many tools can be found by meaning.
+    #[must_use]
+    pub fn count(&self) -> VectorCount {
+        let filed = self.read();
+        VectorCount {
+            tools: filed.postings.len(),
+            vectors: filed.vectors.len(),
+            waiting: filed.waiting.len(),
+            bytes: filed.vectors.bytes(),
+        }
     }
 
     /// How many tools there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.postings.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.read().postings.len()
     }
 
     /// Whether there are no tools.

@@ -5,21 +5,35 @@
 //!
 //! [`SearchIndex`] is the engine; [`ToolIndex`] keeps one in step with the catalogue; [`present`] shows what was found.
 //!
-//! Not here: what a client may see, calls. The crate does no I/O and is never on the path of a call.
+//! With a [`MeaningSource`] similarity of meaning counts beside the words; [`UseMemory`] learns from use.
+//!
+//! Not here: what a client may see, calls. The crate does no I/O but reading the files of a model, and is never on the path of a call.
 //! Why it is not a search library: `docs/adr/0006-search-engine.md`.
 
+mod control;
 mod document;
 mod follow;
 mod index;
+mod model;
 mod postings;
 mod present;
 mod query;
+mod question;
+mod remote;
 mod stem;
 mod synonyms;
 mod typo;
+mod uses;
+mod vectors;
 mod words;
 
+pub use control::SearchControl;
 pub use document::{DocId, ToolDocument, ToolParameter};
 pub use follow::{FoundTool, IndexUpdate, SearchView, ToolIndex};
-pub use index::{IndexChange, SearchHit, SearchIndex};
+pub use index::{IndexChange, MeaningSource, SearchHit, SearchIndex, VectorCount};
+pub use model::normalise as unit_vector;
+pub use model::{ModelError, ModelFacts, StaticModel};
 pub use present::{present, present_all};
+pub use question::{PreferredTool, Question};
+pub use remote::{RemoteVectors, WantedText};
+pub use uses::{ToolUse, UseChange, UseMemory};

@@ -37,6 +37,9 @@ const KEYWORD: FieldWeight = FieldWeight { weight: 1.5, typical_length: 4.0, dil
 const PARAMETER: FieldWeight = FieldWeight { weight: 0.4, typical_length: 6.0, dilution: 0.3 };
 const PARAMETER_DESCRIPTION: FieldWeight = FieldWeight { weight: 0.3, typical_length: 6.0, dilution: 0.3 };
 
+/// All tools of a server share it, so it tells servers apart rather than tools.
+const ABOUT: FieldWeight = FieldWeight { weight: 0.3, typical_length: 20.0, dilution: 0.5 };
+
 /// That a term occurs in a document, and how prominently.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Posting {
@@ -109,6 +112,8 @@ impl AnalyzedDocument {
         weigh(&mut weighed, &PARAMETER, parameters.clone().flat_map(|p| terms(&p.name, false)).collect());
         weigh(&mut weighed, &PARAMETER_DESCRIPTION, parameters.flat_map(|p| terms(&p.description, false)).collect());
 
+        weigh(&mut weighed, &ABOUT, terms(&document.about, false));
+
         let mut text = String::new();
         let terms = weighed.into_iter().map(|(term, sum)| {
             text.push_str(&term);
@@ -122,6 +127,10 @@ impl AnalyzedDocument {
             terms,
             full_names: full_names.into_iter().collect(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn terms(&self) -> impl Iterator<Item = (&str, f32)> {
@@ -156,8 +165,8 @@ fn weigh(weighed: &mut BTreeMap<String, f32>, field: &FieldWeight, terms: Vec<St
 }
 
 impl Postings {
-    pub(crate) fn put(&mut self, document: AnalyzedDocument) {
-        self.remove(&document.name);
+    /// Files a document under a slot. One with the same name is to be removed first.
+    pub(crate) fn put(&mut self, document: AnalyzedDocument) -> Slot {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.entries.push(None);
             (self.entries.len() - 1) as Slot
@@ -168,11 +177,13 @@ impl Postings {
         self.slots.insert(Arc::clone(&document.name), slot);
         let AnalyzedDocument { name, server, full_names, .. } = document;
         self.entries[slot as usize] = Some(PostedDocument { name, server, terms, full_names });
+        slot
     }
 
-    pub(crate) fn remove(&mut self, public_name: &str) {
-        let Some(slot) = self.slots.remove(public_name) else { return };
-        let Some(entry) = self.entries[slot as usize].take() else { return };
+    /// Takes a document out. Gives the slot that it had.
+    pub(crate) fn remove(&mut self, public_name: &str) -> Option<Slot> {
+        let slot = self.slots.remove(public_name)?;
+        let entry = self.entries[slot as usize].take()?;
         for &id in &entry.terms {
             self.remove_posting(id, slot);
         }
@@ -180,6 +191,7 @@ impl Postings {
             self.full_names.remove(&(key, slot));
         }
         self.free_slots.push(slot);
+        Some(slot)
     }
 
     fn add_posting(&mut self, text: &str, posting: Posting) -> TermId {

@@ -82,16 +82,25 @@ fn split_at_case(run: &str, words: &mut Vec<String>) {
 
 /// Scripts that put no space between words.
 fn is_unspaced(letter: char) -> bool {
-    matches!(letter, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+    // Thai and Lao, Tibetan, Myanmar, Khmer, kana, Han.
+    matches!(letter, '\u{0e00}'..='\u{0eff}' | '\u{0f00}'..='\u{0fff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3134f}')
 }
 
-/// Pairs of letters stand in for words there.
+/// Pairs of letters stand in for words there. What is written in another script in between is a word of its own.
 fn split_unspaced(run: &str, words: &mut Vec<String>) {
-    let letters: Vec<char> = run.to_lowercase().chars().collect();
-    if letters.len() == 1 {
-        words.push(letters.iter().collect());
+    let letters: Vec<char> = run.chars().collect();
+    for part in letters.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b)) {
+        let text: String = part.iter().collect();
+        if !is_unspaced(part[0]) {
+            if is_unsplit(&text.to_lowercase()) { words.push(text.to_lowercase()) } else { split_at_case(&text, words) }
+        } else if part.len() == 1 {
+            words.push(text);
+        } else {
+            words.extend(part.windows(2).map(|pair| pair.iter().collect::<String>()));
+        }
     }
-    words.extend(letters.windows(2).map(|pair| pair.iter().collect::<String>()));
 }
 
 #[cfg(test)]
@@ -113,5 +122,12 @@ mod tests {
     #[test]
     fn text_without_spaces_is_found_by_pairs() {
         assert_eq!(split("検索する"), ["検索", "索す", "する"]);
+        assert_eq!(split("ခွေး"), ["ခွ", "ွေ", "ေး"]);
+    }
+
+    #[test]
+    fn names_of_another_script_stay_whole_between_letters_without_spaces() {
+        assert_eq!(split("GitHubの課題"), ["github", "の課", "課題"]);
+        assert_eq!(split("文件readFile"), ["文件", "read", "file"]);
     }
 }

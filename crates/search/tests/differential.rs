@@ -9,6 +9,7 @@ fn document(name: &str, description: &str) -> ToolDocument {
         name: name.to_owned(),
         title: None,
         description: description.to_owned(),
+        about: String::new(),
         keywords: Vec::new(),
         parameters: Vec::new(),
     }

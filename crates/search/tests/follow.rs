@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::{FieldView as ItemView, ListKind};
-use tidings_search::{FoundTool, IndexUpdate, SearchView, ToolIndex};
+use tidings_search::{FoundTool, IndexUpdate, Question, SearchView, ToolIndex};
 
 fn offer(id: u32, name: &str, tools: &[(&str, &str)]) -> Arc<ServerOffer> {
     let item = |(name, description): &(&str, &str)| {
@@ -55,7 +55,7 @@ fn a_search_sees_the_snapshot_it_is_asked_about() {
     let before = snapshot(&[offer(0, "mail", &[("send", "Send a letter")])]);
     let after = snapshot(&[offer(0, "mail", &[("send", "Send a letter"), ("frank", "Stamp a letter")])]);
     let empty = snapshot(&[offer(0, "mail", &[])]);
-    let search = |at: &CatalogueSnapshot| index.search(at, SearchView::Shared, "stamp", 5, all);
+    let search = |at: &CatalogueSnapshot| index.search(at, SearchView::Shared, &Question::of_words("stamp"), 5, all);
     assert!(search(&before).is_empty());
     assert_eq!(names(&search(&after)), ["frank"]);
     assert!(search(&before).is_empty(), "an older one too");
@@ -69,9 +69,10 @@ fn tools_that_are_not_wanted_do_not_take_the_places_of_others() {
     let many: Vec<String> = (0..60).map(|at| format!("letter_{at:02}")).collect();
     let tools: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "A letter")).collect();
     let both = snapshot(&[offer(0, "a", &tools), offer(1, "b", &[("letterbox", "Holds any letter you like to keep")])]);
-    let found = index.search(&both, SearchView::Shared, "letter", 3, |found| found.server == ServerId(1));
+    let found =
+        index.search(&both, SearchView::Shared, &Question::of_words("letter"), 3, |found| found.server == ServerId(1));
     assert_eq!(names(&found), ["letterbox"]);
-    let first = index.search(&both, SearchView::Shared, "letter", 3, all);
+    let first = index.search(&both, SearchView::Shared, &Question::of_words("letter"), 3, all);
     assert_eq!(names(&first), ["letter_00", "letter_01", "letter_02"], "equally good ones by name");
 }
 
@@ -80,7 +81,7 @@ fn what_one_client_sees_does_not_show_to_others() {
     let index = ToolIndex::new();
     let shared = snapshot(&[offer(0, "a", &[("public", "Anything")])]);
     let own = snapshot(&[offer(0, "a", &[("secret", "Anything")])]);
-    let search = |at: &CatalogueSnapshot, view| index.search(at, view, "anything", 5, all);
+    let search = |at: &CatalogueSnapshot, view| index.search(at, view, &Question::of_words("anything"), 5, all);
     assert_eq!(names(&search(&own, SearchView::Own)), ["secret"]);
     assert_eq!(names(&search(&shared, SearchView::Shared)), ["public"]);
     assert_eq!(names(&search(&shared, SearchView::Own)), ["public"]);
@@ -104,8 +105,8 @@ proptest! {
             let now = snapshot(&offers);
             followed.follow(|| Arc::clone(&now));
             for word in WORDS {
-                let fresh = ToolIndex::new().search(&now, SearchView::Shared, word, 50, all);
-                prop_assert_eq!(followed.search(&now, SearchView::Shared, word, 50, all), fresh);
+                let fresh = ToolIndex::new().search(&now, SearchView::Shared, &Question::of_words(word), 50, all);
+                prop_assert_eq!(followed.search(&now, SearchView::Shared, &Question::of_words(word), 50, all), fresh);
             }
         }
     }

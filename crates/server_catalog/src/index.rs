@@ -61,6 +61,7 @@ fn document(entry: &CatalogEntry) -> ToolDocument {
         name: own.to_owned(),
         title: Some(entry.name.clone()),
         description: entry.description.clone(),
+        about: String::new(),
         keywords: entry.categories.iter().chain(&entry.tags).cloned().collect(),
         parameters: Vec::new(),
     }

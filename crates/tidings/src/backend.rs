@@ -13,12 +13,12 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
+use tidings_builtin::SearchService;
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Gateway, Principal, Reply};
 use tidings_inventory::ServerRegistry;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{ListKind, Method, Revision, headers};
-use tidings_search::ToolIndex;
 use tidings_store::{ServerTable, Store};
 use tidings_upstream::{HttpClient, LinkError};
 use tidings_wire::{Frame, RawId, request};
@@ -41,7 +41,7 @@ pub(crate) enum Backend {
 /// A gateway for the occasion.
 pub(crate) struct OwnGateway {
     gateway: Gateway,
-    index: Arc<ToolIndex>,
+    search: Arc<SearchService>,
     registry: ServerRegistry,
 }
 
@@ -61,8 +61,8 @@ impl Backend {
         let loaded = settings::load_to_run(cli)?;
         let data = DataDir::find(cli.data.as_deref()).ok();
         let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
-        let (index, registry) = (prepared.index(), prepared.registry());
-        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), index, registry }))
+        let (search, registry) = (prepared.search(), prepared.registry());
+        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), search, registry }))
     }
 
     pub(crate) async fn close(self) {
@@ -85,9 +85,9 @@ impl Backend {
     /// The tools, as the API describes them: all, or those that fit a query, best first.
     pub(crate) async fn tools(&self, query: Option<String>) -> Result<Value, CommandFailure> {
         match self {
-            Self::Own(OwnGateway { gateway, index, .. }) => {
+            Self::Own(OwnGateway { gateway, search, .. }) => {
                 gateway.settled().await;
-                let text = tidings_admin::tools(gateway, index, query, None).await;
+                let text = tidings_admin::tools(gateway, &search.index(), query, None).await;
                 serde_json::from_str(&text).map_err(CommandFailure::failed)
             }
             Self::Running(running) => {

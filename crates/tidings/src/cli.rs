@@ -222,6 +222,13 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Say how tools are searched, or forget what was learnt. With words it would be `tidings tools WORDS`.
+    #[command(after_help = "Examples:\n  tidings search model\n  tidings search forget")]
+    Search {
+        /// What to do.
+        #[command(subcommand)]
+        command: SearchCommand,
+    },
     /// List the resources and resource templates.
     #[command(after_help = "Examples:\n  tidings resources --limit 10\n  tidings resources --json")]
     Resources {
@@ -414,6 +421,25 @@ pub(crate) enum CliCommand {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,
+}
+
+/// What `tidings search` does.
+#[derive(Subcommand, Debug)]
+pub(crate) enum SearchCommand {
+    /// Show which embedding model or endpoint tools are searched with, or how to get one.
+    #[command(after_help = "Example:\n  tidings search model --json")]
+    Model {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget which tools were used after which questions, for all callers.
+    #[command(after_help = "Example:\n  tidings search forget")]
+    Forget {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// A server to add.

@@ -21,6 +21,7 @@ mod prompt;
 mod read;
 mod run_tool;
 mod scaffold;
+mod search;
 mod serve;
 mod servers;
 mod sessions;
@@ -67,6 +68,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Prompt { name, arguments, json }) => prompt::run(&cli, name, arguments, *json).await,
         Some(CliCommand::Servers { name, json }) => servers::run(&cli, name.as_deref(), *json).await,
         Some(CliCommand::Tools { query, limit, json }) => tools::run(&cli, query, *limit, *json).await,
+        Some(CliCommand::Search { command }) => search::run(&cli, command).await,
         Some(CliCommand::Call { tool, arguments, save, json }) => {
             call::run(&cli, call::CallArgs { tool, arguments, save: save.as_deref(), json: *json }).await
         }

@@ -40,7 +40,17 @@ impl LoadedConfig {
         });
         let hooks = HookTable::default();
         let text = self.text;
-        GatewayInputs { config: self.config, file, text, consent, table, listeners: Vec::new(), hooks, notice: None }
+        GatewayInputs {
+            config: self.config,
+            file,
+            text,
+            consent,
+            table,
+            listeners: Vec::new(),
+            hooks,
+            notice: None,
+            search: Default::default(),
+        }
     }
 }
 

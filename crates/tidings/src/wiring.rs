@@ -19,13 +19,13 @@ use tidings_engine::{
     Gateway, Isolation, Journal, Names, NoticePace, Origin, OwnLinkLimits, ServerPlan, Settings, Source,
 };
 
-use tidings_builtin::{NoticeServer, SearchTools};
+use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
 use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
-use tidings_search::ToolIndex;
+use tidings_search::StaticModel;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_store::{HookTable, ServerTable};
+use tidings_store::{HookTable, ServerTable, Store, UseTable, VectorTable};
 use tidings_upstream::{
     EraChoice, HttpSpec, InheritEnv, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec,
 };
@@ -61,6 +61,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) hooks: HookTable,
     /// What the client is told where there is nothing to serve: a server without tools says it.
     pub(crate) notice: Option<String>,
+    /// What the search of tools keeps.
+    pub(crate) search: SearchTables,
 }
 
 impl GatewayInputs {
@@ -82,7 +84,7 @@ impl GatewayInputs {
 pub(crate) struct PreparedGateway {
     config: Config,
     connector: LinkConnector,
-    index: Arc<ToolIndex>,
+    search: Arc<SearchService>,
     watches: Arc<watches::WatchWiring>,
     /// Makes the plans, also of what is configured later.
     planner: Arc<EnginePlans>,
@@ -115,7 +117,7 @@ pub(crate) fn prepare(
     ground: GatewayInputs,
     data: Option<&DataDir>,
 ) -> Result<PreparedGateway, CommandFailure> {
-    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice } = ground;
+    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice, search } = ground;
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = ProcessLauncher::new(helper);
@@ -160,11 +162,11 @@ pub(crate) fn prepare(
         watches.apply(watches.prepare(&shown)?);
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
-    let index = Arc::default();
+    let search = Arc::new(search_service(&config, search)?);
     Ok(PreparedGateway {
         config,
         connector,
-        index,
+        search,
         watches,
         planner,
         registry,
@@ -178,9 +180,9 @@ pub(crate) fn prepare(
 }
 
 impl PreparedGateway {
-    /// The searchable catalogue of the gateway that is started.
-    pub(crate) fn index(&self) -> Arc<ToolIndex> {
-        Arc::clone(&self.index)
+    /// The search of the gateway that is started.
+    pub(crate) fn search(&self) -> Arc<SearchService> {
+        Arc::clone(&self.search)
     }
 
     /// The webhooks, to be reached over HTTP.
@@ -228,9 +230,10 @@ impl PreparedGateway {
             plans.push(self.planner.watch_plan());
         }
         if expose != ExposeSetting::All {
-            let tools = Source::Local(Arc::new(SearchTools::new(self.index)));
+            let tools = Source::Local(Arc::new(SearchTools::new(&self.search)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
+        self.search.start();
         // What a gateway that was killed left behind.
         containers::sweep(&self.connector);
         let on_stdio = only_client.is_some();
@@ -278,6 +281,31 @@ impl ServerPlanner for EnginePlans {
         let watches = Arc::clone(&self.watches);
         Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
     }
+}
+
+/// The search that the configuration asks for. A model that can not be read is an error at the start: without it tools would
+/// be found worse, and nobody would know why.
+pub(crate) fn search_service(config: &Config, tables: SearchTables) -> Result<SearchService, CommandFailure> {
+    let settings = &config.search;
+    let model = settings.model.as_deref().map(open_model).transpose()?;
+    let endpoint = settings
+        .embeddings
+        .clone()
+        .map(|tidings_config::EmbeddingsSettings { url, model, key }| EndpointSettings { url, model, key });
+    let settings = SearchSettings { model: model.map(Arc::new), endpoint, learn: settings.learn };
+    SearchService::new(settings, tables).map_err(CommandFailure::Failed)
+}
+
+/// What the search of tools keeps in a store.
+pub(crate) fn search_tables(store: &Store) -> SearchTables {
+    SearchTables { uses: UseTable::new(store), vectors: VectorTable::new(store) }
+}
+
+/// The static model of `[search]`.
+fn open_model(directory: &Path) -> Result<StaticModel, CommandFailure> {
+    StaticModel::open(directory).map_err(|error| {
+        CommandFailure::Failed(format!("[search] model: {error}\n`tidings search model` says how to get one"))
+    })
 }
 
 /// Whether all watches can be made, without making anything else.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::{FieldView, ListKind};
-use tidings_search::{IndexChange, SearchIndex, SearchView, ToolDocument, ToolIndex};
+use tidings_search::{IndexChange, Question, SearchIndex, SearchView, ToolDocument, ToolIndex};
 
 use super::BenchContext;
 use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
@@ -34,7 +34,9 @@ pub(super) fn rows(bench: &BenchContext) -> Vec<ReportRow> {
         updates.push(sample(&mut (0..UPDATES).map(|at| catalogue.update(&index, at)).collect::<Vec<_>>(), built));
         let snapshot = catalogue.snapshot();
         let all = (0..ROUNDS).flat_map(|_| &queries);
-        let search = |query: &String| timed(|| index.search(&snapshot, SearchView::Shared, query, 5, |_| true));
+        let search = |query: &String| {
+            timed(|| index.search(&snapshot, SearchView::Shared, &Question::of_words(query), 5, |_| true))
+        };
         searches.push(sample(&mut all.map(search).collect::<Vec<_>>(), built));
     }
     let count = SERVERS * TOOLS;

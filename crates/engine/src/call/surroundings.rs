@@ -49,6 +49,10 @@ impl EnclosingGateway for RequestRouter {
         self.links.in_flight.caller(CallId(call)).is_some_and(|(who, _)| who.is_admin())
     }
 
+    fn principal(&self, call: u64) -> Option<Arc<str>> {
+        self.links.in_flight.caller(CallId(call)).map(|(principal, _)| principal.name)
+    }
+
     fn client(&self, call: u64) -> Option<CallingClient> {
         let key = self.links.in_flight.lock().calls.get(CallId(call)).map(|call| call.client)?;
         let session = self.sessions.get(key);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use serde_json::Value;
 use tidings_hub::catalogue::{ListChange, ListDifference, OfferList, ServerOffer};
 use tidings_hub::ledger::{CommitOccasion, Topic, Topics};
 use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSchedule};
 use tidings_proto::{ListKind, capabilities};
-use tidings_upstream::LinkError;
+use tidings_upstream::{LinkError, ServerHello};
 
 use crate::discovery::ListDiscovery;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
@@ -15,6 +16,9 @@ use crate::links::link_watch::trouble_of;
 use crate::links::live_link::LiveLink;
 use crate::observe::meters::Outcome;
 use crate::servers::server::Server;
+
+/// How much of what a server says of itself is searched.
+const MAX_ABOUT: usize = 1_000;
 
 impl Server {
     /// Lists what is marked; what is new can be read afterwards, and is owed to whoever sees it.
@@ -184,6 +188,7 @@ impl Server {
         ServerOffer {
             server: self.id,
             name: self.plan.name.as_str().into(),
+            about: about(&live.hello),
             prefix: self.plan.name_prefix.as_str().into(),
             bare: self.bare,
             uris: self.uris.clone(),
@@ -208,6 +213,15 @@ pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
         }
     }
     topics
+}
+
+/// What a server says of itself, for those who search its tools.
+fn about(hello: &ServerHello) -> Box<str> {
+    let said = |member: &str| hello.info.get(member).and_then(Value::as_str).unwrap_or_default();
+    let mut about = [said("title"), said("description"), hello.instructions.as_deref().unwrap_or_default()].join(" ");
+    let end = about.char_indices().nth(MAX_ABOUT).map_or(about.len(), |(at, _)| at);
+    about.truncate(end);
+    about.trim().into()
 }
 
 /// Spreads polls, so that many servers are not asked at once.

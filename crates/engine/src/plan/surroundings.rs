@@ -48,6 +48,8 @@ pub(crate) trait EnclosingGateway: Send + Sync {
 
     fn is_admin(&self, call: u64) -> bool;
 
+    fn principal(&self, call: u64) -> Option<Arc<str>>;
+
     fn client(&self, call: u64) -> Option<CallingClient>;
 
     fn find_tool(self: Arc<Self>, call: u64, name: String) -> BoxFuture<'static, Option<ItemRoute>>;
@@ -76,6 +78,11 @@ impl Surroundings {
     /// Whether whoever makes this call may change the gateway. Nobody may whose call is over.
     pub fn is_admin(&self, call: u64) -> bool {
         self.gateway.upgrade().is_some_and(|gateway| gateway.is_admin(call))
+    }
+
+    /// The name of whoever makes a call. `None` when the call is over.
+    pub fn principal(&self, call: u64) -> Option<Arc<str>> {
+        self.gateway.upgrade()?.principal(call)
     }
 
     /// Who makes a call, and what it can be asked while the call runs. `None` when the call is over.

@@ -166,6 +166,8 @@ pub struct ServerOffer {
     pub server: ServerId,
     /// Its configured name.
     pub name: Box<str>,
+    /// What it says of itself: title and instructions. Searched, never shown.
+    pub about: Box<str>,
     /// What stands before its tool and prompt names.
     pub prefix: Box<str>,
     /// Whether its names are shown without the prefix.
@@ -193,6 +195,7 @@ impl ServerOffer {
         Self {
             server,
             name: name.into(),
+            about: Box::default(),
             prefix: name.into(),
             bare: false,
             uris: UriMap::Transparent,

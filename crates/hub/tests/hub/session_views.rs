@@ -17,6 +17,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
     Arc::new(ServerOffer {
         server: ServerId(server),
         name: format!("s{server}").into(),
+        about: Box::default(),
         prefix: format!("s{server}").into(),
         bare: false,
         uris: UriMap::Transparent,

@@ -6,7 +6,7 @@ use clap::Command;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Serve", &["init", "serve", "stdio", "connect", "import", "open"]),
     ("Servers", &["servers", "add", "remove", "enable", "disable", "restart", "upgrade", "login", "logout"]),
-    ("Use what they offer", &["tools", "call", "resources", "read", "watch", "prompts", "prompt"]),
+    ("Use what they offer", &["tools", "search", "call", "resources", "read", "watch", "prompts", "prompt"]),
     ("See what happens", &["changes", "status", "sessions", "clients", "subscriptions", "logs", "audit", "verify"]),
     ("Decide who may do what", &["token", "trust", "lock", "approvals", "approve", "reject", "explain"]),
     ("When something is wrong", &["doctor", "check"]),

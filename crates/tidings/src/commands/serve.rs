@@ -54,8 +54,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
+    inputs.search = wiring::search_tables(&store);
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
-    let (index, registry, demo) = (prepared.index(), prepared.registry(), prepared.demo());
+    let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
     let consent = prepared.consent();
     let hooks = tidings_admin::hooks(prepared.hooks());
     let archive = session_archive::of(&store);
@@ -75,7 +76,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         archive,
         ..EndpointOptions::default()
     };
-    let parts = AdminParts { gateway: gateway.clone(), registry, index, changes: log.clone() };
+    let parts = AdminParts { gateway: gateway.clone(), registry, index: search.index(), search, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.

@@ -27,6 +27,9 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     println!("  servers        {} ready, {failing} failing{remedy}", servers["ready"]);
     println!("  connected      {}", status["sessions"]);
     println!("  in flight      {}", status["requests_in_flight"]);
+    if let Some(problem) = status["search"]["endpoint"]["problem"].as_str() {
+        println!("  search         the embeddings endpoint is down, so words decide: {problem}");
+    }
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");

@@ -25,6 +25,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Command
     let store = store(cli).await;
     let notice = loaded.found.is_none().then(|| loaded.untrusted.as_ref().map(not_trusted)).flatten();
     let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
+    ground.search = wiring::search_tables(&store);
     if let Some(dir) = project {
         add(&mut ground, &project::server(dir, Vec::new()))?;
     }

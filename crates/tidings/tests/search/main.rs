@@ -5,6 +5,8 @@ mod calling;
 mod current;
 mod exposure;
 mod finding;
+mod learning;
+mod meaning;
 mod outside;
 
 use serde_json::{Value, json};

@@ -1,0 +1,126 @@
+//! What stands behind the search of tools: the index, where meanings come from, and what was learnt from use.
+//!
+//! Here: the effects (requests to an embeddings endpoint, the store). What they mean for a ranking is decided in `tidings-search`.
+
+mod endpoint;
+mod learner;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tidings_search::{MeaningSource, SearchControl, StaticModel, ToolIndex};
+use tidings_store::{UseTable, VectorTable};
+
+use endpoint::EmbeddingsEndpoint;
+pub use endpoint::EndpointSettings;
+pub(crate) use learner::Learner;
+
+/// How tools are searched, as the configuration says.
+#[derive(Debug, Default)]
+pub struct SearchSettings {
+    /// The model of this process.
+    pub model: Option<Arc<StaticModel>>,
+    /// Or one elsewhere.
+    pub endpoint: Option<EndpointSettings>,
+    /// Whether to learn from use.
+    pub learn: bool,
+}
+
+/// What search keeps over a restart.
+#[derive(Clone, Debug, Default)]
+pub struct SearchTables {
+    /// Which tool was used after which question.
+    pub uses: UseTable,
+    /// What the endpoint answered.
+    pub vectors: VectorTable,
+}
+
+/// The search of one gateway.
+#[derive(Debug)]
+pub struct SearchService {
+    index: Arc<ToolIndex>,
+    endpoint: Option<Arc<EmbeddingsEndpoint>>,
+    learner: Option<Arc<Learner>>,
+    /// For what an earlier run learnt, when this one does not.
+    uses: UseTable,
+}
+
+impl SearchService {
+    /// Reads what was kept. Blocks; `Err` says why the endpoint can not be used at all.
+    pub fn new(settings: SearchSettings, tables: SearchTables) -> Result<Self, String> {
+        let SearchSettings { model, endpoint, learn } = settings;
+        let endpoint = endpoint.map(|settings| EmbeddingsEndpoint::new(settings, tables.vectors)).transpose()?;
+        let endpoint = endpoint.map(Arc::new);
+        let meaning = match (model, &endpoint) {
+            (Some(model), _) => MeaningSource::Model(model),
+            (None, Some(endpoint)) => MeaningSource::Remote(Arc::clone(endpoint) as _),
+            (None, None) => MeaningSource::Words,
+        };
+        let index = Arc::new(ToolIndex::with_meaning(meaning));
+        let learner = learn.then(|| Arc::new(Learner::new(tables.uses.clone())));
+        Ok(Self { index, endpoint, learner, uses: tables.uses })
+    }
+
+    /// The searchable catalogue.
+    pub fn index(&self) -> Arc<ToolIndex> {
+        Arc::clone(&self.index)
+    }
+
+    /// Begins to fetch vectors, where they come from elsewhere. Ends when the index is gone.
+    pub fn start(&self) {
+        if let Some(endpoint) = &self.endpoint {
+            tokio::spawn(endpoint::fetch_wanted(Arc::clone(endpoint), Arc::downgrade(&self.index)));
+        }
+    }
+
+    pub(crate) fn learner(&self) -> Option<Arc<Learner>> {
+        self.learner.clone()
+    }
+}
+
+impl SearchControl for SearchService {
+    fn describe(&self) -> Value {
+        let count = self.index.count();
+        let mut described = json!({
+            "tools": count.tools,
+            "by_meaning": count.vectors,
+            "vector_bytes": count.bytes,
+            "learns": self.learner.is_some(),
+            "learnt": self.learner.as_ref().map_or(0, |learner| learner.memory().len()),
+        });
+        if let MeaningSource::Model(model) = self.index.meaning() {
+            let facts = model.facts();
+            described["model"] = json!({
+                "directory": facts.directory,
+                "tokens": facts.tokens,
+                "dimensions": facts.dimensions,
+                "tokenizer": facts.tokenizer,
+                "bytes": facts.bytes,
+                "approximations": facts.approximations,
+            });
+        }
+        if let Some(endpoint) = &self.endpoint {
+            described["endpoint"] = endpoint.describe(count.waiting);
+        }
+        described
+    }
+
+    fn forget(&self) -> BoxFuture<'static, Result<usize, String>> {
+        let (learner, table) = (self.learner.clone(), self.uses.clone());
+        Box::pin(async move {
+            let work = move || {
+                let kept = table.read().map_err(|error| error.to_string())?.len();
+                table.forget().map_err(|error| error.to_string())?;
+                Ok(learner.map_or(0, |learner| learner.memory().forget()).max(kept))
+            };
+            tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the store could not be changed".into()))
+        })
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,121 @@
+//! A static embedding model: one vector per token, averaged over a text. Words that mean the same are near each other,
+//! also where they share no letter.
+//!
+//! Here: the files of a model, from text to tokens, from tokens to a vector. Not here: what is embedded and how it is ranked.
+//! Models are used as Model2Vec and WordLlama publish them; `docs/adr/0029-static-embeddings.md` says why they are read by
+//! code of our own.
+
+mod files;
+mod tokenizer;
+mod weights;
+
+use std::path::{Path, PathBuf};
+
+use files::ModelFiles;
+use tokenizer::Tokenizer;
+use weights::TokenTable;
+
+/// Longer texts are cut: the beginning says what a tool does, and this bounds the work of an update.
+const MAX_LETTERS: usize = 4_000;
+
+/// Why a model can not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct ModelError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl ModelError {
+    fn new(path: &Path, reason: impl std::fmt::Display) -> Self {
+        Self { path: path.to_owned(), reason: reason.to_string() }
+    }
+}
+
+/// What is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// Where it was read from.
+    pub directory: PathBuf,
+    /// How many tokens have a vector.
+    pub tokens: usize,
+    /// How many numbers a vector has.
+    pub dimensions: usize,
+    /// How it cuts text into tokens: `BPE`, `WordPiece` or `Unigram`.
+    pub tokenizer: &'static str,
+    /// What in its files is followed only nearly, for people.
+    pub approximations: Vec<String>,
+    /// How much memory it takes.
+    pub bytes: usize,
+}
+
+/// A model in memory. The numbers are kept as 8-bit integers with one scale per token.
+#[derive(Debug)]
+pub struct StaticModel {
+    tokenizer: Tokenizer,
+    table: TokenTable,
+    directory: PathBuf,
+}
+
+impl StaticModel {
+    /// Reads the model in a directory: `model.safetensors` and `tokenizer.json`, or the only `*.safetensors` and the only
+    /// `*tokenizer*.json` there.
+    pub fn open(directory: &Path) -> Result<Self, ModelError> {
+        let files = ModelFiles::find(directory)?;
+        let tokenizer = std::fs::read(&files.tokenizer).map_err(|error| ModelError::new(&files.tokenizer, error))?;
+        let tokenizer = Tokenizer::read(&tokenizer).map_err(|reason| ModelError::new(&files.tokenizer, reason))?;
+        let table = weights::read(&files.weights).map_err(|reason| ModelError::new(&files.weights, reason))?;
+        Ok(Self { tokenizer, table, directory: directory.to_owned() })
+    }
+
+    /// What is loaded.
+    #[must_use]
+    pub fn facts(&self) -> ModelFacts {
+        ModelFacts {
+            directory: self.directory.clone(),
+            tokens: self.table.tokens(),
+            dimensions: self.table.dimensions(),
+            tokenizer: self.tokenizer.kind(),
+            approximations: self.tokenizer.approximations().to_vec(),
+            bytes: self.table.bytes() + self.tokenizer.bytes(),
+        }
+    }
+
+    /// How many numbers a vector has.
+    #[must_use]
+    pub fn dimensions(&self) -> usize {
+        self.table.dimensions()
+    }
+
+    /// The tokens of a text, as the model's own tokenizer cuts it, without marks of beginning and end.
+    #[must_use]
+    pub fn tokens(&self, text: &str) -> Vec<u32> {
+        let end = text.char_indices().nth(MAX_LETTERS).map_or(text.len(), |(at, _)| at);
+        self.tokenizer.encode(&text[..end])
+    }
+
+    /// The sum of the vectors of a text's tokens is added to `sum`, times `weight`. Says how many tokens had one.
+    pub(crate) fn add(&self, text: &str, weight: f32, sum: &mut [f32]) -> usize {
+        let tokens = self.tokens(text);
+        tokens.into_iter().filter(|token| self.table.add(*token, weight, sum)).count()
+    }
+
+    /// The vector of a text, of length one; nothing when no token of it is known.
+    #[must_use]
+    pub fn embed(&self, text: &str) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dimensions()];
+        self.add(text, 1.0, &mut sum);
+        normalise(sum)
+    }
+}
+
+/// The same direction with length one; nothing for a vector without a direction.
+#[must_use]
+pub fn normalise(mut vector: Vec<f32>) -> Option<Vec<f32>> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if !length.is_finite() || length <= f32::MIN_POSITIVE {
+        return None;
+    }
+    vector.iter_mut().for_each(|x| *x /= length);
+    Some(vector)
+}
