@@ -26,6 +26,9 @@ Usage: cargo xtask TASK
   chaos [--minutes N | --seconds N] [--seed S]
                         resets, cuts, stalls, kills and floods between the gateway and servers of others;
                         10 minutes by default
+  relevance [--gateway BINARY] [--misses]
+                        questions over the tools of 30 published servers: how many find their tool, with words
+                        alone and with a static embedding model; --misses: which of the tune half do not
   house                 measures of the code: sizes, cycles between modules, names, comments
   peers                 only install what the two above need, into target/peers
   bench [ARGS…]         the load harness, in release
@@ -42,6 +45,7 @@ pub(crate) enum Task {
     RealPeers { gateway: Option<PathBuf> },
     Clients { gateway: Option<PathBuf> },
     Package { quick: bool },
+    Relevance { gateway: Option<PathBuf>, misses: bool },
     Peers,
     Bench { arguments: Vec<String> },
     Soak { arguments: Vec<String> },
@@ -83,6 +87,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "real-peers" => named_gateway(rest).map(|gateway| Task::RealPeers { gateway }),
         "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
         "package" => flags(rest, &["--quick"]).map(|given| Task::Package { quick: !given.is_empty() }),
+        "relevance" => relevance(rest),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
         "soak" => Ok(Task::Soak { arguments: rest.to_vec() }),
@@ -124,6 +129,11 @@ fn named_gateway(given: &[String]) -> Result<Option<PathBuf>, Wrong> {
         }
     }
     Ok(gateway)
+}
+
+fn relevance(given: &[String]) -> Result<Task, Wrong> {
+    let (flags, rest): (Vec<String>, Vec<String>) = given.iter().cloned().partition(|option| option == "--misses");
+    Ok(Task::Relevance { gateway: named_gateway(&rest)?, misses: !flags.is_empty() })
 }
 
 fn pairs(given: &[String]) -> Result<Vec<(&str, &str)>, Wrong> {

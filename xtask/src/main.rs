@@ -12,6 +12,7 @@ mod invocation;
 mod package;
 mod peers;
 mod real_peers;
+mod relevance;
 mod soak;
 mod suite;
 mod tally;
@@ -81,6 +82,11 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             real_peers::connected_clients(&children, &workspace, &peers, &gateway).map(Some)
         }
         Task::Package { quick } => package::run(&children, &workspace, *quick).map(Some),
+        Task::Relevance { gateway, misses } => {
+            let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            relevance::run(&children, &workspace, &peers, &gateway, *misses).map(|()| None)
+        }
         Task::Peers => peers::install(&children, &workspace).map(|_| None),
         Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
         Task::Soak { arguments } => soak::run(&children, &workspace, arguments).map(|()| None),

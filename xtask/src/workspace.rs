@@ -72,6 +72,11 @@ impl Workspace {
         self.target.join("release").join("tidings")
     }
 
+    /// Published servers and a model, for questions over their tools.
+    pub(crate) fn search_servers(&self) -> PathBuf {
+        self.target.join("search-servers")
+    }
+
     /// The gateway as `cargo build` leaves it.
     pub(crate) fn built_gateway(&self) -> PathBuf {
         self.target.join("debug").join("tidings")

@@ -38,7 +38,7 @@ async fn model(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> {
         Some(running) => api(&running, "search").await?,
         // Nothing is started for this: the model is read, an endpoint is only named.
         None => {
-            let config = settings::load(cli.config.as_deref())?.config;
+            let config = settings::load(cli)?.config;
             wiring::search_service(&config, Default::default())?.describe()
         }
     };
