@@ -70,8 +70,9 @@ async fn a_broken_store_is_moved_aside_and_the_gateway_runs() {
 async fn wait_ready(gateway: &Gateway, name: &str) {
     within("the server to be ready", async {
         loop {
-            let (_, body) = get(gateway, &format!("/servers/{name}")).await;
-            if body["state"] == "ready" {
+            let (_, body) = get(gateway, "/servers").await;
+            let servers = body["servers"].as_array().into_iter().flatten();
+            if servers.into_iter().any(|server| server["name"] == name && server["state"] == "ready") {
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
