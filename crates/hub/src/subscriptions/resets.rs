@@ -69,13 +69,20 @@ impl SubscriptionTable {
         {
             // Its content does not tell whether a child changed.
             let before = before.filter(|_| !resource.has_children);
-            match &mut resource.gap {
+            let is_news = match &mut resource.gap {
                 // Others compare with another content: one notice too many is better than none.
-                Some(gap) if gap.before != before => gap.before = None,
-                Some(_) => {}
-                None => resource.gap = Some(ObservationGap { before }),
-            }
-            if matches!(resource.state, ResourceState::Active | ResourceState::Polled) {
+                Some(gap) if gap.before != before => {
+                    gap.before = None;
+                    true
+                }
+                // The read that another follower of the same past asked for decides for this one too.
+                Some(_) => false,
+                None => {
+                    resource.gap = Some(ObservationGap { before });
+                    true
+                }
+            };
+            if is_news && matches!(resource.state, ResourceState::Active | ResourceState::Polled) {
                 self.after_gap(id, now);
             }
         }
