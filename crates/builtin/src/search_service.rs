@@ -5,13 +5,14 @@
 mod endpoint;
 mod learner;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_search::{MeaningSource, SearchControl, StaticModel, ToolIndex};
 use tidings_store::{UseTable, VectorTable};
+use tokio_util::task::AbortOnDropHandle;
 
 use endpoint::EmbeddingsEndpoint;
 pub use endpoint::EndpointSettings;
@@ -45,6 +46,8 @@ pub struct SearchService {
     learner: Option<Arc<Learner>>,
     /// For what an earlier run learnt, when this one does not.
     uses: UseTable,
+    /// Fetches vectors from the endpoint; ends with this service.
+    fetching: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl SearchService {
@@ -60,7 +63,7 @@ impl SearchService {
         };
         let index = Arc::new(ToolIndex::with_meaning(meaning));
         let learner = learn.then(|| Arc::new(Learner::new(tables.uses.clone())));
-        Ok(Self { index, endpoint, learner, uses: tables.uses })
+        Ok(Self { index, endpoint, learner, uses: tables.uses, fetching: OnceLock::new() })
     }
 
     /// The searchable catalogue.
@@ -68,10 +71,13 @@ impl SearchService {
         Arc::clone(&self.index)
     }
 
-    /// Begins to fetch vectors, where they come from elsewhere. Ends when the index is gone.
+    /// Begins to fetch vectors, where they come from elsewhere. Ends with the service.
     pub fn start(&self) {
         if let Some(endpoint) = &self.endpoint {
-            tokio::spawn(endpoint::fetch_wanted(Arc::clone(endpoint), Arc::downgrade(&self.index)));
+            self.fetching.get_or_init(|| {
+                let work = endpoint::fetch_wanted(Arc::clone(endpoint), Arc::downgrade(&self.index));
+                AbortOnDropHandle::new(tokio::spawn(work))
+            });
         }
     }
 
