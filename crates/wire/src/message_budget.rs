@@ -60,6 +60,11 @@ impl MessageBudget {
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
+
+    /// Whether more than half is taken: time to let go of what nobody waits for.
+    pub fn is_scarce(&self) -> bool {
+        self.used() > self.limit.load(Ordering::Relaxed) / 2
+    }
 }
 
 impl BudgetLease {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use tidings_hub::calls::CallId;
 use tidings_upstream::{CallEvent, CallStream};
+use tidings_wire::MESSAGES;
 
 use crate::call::RequestRouter;
 use crate::links::live_link::LiveLink;
@@ -69,7 +70,10 @@ impl RequestRouter {
                     _ => {}
                 },
                 () = self.runtime.coarse_timer.beat() => {
-                    if Instant::now() >= until || !self.links.in_flight.lock().calls.has_ghost(live.key, call) {
+                    // A stream with nobody behind it may hold a message that never ends. Without its stream the call stays
+                    // remembered until the link ends, which is safe; without memory for messages everybody is refused.
+                    let is_over = Instant::now() >= until || MESSAGES.is_scarce();
+                    if is_over || !self.links.in_flight.lock().calls.has_ghost(live.key, call) {
                         return;
                     }
                 }
