@@ -47,15 +47,23 @@ pub fn candidates(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>,
     let here = ["tidings.toml", ".mcp.json"].into_iter().map(|name| cwd.join(name)).filter(|path| path.is_file());
     let here = here.map(|path| {
         // Somebody who stands in the config directory has no other file there than the own one.
-        let is_own = path
-            .canonicalize()
-            .is_ok_and(|real| users.iter().any(|user| user.canonicalize().is_ok_and(|user| user == real)));
+        let is_own = users.iter().any(|user| place_of(user) == place_of(&path));
         FoundConfig { path, origin: if is_own { ConfigOrigin::User } else { ConfigOrigin::CurrentFolder } }
     });
     let here: Vec<FoundConfig> = here.collect();
     here.into_iter()
         .chain(users.iter().map(|path| FoundConfig { path: path.clone(), origin: ConfigOrigin::User }))
         .collect()
+}
+
+/// Where a file stands, whatever links lead to its folder. A link in the place of the file itself is not followed: paths in a file
+/// count from the folder that it is seen in, so a folder that has a link to a file of the user's is still a folder of others.
+pub fn place_of(file: &Path) -> PathBuf {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), file.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => file.to_owned(),
+    }
 }
 
 /// The file of the user's config directory, whether it exists or not.

@@ -28,7 +28,7 @@ pub use error::{
     UnrunnablePart, WarningKind,
 };
 pub use expand::ConfigSurroundings;
-pub use find::{ConfigOrigin, FoundConfig, candidates, user_file};
+pub use find::{ConfigOrigin, FoundConfig, candidates, place_of, user_file};
 pub use outline::outline;
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};

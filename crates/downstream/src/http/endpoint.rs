@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::session_archive::{ArchivedSessions, unix_now};
 use super::sessions::{HttpSession, HttpSessions, InUse};
-use super::{EndpointOptions, body, guard};
+use super::{EndpointOptions, body, guard, peer};
 use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
 
@@ -69,15 +69,19 @@ impl HttpEndpoint {
     pub(super) fn new(gateway: Gateway, options: EndpointOptions) -> Self {
         let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
         let waiting = ArchivedSessions::new(options.archive.clone());
-        Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() }
+        let endpoint = Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() };
+        if endpoint.is_open_to_its_user() {
+            peer::try_kernel();
+        }
+        endpoint
     }
 
-    /// Pages of other sites may not drive this one.
     /// Whether nobody is asked for a token, because only this machine can connect.
     pub(super) fn is_open_to_its_user(&self) -> bool {
         self.options.loopback && self.options.tokens.is_open()
     }
 
+    /// Pages of other sites may not drive this one.
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RefusedRequest> {
         if guard::allowed(headers, self.options.loopback) {
             return Ok(());

@@ -1,5 +1,6 @@
 //! Which user of this machine is at the other end of a loopback connection. The kernel is asked about one socket, once per
-//! connection; where it can not be asked (not Linux), everybody on this machine is taken for the user.
+//! connection. Where it can not be asked (not Linux, or a kernel without that module), everybody on this machine is taken for the user:
+//! that is found out once, at the start, so that nobody can bring it about later.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -31,6 +32,35 @@ impl LoopbackPeer {
     }
 }
 
+/// Finds out whether the kernel can be asked, and warns if it can not. To be called at the start.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn try_kernel() {}
+
+/// Finds out whether the kernel can be asked, and warns if it can not. To be called at the start.
+#[cfg(target_os = "linux")]
+pub(super) fn try_kernel() {
+    can_be_asked();
+}
+
+/// Asks about a connection of our own, whose owner is known.
+#[cfg(target_os = "linux")]
+fn can_be_asked() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    let ask = || -> std::io::Result<Option<u32>> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        socket_diagnosis::owner(client.local_addr()?, listener.local_addr()?)
+    };
+    *ANSWER.get_or_init(|| {
+        let answer = ask();
+        let knows = matches!(answer, Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw());
+        if !knows {
+            tracing::warn!(?answer, "the kernel does not say whose connections are: every user of this machine is let in; [auth] asks for tokens");
+        }
+        knows
+    })
+}
+
 #[cfg(not(target_os = "linux"))]
 fn belongs_to_us(_peer: SocketAddr, _local: SocketAddr) -> bool {
     true
@@ -38,15 +68,18 @@ fn belongs_to_us(_peer: SocketAddr, _local: SocketAddr) -> bool {
 
 #[cfg(target_os = "linux")]
 fn belongs_to_us(peer: SocketAddr, local: SocketAddr) -> bool {
+    if !can_be_asked() {
+        return true;
+    }
     let own = rustix::process::geteuid().as_raw();
     match socket_diagnosis::owner(peer, local) {
         Ok(Some(uid)) => uid == own || uid == 0,
         // The socket is gone, or is in a network that is not ours.
         Ok(None) => false,
         Err(error) => {
-            // A kernel without this module, or a sandbox that forbids it: the same as on other systems.
-            tracing::debug!(%error, "the kernel does not say whose connection it is");
-            true
+            // Others can bring errors about, by using up what sockets are made of: that must not let them in.
+            tracing::warn!(%error, "the kernel does not say whose connection it is");
+            false
         }
     }
 }
@@ -66,6 +99,13 @@ mod socket_diagnosis {
     const HEADER: usize = 16;
     /// Where the answer has the owner: after the header, four bytes, the names of the socket and three numbers.
     const UID: std::ops::Range<usize> = HEADER + 4 + 48 + 12..HEADER + 4 + 48 + 16;
+    /// Behind the owner: the file of the socket.
+    const INODE: std::ops::Range<usize> = UID.end..UID.end + 4;
+    /// The state, and the names of the two ports.
+    const STATE: usize = HEADER + 1;
+    const PORTS: std::ops::Range<usize> = HEADER + 4..HEADER + 8;
+    const TIME_WAIT: u8 = 6;
+    const LISTENING: u8 = 10;
     /// "No such socket".
     const NOT_FOUND: i32 = -2;
 
@@ -77,7 +117,7 @@ mod socket_diagnosis {
         let mut answer = [0; 512];
         // The kernel has answered by the time the question is sent.
         let (length, _) = recv(&socket, &mut answer, RecvFlags::empty())?;
-        read(answer.get(..length).unwrap_or_default())
+        read(answer.get(..length).unwrap_or_default(), source.port(), destination.port())
     }
 
     fn question(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
@@ -113,12 +153,22 @@ mod socket_diagnosis {
         }
     }
 
-    fn read(answer: &[u8]) -> io::Result<Option<u32>> {
+    fn read(answer: &[u8], source: u16, destination: u16) -> io::Result<Option<u32>> {
         let number =
             |at: std::ops::Range<usize>| answer.get(at).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
         match kind {
-            Some(BY_FAMILY) => number(UID).map(Some).ok_or_else(|| io::ErrorKind::UnexpectedEof.into()),
+            Some(BY_FAMILY) => {
+                let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
+                let uid = number(UID).ok_or_else(short)?;
+                let inode = number(INODE).ok_or_else(short)?;
+                let state = *answer.get(STATE).ok_or_else(short)?;
+                let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+                // A socket that its process has closed belongs to nobody, and the kernel says 0 for it, which would be root; where there
+                // is no such connection, it may answer for a listener on that port.
+                let is_held = inode != 0 && !matches!(state, TIME_WAIT | LISTENING);
+                Ok((is_held && answer.get(PORTS) == Some(&ports[..])).then_some(uid))
+            }
             Some(ERROR) => match number(HEADER..HEADER + 4).map(u32::cast_signed) {
                 Some(NOT_FOUND) => Ok(None),
                 Some(code) => Err(io::Error::from_raw_os_error(-code)),
@@ -144,6 +194,10 @@ mod socket_diagnosis {
                 assert_eq!(owner(peer, local).expect("an answer"), Some(own), "{host}");
                 let nobody = SocketAddr::new(peer.ip(), peer.port() ^ 1);
                 assert_eq!(owner(nobody, local).expect("an answer"), None, "there is no such connection");
+                let (accepted, _) = listener.accept().expect("the connection");
+                drop(client);
+                assert_eq!(owner(peer, local).expect("an answer"), None, "whoever hung up is nobody, and not root");
+                drop(accepted);
             }
         }
     }

@@ -131,6 +131,25 @@ async fn without_a_yes_the_users_own_file_counts_as_if_the_folder_had_none() {
 
 // trust T1
 #[tokio::test]
+async fn a_link_to_a_file_of_the_users_own_lets_no_folder_act() {
+    let machine = Machine::new();
+    machine
+        .write("conf/tidings/tidings.toml", "[servers.own]\ncommand = \"sh\"\nargs = [\"./start.sh\"]\ncwd = \".\"\n");
+    let mark = machine.clone().join("started");
+    // Paths count from the folder that the file is seen in: there the user's words would start a script of others.
+    machine.write("clone/start.sh", &format!("touch '{}'\n", mark.display()));
+    std::os::unix::fs::symlink(machine.0.join("conf/tidings/tidings.toml"), machine.clone().join("tidings.toml"))
+        .unwrap();
+    for command in [&["tools"][..], &["servers"], &["doctor"]] {
+        let said = machine.run(command);
+        let all = format!("{}{}", stdout(&said), stderr(&said));
+        assert!(all.contains("is not trusted"), "{command:?}: {all}");
+    }
+    assert!(!mark.exists(), "a script of the folder ran");
+}
+
+// trust T1
+#[tokio::test]
 async fn a_changed_file_is_not_trusted_and_what_runs_stays() {
     let machine = Machine::new();
     let (one, two) =
