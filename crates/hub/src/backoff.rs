@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Pauses that double with each failure in a row, up to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBackoff {
-    /// After the first failure.
+    /// The pause after the first failure.
     pub first: Duration,
-    /// At most.
+    /// No pause grows beyond this.
     pub longest: Duration,
 }
 

@@ -20,7 +20,7 @@ use ghosts::GhostCalls;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// Bounds of the table.
+/// How many calls are tracked at a time. A request beyond a bound is refused before anything of it is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
     /// Calls in flight for one client.
@@ -128,7 +128,7 @@ struct LinkCalls {
     callers: LinkCallers,
 }
 
-/// The table of calls.
+/// All calls in flight, found by our id, by the client's id and by link. It has one owner, behind one lock.
 #[derive(Debug, Default)]
 pub struct CallTable {
     limits: CallLimits,
@@ -236,7 +236,7 @@ impl CallTable {
         self.by_link.get(&link).map_or(0, |on_link| on_link.ghosts.len())
     }
 
-    /// A link can be used. Abandoned calls are remembered for open links only.
+    /// The handshake of a link is over. From now until [`Self::link_gone`] abandoned calls are remembered for it.
     pub fn link_opened(&mut self, link: LinkKey) {
         self.by_link.entry(link).or_default().open = true;
     }
@@ -258,7 +258,7 @@ impl CallTable {
         self.by_link.get(&link).map(|on_link| on_link.callers.clone()).unwrap_or_default()
     }
 
-    /// The call a client means by its own id.
+    /// The call that a client means by its own id, as in a cancellation; `None` once it is over.
     pub fn find(&self, client: ClientKey, id: &RawId) -> Option<CallId> {
         self.by_client_id.get(&(client, id.clone())).copied()
     }
@@ -285,7 +285,7 @@ impl CallTable {
         self.per_client.get(&client).copied().unwrap_or(0)
     }
 
-    /// A call in flight.
+    /// A call that is still in flight; `None` once somebody has taken it out.
     pub fn get(&self, id: CallId) -> Option<&TrackedCall> {
         self.calls.get(&id)
     }
@@ -294,6 +294,7 @@ impl CallTable {
     /// Values must rise; what does not rise is not delivered but still shows that the server is alive.
     pub fn progress(&mut self, id: CallId, value: f64, now: Instant) -> Option<RawId> {
         let call = self.calls.get_mut(&id)?;
+        // Before the value is looked at: a server that repeats one value is alive all the same.
         call.deadline = (now + call.timeout).min(call.last_moment);
         // `partial_cmp`, so that NaN does not rise either.
         if call.progress.is_some_and(|last| value.partial_cmp(&last) != Some(std::cmp::Ordering::Greater)) {
@@ -318,7 +319,7 @@ impl CallTable {
         self.by_link.get(&link).into_iter().flat_map(|on_link| on_link.running.iter().copied())
     }
 
-    /// How many calls are in flight.
+    /// Calls in flight of all clients, without abandoned ones.
     pub fn len(&self) -> usize {
         self.calls.len()
     }

@@ -63,6 +63,7 @@ impl CatalogueSnapshot {
         let mut rendered = Vec::with_capacity(offers.len());
         for ((offer, tools), prompts) in offers.iter().zip(tool_names).zip(prompt_names) {
             owners.update(None, Some(offer));
+            // Found again by pointer and names: naming everything anew must not also render everything anew.
             let known = before.iter().find(|known| known.shows(offer, &tools, &prompts)).cloned();
             rendered.push(known.unwrap_or_else(|| Arc::new(RenderedOffer::new(Arc::clone(offer), tools, prompts))));
         }
@@ -97,12 +98,14 @@ impl CatalogueSnapshot {
     }
 
     fn replaced(&self, server: ServerId, after: Option<Arc<ServerOffer>>) -> Self {
+        // Ids rise in the order of the configuration, so the offers are sorted by id.
         let place = self.offers.partition_point(|offer| offer.server < server);
         let before = self.offers.get(place).filter(|offer| offer.server == server);
         let range = place..place + usize::from(before.is_some());
         let mut offers = self.offers.clone();
         offers.splice(range.clone(), after.clone());
         let named = |table: &NameTable, kind| table.update(before.map(AsRef::as_ref), after.as_deref(), &offers, kind);
+        // `None`: an item had to take a name with a hash in it, and what else that reaches can not be told.
         let (Some(tools), Some(prompts)) =
             (named(&self.tools, ListKind::Tools), named(&self.prompts, ListKind::Prompts))
         else {
@@ -114,6 +117,8 @@ impl CatalogueSnapshot {
         let mut rendered = self.rendered.clone();
         let mut old: Vec<Arc<RenderedOffer>> = rendered.splice(range, new.clone()).collect();
         let mut new: Vec<Arc<RenderedOffer>> = new.into_iter().collect();
+        // Another server's item may have got or lost its short name by this change: its part of the list is rendered
+        // again.
         let renamed = tools.renamed.iter().chain(&prompts.renamed).map(|(server, ..)| *server);
         for server in renamed.collect::<BTreeSet<_>>() {
             let Ok(place) = offers.binary_search_by_key(&server, |offer| offer.server) else { continue };
@@ -128,7 +133,10 @@ impl CatalogueSnapshot {
             prompts: prompts.table,
             owners,
             view: self.view,
+            // Rendered lists are made when the first client asks; most commits are never listed in every revision.
             listings: PerView::default(),
+            // Digests are carried over: the ledger compares them at every commit, and hashing all lists would cost what
+            // this function saves.
             digests: self.digests_after(&old, &new),
             limited: self.limited,
             parts: SnapshotParts::default(),
@@ -145,6 +153,7 @@ impl CatalogueSnapshot {
                     for of in old.iter().chain(new) {
                         digest = mark(digest, of, kind, revision, self.view);
                     }
+                    // The cell is new and ours alone, so setting it can not fail.
                     let _ = digests[kind as usize][revision as usize].set(digest);
                 }
             }
@@ -213,9 +222,12 @@ impl CatalogueSnapshot {
                 return Some((offer.server, local.into_owned()));
             }
         }
+        // Last of all: a template may cover nearly any URI, so it must not win over a list or a prefix.
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
         open()
             .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(&t.key, uri)))
+            // Only one server is there at all, so what nobody lists can only be its own. Not where the view is limited:
+            // then another server may be meant that this caller can not see.
             .or_else(|| open().next().filter(|_| self.offers.len() == 1 && !self.limited))
             .map(|offer| (offer.server, uri.to_owned()))
     }
@@ -223,6 +235,7 @@ impl CatalogueSnapshot {
     /// The hash of everything that clients of a revision see, by topic.
     pub fn digests(&self, revision: Revision) -> ViewDigests {
         let of = |kind| self.digest(kind, revision);
+        // The protocol has one notification for resources and templates.
         let resources = Digest::of_all([&of(ListKind::Resources), &of(ListKind::Templates)]);
         [of(ListKind::Tools), of(ListKind::Prompts), resources]
     }
@@ -252,6 +265,8 @@ fn mark(digest: Digest, of: &RenderedOffer, kind: ListKind, revision: Revision, 
 /// Whether a URI can come from a template, judged by the literal text around its expressions.
 fn template_covers(template: &str, uri: &str) -> bool {
     let mut rest = uri;
+    // Expressions are not evaluated: `{+path}` and its like match across slashes, so only the text between them is a
+    // firm criterion.
     let mut literals = template.split('{').map(|part| part.rsplit_once('}').map_or(part, |(_, after)| after));
     let Some(tail) = literals.next().and_then(|first| rest.strip_prefix(first)) else { return false };
     rest = tail;

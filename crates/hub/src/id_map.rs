@@ -31,6 +31,7 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
+        // For keys that are written in more than one piece; a single number is only multiplied.
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(FACTOR);
     }
 }

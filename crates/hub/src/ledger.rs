@@ -46,7 +46,7 @@ impl Topics {
         Topic::ALL.into_iter().filter(move |topic| self.contains(*topic))
     }
 
-    /// Takes one out.
+    /// Takes the first one out, in the order of [`Topic::ALL`].
     pub fn pop(&mut self) -> Option<Topic> {
         let first = self.iter().next()?;
         self.0[first as usize] = false;
@@ -242,6 +242,8 @@ impl<V: PartialEq> Ledger<V> {
         let mut unchanged = true;
         for view in self.views.iter_mut().flatten() {
             let new = digests(&view.of);
+            // Against the last commit and not against what the follower was last told: a change and its reverse are two
+            // changes, and a client may have listed in between.
             let before = std::mem::replace(&mut view.digests, new);
             view.changed = Topics(std::array::from_fn(|topic| new[topic] != before[topic]));
             unchanged &= view.changed.is_empty();
@@ -294,6 +296,7 @@ impl<V: PartialEq> Ledger<V> {
     /// A follower can read a view of its own from now on. The first one it begins with; what differs in a later one it is
     /// owed. Says whether it is owed anything by this.
     pub fn show_own(&mut self, id: FollowerId, at: Instant, digests: ViewDigests) -> bool {
+        // The session ended while its view was being made.
         let Some(follower) = self.followers.get_mut(&id) else { return false };
         // The first view of its own is what it begins with: there is nothing to compare it to.
         let Some(before) = follower.own.replace(digests) else { return false };
@@ -348,6 +351,7 @@ impl<V: PartialEq> Ledger<V> {
         }
         let shared = || self.views[follower.view].as_ref().map(|view| &view.digests);
         if let Some(digests) = follower.own.as_ref().or_else(shared) {
+            // Only for `last_notified`, by which the property tests compare what was told with what could be read.
             for topic in topics.iter() {
                 follower.notified[topic as usize] = Some(digests[topic as usize]);
             }
@@ -387,7 +391,7 @@ impl<V: PartialEq> Ledger<V> {
     }
 }
 
-/// A follower is told of these topics: no other notice of them is needed.
+/// A follower is being told of these topics now: what is held of them for it needs no second notice.
 fn settle(held: &mut HashMap<FollowerId, [Option<OwedSince>; 3]>, id: FollowerId, topics: Topics) {
     let Some(waiting) = held.get_mut(&id) else { return };
     for topic in topics.iter() {

@@ -212,7 +212,7 @@ impl LinkHealth {
         }
     }
 
-    /// What can be said now.
+    /// What whoever met a failed call, stream or listen can go by at this moment.
     pub fn verdict(&self) -> FailureVerdict {
         match self.phase {
             HealthPhase::Up(LinkTrust::Trusted) => FailureVerdict::Trusted,
@@ -233,6 +233,8 @@ impl LinkHealth {
     /// Whether whoever wants the link may wait: an attempt is under way, or is not put off by more than the first pause.
     pub fn is_worth_waiting(&self, now: Instant) -> bool {
         match self.phase {
+            // No longer than the first pause: a caller is better off with an error at once than with one after half a
+            // minute.
             HealthPhase::Waiting { until } => until <= now + self.pace.first,
             phase => phase == HealthPhase::Connecting,
         }
@@ -266,6 +268,7 @@ impl LinkHealth {
             LinkEvent::RestartAsked => {
                 self.failures = 0;
                 commands.push(LinkCommand::ForgetEra);
+                // Not `Connecting` yet: whoever drives the machine reports that when the attempt begins.
                 self.phase = HealthPhase::Waiting { until: now };
                 commands.push(LinkCommand::Connect);
             }
@@ -285,6 +288,7 @@ impl LinkHealth {
 
     fn failed(&mut self, because: RequestTrouble, commands: &mut Vec<LinkCommand>) {
         // A check that is under way, or is about to be made, is for this one too.
+        // Only from trust: a failure while a check is open must not start a second one.
         if let HealthPhase::Up(trust @ LinkTrust::Trusted) = &mut self.phase {
             *trust = LinkTrust::Checking { because, failed: 0 };
             commands.push(LinkCommand::Check);
@@ -334,7 +338,7 @@ impl LinkHealth {
         self.ended_because = match self.phase {
             HealthPhase::Ending(reason) => Some(reason),
             HealthPhase::Up(_) => None,
-            // It is known.
+            // The end of this link was handled already, or there was none.
             HealthPhase::Idle | HealthPhase::Connecting | HealthPhase::Waiting { .. } => return,
         };
         let held = self.connected_at.is_some_and(|at| now.saturating_duration_since(at) >= STABLE);
@@ -346,6 +350,7 @@ impl LinkHealth {
             self.wait(now.max(soonest), commands);
         } else {
             self.failures = self.failures.saturating_add(1);
+            // It ended before it was of any use, as a server does that crashes at its start.
             self.wait(now + self.pace.pause(self.failures), commands);
         }
     }
@@ -379,6 +384,7 @@ impl LinkHealth {
 
     /// The server has listed: it is ready, unless checks say otherwise.
     pub fn listed(&mut self) -> bool {
+        // A list that came just before the checks began to fail must not turn a failing server green.
         let ready = matches!(self.phase, HealthPhase::Up(LinkTrust::Trusted | LinkTrust::Checking { failed: 0, .. }));
         if ready {
             self.shown = LinkState::Ready;

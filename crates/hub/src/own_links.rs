@@ -125,6 +125,7 @@ impl OwnLinks {
 
     /// Somebody needs a link now.
     pub fn claim(&mut self, owner: &LinkOwner, server: ServerId, now: Instant) -> LinkClaim {
+        // Looked up before the bounds: a link that is there is given even where no other may be made.
         let known = self.owners.get_mut(owner).and_then(|links| links.get_mut(&server));
         match known.map(|link| &mut link.state) {
             Some(OwnLinkState::Up { key, used, .. }) => {
@@ -145,6 +146,7 @@ impl OwnLinks {
         if self.counted >= self.limits.total {
             return LinkClaim::TooMany(self.limits.total);
         }
+        // The entry is made only now: a claim that is refused must not leave an empty one behind.
         let links = self.owners.entry(owner.clone()).or_default();
         let fresh = || OwnLink { state: OwnLinkState::Connecting { roots_changed: false }, failures: 0 };
         // An entry that rested keeps its count of failures: the next pause is longer than the last.
@@ -168,6 +170,7 @@ impl OwnLinks {
     /// A link could not be made. Tells when it may be tried again; `None` when nobody wants it any more.
     pub fn failed(&mut self, owner: &LinkOwner, server: ServerId, error: &str, now: Instant) -> Option<Instant> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
+        // The owner left and came back meanwhile, and the attempt is not the one that counts now.
         if !matches!(link.state, OwnLinkState::Connecting { .. }) {
             return None;
         }
@@ -175,7 +178,7 @@ impl OwnLinks {
         Some(link.rest(error, now))
     }
 
-    /// A link ended by itself. Tells whose it was; `None` when it is not one of these, or was given up before.
+    /// A link ended by itself. Tells whose it was; `None` when it is a shared one, or was given up before.
     pub fn closed(&mut self, key: LinkKey, now: Instant) -> Option<(LinkOwner, ServerId)> {
         let (owner, server) = self.by_key.remove(&key)?;
         let links = self.owners.get_mut(&owner)?;
@@ -219,6 +222,7 @@ impl OwnLinks {
     /// A server is gone, or another has taken its place: what is known of its failures is of no use.
     pub fn server_gone(&mut self, server: ServerId) {
         for links in self.owners.values_mut() {
+            // Links that are up or being connected are ended by whoever removes the server, and are counted until then.
             if links.get(&server).is_some_and(|link| !link.is_counted()) {
                 links.remove(&server);
             }
@@ -237,6 +241,7 @@ impl OwnLinks {
                     continue;
                 }
                 if is_busy(*key) {
+                    // A long call is use, though nothing was claimed since it began.
                     *used = now;
                 } else {
                     idle.push((owner.clone(), *server, *key));

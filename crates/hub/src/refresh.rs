@@ -137,17 +137,21 @@ impl ListRefresh {
     pub fn require(&mut self, kinds: &[ListKind], reason: RefreshReason) -> u64 {
         self.mark(kinds, reason);
         self.urgent = true;
+        // The look that runs now, if there is one, may have read the list before it was needed.
         self.begun + 1
     }
 
     /// A client asks for a list. `answered` counts the calls that the server has answered, where it is not certain that it
     /// would have announced before the answer what a call changed. `None`: the list is as new as every signal.
     pub fn ask(&mut self, kind: ListKind, answered: Option<u64>, now: Instant) -> Option<ListWait> {
+        // The server may announce on another connection than the one that carried the answer, so an answered call makes
+        // the list uncertain (ADR 20).
         if answered.is_some_and(|answered| answered != self.calls_seen[kind as usize]) {
             self.marks.mark(kind, RefreshReason::Call);
         }
         let running = self.running.as_ref();
         let Some(mark) = self.marks.get(kind) else {
+            // Nothing was said since that look began, so what it finds is new enough.
             let under_way = running.filter(|look| look.kinds[kind as usize])?;
             return Some(ListWait { look: under_way.number, until: now + self.pace.max_wait });
         };
@@ -168,6 +172,8 @@ impl ListRefresh {
             self.missed_at = Some(now);
             self.marks.mark(kind, RefreshReason::Call);
         }
+        // Also when it was not marked: somebody else may have marked it a moment ago, and that look is worth waiting
+        // for.
         self.ask(kind, None, now)
     }
 
@@ -176,9 +182,11 @@ impl ListRefresh {
         let end = self.window_end();
         let over = end.is_none_or(|end| now >= end);
         match self.marks.is_empty() {
+            // Somebody waits: the window no longer holds up the look, only the notices.
             false if self.urgent || over => RefreshStep::Look,
             true if over && self.holding => RefreshStep::Release,
             true if !self.holding => RefreshStep::Sleep(None),
+            // Marked and not urgent, or holding: both go on at the end of the window.
             _ => RefreshStep::Sleep(end),
         }
     }
@@ -196,6 +204,7 @@ impl ListRefresh {
         self.holding = held;
         self.urgent = false;
         self.begun += 1;
+        // Signals that come from here on mark the list again, and so cause one more look.
         let marks = std::mem::take(&mut self.marks);
         for (kind, _) in marks.iter() {
             self.calls_seen[kind as usize] = answered;
@@ -208,6 +217,7 @@ impl ListRefresh {
     /// Begins the first look over a new link, at everything: whatever was gathered before is part of it.
     pub fn begin_anew(&mut self, answered: u64, now: Instant) -> BegunLook {
         self.mark(&ListKind::ALL, RefreshReason::Reconnect);
+        // Nobody can be told of a burst that ended with the old link.
         self.window = None;
         self.begin(answered, now)
     }

@@ -30,6 +30,7 @@ struct ScopeRights {
     admin: bool,
 }
 
+// One instance for the whole process: `PartialEq` compares pointers first.
 static EVERYTHING: LazyLock<AccessScope> = LazyLock::new(|| AccessScope::new(vec![ALL.to_owned()], true, |_, _| true));
 
 /// The pattern of every name.
@@ -41,6 +42,7 @@ impl AccessScope {
         patterns.sort();
         patterns.dedup();
         let all_names = patterns.iter().any(|pattern| pattern == ALL);
+        // An `Arc`: scopes are keys of views, and are cloned often.
         Self(Arc::new(ScopeRights { patterns, matches, all_names, admin }))
     }
 
@@ -73,6 +75,7 @@ impl AccessScope {
 
 impl PartialEq for AccessScope {
     fn eq(&self, other: &Self) -> bool {
+        // The matching function is not compared: every scope that is made from a configuration has the same one.
         Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
     }
 }

@@ -44,6 +44,7 @@ impl ServerRequests {
     /// Takes out the question that a client answers. Only the client that was asked may.
     pub fn answer(&mut self, client: ClientKey, id: &RawId) -> Option<ServerRequest> {
         let shown = id.as_u64()?;
+        // Ids are consecutive numbers, so another client could guess one.
         if self.open.get(&shown)?.client != client {
             return None;
         }
@@ -52,6 +53,7 @@ impl ServerRequests {
 
     /// The server withdraws a question: the client and the id it knows.
     pub fn withdraw(&mut self, link: LinkKey, id: &RawId) -> Option<(u64, ServerRequest)> {
+        // A walk over all: withdrawals are rare, and few questions are open at a time.
         let shown = *self.open.iter().find(|(_, ask)| ask.link == link && ask.id == *id)?.0;
         Some((shown, self.open.remove(&shown)?))
     }

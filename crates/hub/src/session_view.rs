@@ -96,6 +96,7 @@ impl SessionView {
                 continue;
             }
             let Some(part) = self.parts.get_mut(server) else { continue };
+            // By pointer: every commit of this server makes a new offer, and one that is not new needs no look.
             let is_same = match (&part.shared, &there) {
                 (Some(before), Some(now)) => Arc::ptr_eq(before, now),
                 (None, None) => true,
@@ -143,6 +144,7 @@ impl SessionView {
         quiet: Duration,
         now: Instant,
     ) -> Option<OwnLinkLook> {
+        // The server left while it was looked at.
         let part = self.parts.get_mut(&server)?;
         let again = std::mem::take(&mut part.again);
         let at = match looked {
@@ -185,12 +187,14 @@ impl SessionView {
 
     /// The view, as of now.
     pub fn snapshot(&mut self, shared: &Arc<CatalogueSnapshot>, scope: &AccessScope) -> Arc<CatalogueSnapshot> {
+        // The view was built on this very state of the shared catalogue.
         if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
             return Arc::clone(own);
         }
         let offers = self.parts.values().filter_map(|part| part.offer.as_ref());
         // The own offers take the place of the shared ones, server by server; those without an own offer stay.
         let whole = offers.fold(Arc::clone(shared), |whole, offer| Arc::new(whole.with_kept(offer)));
+        // Last, over the merged lists: names are made over all servers, and only then some are left out.
         let own = whole.seen_by(scope);
         self.built = Some((Arc::clone(shared), Arc::clone(&own)));
         own

@@ -194,6 +194,7 @@ impl SubscriptionTable {
 
     /// Forgets a server that is away and of which nothing is followed.
     fn tidy(&mut self, id: PlaceId) {
+        // While it is connected its record is needed: how it is subscribed to is known only from the handshake.
         let idle = self.servers.get(&id).is_some_and(|server| server.link.is_none() && server.by_uri.is_empty());
         if idle {
             self.servers.remove(&id);

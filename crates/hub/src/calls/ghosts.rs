@@ -20,6 +20,7 @@ pub(super) struct GhostCalls {
 impl GhostCalls {
     /// Tells how many there are now, or `None` when there is no room for this one.
     pub(super) fn add(&mut self, id: CallId, client: ClientKey, most: usize) -> Option<usize> {
+        // Never taken back: from here on an answered ghost can not be told from one that was not remembered.
         if self.clients.len() >= most {
             self.overflowed = true;
             return None;

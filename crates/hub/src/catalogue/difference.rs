@@ -26,7 +26,7 @@ pub struct ListDifference {
 }
 
 impl ListDifference {
-    /// Compares two states. Both are sorted by key, so one walk over them is enough.
+    /// Compares two states of one list. The order in which the server lists its items is no difference.
     pub fn between(before: &OfferList, after: &OfferList) -> Self {
         let mut out = Self::default();
         let (mut old, mut new) = (before.items.iter().peekable(), after.items.iter().peekable());
@@ -48,6 +48,7 @@ impl ListDifference {
                     out.added.push(come.key.clone());
                     new.next();
                 }
+                // Not reachable, because the guard above takes it; the compiler can not see that.
                 (Some(_), None) => {
                     old.next();
                 }
@@ -63,6 +64,7 @@ impl ListDifference {
 
 fn fields(before: &OfferItem, after: &OfferItem) -> Vec<String> {
     let digests = |item: &OfferItem| -> std::collections::BTreeMap<String, tidings_wire::Digest> {
+        // Member by member: two texts that differ only in white space or escapes are equal.
         members(&item.raw, ByteSpan::new(0, item.raw.len()))
             .filter_map(|m| Some((m.key.text(&item.raw)?.into_owned(), digest(&item.raw, m.value))))
             .collect()

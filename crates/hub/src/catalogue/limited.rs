@@ -24,8 +24,10 @@ impl CatalogueSnapshot {
         if scope.is_everything() {
             return Arc::clone(self);
         }
+        // Held while a part is made, so that two callers with the same rights do not both make it.
         let mut parts = self.parts.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, part)) = parts.iter().find(|(of, _)| of == scope) {
+            // Rights that leave nothing out share the whole snapshot, with its rendered lists.
             return Arc::clone(part.as_ref().unwrap_or(self));
         }
         let part = self.part(scope).map(Arc::new);
@@ -47,6 +49,8 @@ impl CatalogueSnapshot {
         Some(Self {
             offers: places.iter().map(|place| Arc::clone(&self.offers[*place])).collect(),
             rendered: places.iter().map(|place| Arc::clone(&self.rendered[*place])).collect(),
+            // The names of hidden servers stay in the table, so that a visible item has one name for everybody (ADR
+            // 13).
             tools: self.tools.clone(),
             prompts: self.prompts.clone(),
             owners: self.owners.clone(),

@@ -97,11 +97,13 @@ impl RenderedList {
         let from = first.at + first.segment.start(start - first.first);
         let to = last.at + last.segment.ends[end - 1 - last.first];
         let next = (end < self.len).then(|| self.key(last, end - 1 - last.first));
+        // A slice of `Bytes` shares the text: a page costs no copy, however many clients are at it.
         ListPage { items: self.text.slice(from..to), next }
     }
 
     /// The first item that comes after a key, whether or not that is still there.
     fn place_after(&self, after: &PageKey) -> usize {
+        // The server of the cursor may have left since: then the page goes on with the next server that is there.
         let part = self.parts.partition_point(|part| part.of.offer.server.0 < after.server);
         match self.parts.get(part) {
             None => self.len,
@@ -124,6 +126,7 @@ impl RenderedList {
     fn key(&self, part: &ServerItems, place: usize) -> PageKey {
         let (offer, items) = (&part.of.offer, &part.of.offer.list(self.kind).items);
         let last = part.segment.items[..=place].iter().rev().take(NAMED);
+        // Local keys and not public names: a rename between two pages must not lose the place.
         let keys = last.map(|item| items[*item as usize].key.to_string()).collect();
         PageKey { server: offer.server.0, keys, place: place + 1 }
     }

@@ -62,6 +62,7 @@ impl NameTable {
         for place in first.into_iter().chain(last) {
             let (offer, items) = (&offers[place], &offers[place].list(kind).items);
             shown[place] = items.iter().map(|item| table.add_public(offer, &item.key)).collect();
+            // A hidden item can not be called, so its other spellings must not reach it either.
             for (item, _) in items.iter().zip(&*shown[place]).filter(|(_, name)| name.is_some()) {
                 table.add_aliases(offer, &item.key);
             }
@@ -82,6 +83,7 @@ impl NameTable {
         let same_naming = |(a, b): (&ServerOffer, &ServerOffer)| {
             (&a.name, &a.prefix, a.bare, a.yields) == (&b.name, &b.prefix, b.bare, b.yields)
         };
+        // Another prefix or style of names moves all items of the server, so none of them counts as kept.
         let anew = !before.zip(after).is_none_or(same_naming);
         let kept = |offer: Option<&ServerOffer>, key: &str| {
             !anew && offer.is_some_and(|offer| offer.list(kind).get(key).is_some())
@@ -90,6 +92,8 @@ impl NameTable {
         let mut reach = ChangeReach { offers, ..ChangeReach::default() };
         for item in before.iter().flat_map(|before| &before.list(kind).items).filter(|item| !kept(after, &item.key)) {
             let Some(before) = before else { continue };
+            // All old names are taken out before any new one is put in: an item may take the name that another of the
+            // same server left.
             if let Some(name) = table.take_public(before, &item.key) {
                 table.remove_aliases(before, &item.key);
                 reach.names.push(name);
@@ -100,6 +104,7 @@ impl NameTable {
             reach.names.extend(candidates(after, &item.key));
             reach.items.insert(place_of(after, &item.key));
         }
+        // After the removals: who is hidden then may get a name that has just become free.
         reach.hidden = table.hidden(offers);
         reach.spread(&table);
         let renamed = table.name_reached(&reach, after.map(|after| after.server), |key| !kept(before, key))?;
@@ -121,6 +126,8 @@ impl NameTable {
         for (_, server, local) in &reach.items {
             let offer = reach.offer(*server)?;
             let is_new = Some(*server) == changed && is_new(local);
+            // Items of other servers leave the table first, too: they are named again below, in the order in which
+            // everything is named, so the result is that of a table made from nothing.
             before.push(if is_new { None } else { self.take_public(offer, local) });
         }
         let mut renamed = Vec::new();
@@ -145,6 +152,7 @@ impl NameTable {
 
     /// What an item is shown as, by its own wish or another name.
     fn shown_as(&self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+        // Nearly always empty; the check saves an allocation for the key on every item of a large list.
         if !self.displaced.is_empty()
             && let Some(name) = self.displaced.get(&(offer.server, local.into()))
         {
@@ -195,6 +203,7 @@ impl NameTable {
         // result may have taken that as well, so the next one is tried.
         let mut text = format!("{}\0{local}", offer.name);
         loop {
+            // A hash and not a counter, so that the item has the same name after a restart.
             let digest = blake3::hash(text.as_bytes()).to_hex();
             let name = public_name(&offer.prefix, &format!("{local}_{}", &digest[..8]));
             if !self.public.contains_key(name.as_str()) {
@@ -237,6 +246,7 @@ impl NameTable {
 
     /// As [`Self::route`], where only some servers are there: the others are as if they had no names.
     pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&ItemRoute> {
+        // A public name wins over any alias: it is what clients were shown.
         self.public.get(name).filter(|route| there(route.server)).or_else(|| {
             let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
             // An alias that two servers claim leads nowhere: a guess could call the wrong tool.
@@ -313,6 +323,7 @@ fn spellings(offer: &ServerOffer, local: &str) -> [Box<str>; 4] {
     [
         public_name(&offer.prefix, local).into(),
         format!("{}:{local}", offer.name).into(),
+        // `mcp_registry_exec` names tools so.
         format!("mcp_{}_{local}", offer.prefix).into(),
         local.into(),
     ]

@@ -56,6 +56,8 @@ impl OfferItem {
         if kind == ListKind::Tools
             && let Some(schema) = get(&raw, whole, "inputSchema")
         {
+            // Legacy links send no headers, so a wrong annotation does no harm there; a modern HTTP client must not use
+            // such a tool at all.
             headers = match annotated(schema.of(&raw)) {
                 Ok(headers) => headers,
                 Err(fault) if mirrored => return Err(ItemFault::Annotation { tool: key, fault }),
@@ -67,6 +69,7 @@ impl OfferItem {
 
     /// The item with what it tells of its content (`size`, and when it changed) left out of its hash.
     pub fn with_details(self) -> Self {
+        // What does not parse keeps the hash over its bytes, so it can at worst be announced too often.
         let Ok(mut said) = serde_json::from_slice::<serde_json::Value>(&self.raw) else { return self };
         if let Some(members) = said.as_object_mut() {
             members.remove("size");
@@ -223,6 +226,7 @@ impl ServerOffer {
     /// Whether a list of it is part of what clients see.
     pub fn shows(&self, kind: ListKind) -> bool {
         let withheld = kind == ListKind::Tools && !self.listed;
+        // A built-in server without items would otherwise say something about `ttlMs` and scope of everybody's list.
         let irrelevant = self.yields && self.list(kind).items.is_empty();
         !withheld && !irrelevant
     }

@@ -18,6 +18,7 @@ impl UriOwners {
 
     /// One server's list changed.
     pub(super) fn update(&mut self, before: Option<&ServerOffer>, after: Option<&ServerOffer>) {
+        // Servers with a prefix are left out: their URIs are found by it.
         let shown = |offer: &&ServerOffer| offer.uris.is_transparent();
         let (before, after) = (before.filter(shown), after.filter(shown));
         if let Some(before) = before {

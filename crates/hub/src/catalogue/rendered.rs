@@ -55,6 +55,7 @@ impl RenderedOffer {
 
     /// Whether it shows the same offer under the same names.
     pub(super) fn shows(&self, offer: &Arc<ServerOffer>, tools: &ShownNames, prompts: &ShownNames) -> bool {
+        // Offers are immutable, so the pointer tells that nothing was listed since.
         Arc::ptr_eq(&self.offer, offer) && self.tools == *tools && self.prompts == *prompts
     }
 

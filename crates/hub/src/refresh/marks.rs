@@ -79,6 +79,7 @@ impl ListMarks {
 
     /// Marks a list, unless it is marked.
     pub fn mark(&mut self, kind: ListKind, reason: RefreshReason) {
+        // The first reason stays: it is why the listing happens, and the metrics count by it.
         self.0[kind as usize].get_or_insert(ListMark::new(reason));
     }
 

@@ -17,7 +17,7 @@ const LEAST: Duration = Duration::from_secs(1);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// The schedule of one link.
+/// The schedule of one link: its successor lists everything at once, and so begins with a new one.
 #[derive(Debug)]
 pub struct RefreshSchedule {
     poll: Duration,
@@ -59,7 +59,7 @@ pub enum DueRefresh {
 }
 
 impl RefreshSchedule {
-    /// `poll` zero: never polled.
+    /// `poll` zero: lists are never polled, only retried after a failure.
     pub fn new(poll: Duration, now: Instant) -> Self {
         Self { poll, due: [now; 4], fresh_until: [None; 4], failed: Vec::new(), retry: now, pause: FIRST_RETRY }
     }
@@ -71,6 +71,7 @@ impl RefreshSchedule {
         self.fresh_until[kind as usize] = now.checked_add(ttl).filter(|_| !ttl.is_zero());
         self.due[kind as usize] = now
             + match ttl.max(LEAST) {
+                // Never earlier than the server said: within its `ttlMs` it may answer from a cache.
                 until if !ttl.is_zero() && until < self.poll => jitter.after(until),
                 _ => jitter.around(self.poll),
             };
@@ -86,6 +87,8 @@ impl RefreshSchedule {
 
     /// When the first signal came that this listing answers: one before a failure is not answered yet.
     pub fn signalled(&self, kind: ListKind, mark: ListMark) -> Option<Instant> {
+        // The signal that the failed listing was for is older than any that came since, and it is what the delay to
+        // clients is measured from.
         self.failed.iter().find(|failed| failed.kind == kind).and_then(|failed| failed.signalled).or(mark.first)
     }
 
@@ -94,6 +97,7 @@ impl RefreshSchedule {
         if self.failed.is_empty() {
             self.pause = FIRST_RETRY;
         } else if retried {
+            // Only a retry makes it longer: a signal that meets a failing list says nothing about patience.
             self.pause = (self.pause * 2).min(LONGEST_RETRY);
             self.retry = now + self.pause;
         } else if any_failed {
@@ -127,7 +131,8 @@ impl RefreshSchedule {
     }
 }
 
-/// A fraction by which moments are spread, so that many servers are not asked at once.
+/// A fraction between 0 and 1 by which moments are spread, so that many servers are not asked at once. The hub draws no
+/// random numbers, so whoever drives it brings one.
 #[derive(Clone, Copy, Debug)]
 pub struct Jitter(f64);
 

@@ -8,9 +8,11 @@ const MOST: usize = 64;
 pub(super) fn ancestors(uri: &str) -> impl Iterator<Item = &str> {
     let path_end = uri.find(['?', '#']).unwrap_or(uri.len());
     let root = root_of(&uri[..path_end]);
+    // A URI with a query lies under the same one without it.
     let whole = (path_end < uri.len()).then_some(path_end);
     let slashes = uri[root..path_end].rmatch_indices('/').take(MOST).flat_map(move |(at, _)| {
         let at = root + at;
+        // A follower may have written the folder with its slash or without.
         [at + 1, at]
     });
     whole.into_iter().chain(slashes).filter(move |end| *end > 0 && *end < uri.len()).map(|end| &uri[..end])

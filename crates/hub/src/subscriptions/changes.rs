@@ -30,6 +30,7 @@ impl SubscriptionTable {
         if let Some(entry) = self.servers.get(&server) {
             let exact = entry.by_uri.get(uri).copied();
             let above: Vec<ResourceId> = ancestors(uri).filter_map(|above| entry.by_uri.get(above)).copied().collect();
+            // The resource itself first: its content is known to be out of date even where nobody is told.
             match exact.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
                 Some((id, resource)) => {
                     // What was read before is not what is there now.
@@ -59,6 +60,7 @@ impl SubscriptionTable {
         match found.and_then(|id| Some((id, self.resources.get_mut(&id)?))) {
             None => self.contents.remember(address.clone(), content),
             Some((id, resource)) => {
+                // What is known is replaced in every state, also where only a poll may announce.
                 let differs = resource.known.replace(content) != Some(content);
                 // What is being learnt may be older than what was read here.
                 resource.learning = None;
@@ -127,6 +129,7 @@ impl SubscriptionTable {
                 }
             }
         }
+        // Not at once: the followers have just been told, and one of them will probably read it.
         if resource.known.is_none() && self.settings.baseline_reads > 0 {
             self.timers.arm(SubscriptionTimer::Learn(id), now + self.settings.learn_after);
         }

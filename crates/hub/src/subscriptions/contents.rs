@@ -25,6 +25,7 @@ impl SeenContents {
         if self.half == 0 {
             return;
         }
+        // An address is in one generation only, or `len` would count it twice.
         self.old.remove(&address);
         if self.young.len() >= self.half && !self.young.contains_key(&address) {
             self.old = std::mem::take(&mut self.young);

@@ -116,6 +116,8 @@ impl SubscriptionTable {
                 self.requests.remove(&request);
             }
             for id in gone.resources {
+                // Its waiting requests go first: unseating may release the resource, and nobody of this client is to be
+                // answered.
                 if let Some(resource) = self.resources.get_mut(&id) {
                     for request in resource.waiting_of(follower) {
                         resource.waiting.remove(&(follower, request));
@@ -138,6 +140,8 @@ impl SubscriptionTable {
                 return;
             }
         };
+        // Before the seat is made: a resource that lingers is active again from here, and needs no question to its
+        // server.
         let agreed = self.revive(id);
         self.learn(id);
         let (Some(resource), Some(entry)) = (self.resources.get_mut(&id), self.requests.get_mut(&request)) else {
@@ -147,6 +151,7 @@ impl SubscriptionTable {
         // A second subscription of the same client is answered at once, though the server may be asked anew just now.
         let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != FollowerGate::Waiting);
         let gate = if agreed { FollowerGate::Answered } else { FollowerGate::Waiting };
+        // A client that already follows keeps its gate: an acknowledgement that was handed out is not taken back.
         resource.seats.entry(follower).or_insert_with(|| {
             self.seats += 1;
             FollowerSeat { gate, dirty: None }
@@ -164,6 +169,7 @@ impl SubscriptionTable {
     fn revive(&mut self, id: ResourceId) -> bool {
         let Some(resource) = self.resources.get_mut(&id) else { return false };
         match resource.state {
+            // A resource that is polled counts as agreed: its followers are told, only by other means.
             ResourceState::Active | ResourceState::Polled => return true,
             ResourceState::Lingering => {
                 self.timers.disarm(SubscriptionTimer::Release(id));
@@ -185,6 +191,7 @@ impl SubscriptionTable {
                 self.timers.disarm(SubscriptionTimer::Retry(id));
                 self.want(id);
             }
+            // The answer of the server, or the first content, is on its way and decides.
             ResourceState::Subscribing(_) | ResourceState::Unsubscribing(Some(_)) | ResourceState::Baseline => {}
         }
         false
@@ -209,6 +216,7 @@ impl SubscriptionTable {
         let known = self.contents.take(&target.address);
         let pace = target.pace.unwrap_or(self.settings.pace);
         let mut resource = ResourceRecord::new(target.address.clone(), pace, known);
+        // A server that is away gets a record too: it is asked when it is connected.
         let server = self.servers.entry(target.address.place).or_default();
         server.by_uri.insert(target.address.uri.clone(), id);
         // The open listen has it still, from somebody who left.
@@ -248,6 +256,7 @@ impl SubscriptionTable {
     /// A resource may have lost its last follower.
     pub(super) fn emptied(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.seats.is_empty()) else { return };
+        // Nobody is left to be told, and the next follower begins with what it reads itself.
         resource.pending = None;
         resource.gap = None;
         resource.reading = None;

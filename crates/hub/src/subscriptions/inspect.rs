@@ -98,7 +98,10 @@ impl SubscriptionTable {
         ids.into_iter().flatten().filter_map(move |id: &ResourceId| {
             let resource = self.resources.get(id)?;
             let seat = resource.seats.get(&follower).filter(|seat| seat.gate != FollowerGate::Waiting)?;
+            // What is gathered or marked is not told yet, and of a parent the content does not say whether a child
+            // changed.
             let is_told = seat.dirty.is_none() && resource.pending.is_none() && !resource.has_children;
+            // Inside a gap the newest content was not compared yet: the one before is what the client knows.
             let content = resource.gap.map_or(resource.known, |gap| gap.before);
             Some((&resource.address, content.filter(|_| is_told)))
         })

@@ -62,9 +62,11 @@ impl SubscriptionTable {
             TicketAnswer::Content(content) if resource.gap.is_none() && resource.known.is_none() => {
                 resource.known = Some(*content);
             }
+            // Lost on the way: that says nothing about the resource, so it is tried once more, later.
             TicketAnswer::Failed(FollowRefusal::Unreachable) => {
                 self.timers.arm(SubscriptionTimer::Learn(id), now + self.settings.learn_after);
             }
+            // Refused or too large; asking again would only bother the server.
             TicketAnswer::Failed(_) => resource.is_learnable = false,
             TicketAnswer::Content(_) | TicketAnswer::Done => {}
         }

@@ -35,6 +35,7 @@ impl SubscriptionTable {
             self.listen_failed(ticket, server, refusal, now);
         } else {
             let is_open = |entry: &ServerRecord| entry.open.as_ref().is_some_and(|open| open.ticket == ticket);
+            // A walk over the servers: listens end rarely, and tickets of open ones are not indexed.
             let found = self.servers.iter().find(|(_, entry)| is_open(entry)).map(|(id, _)| *id);
             if let Some(server) = found {
                 self.listen_lost(server, now);
@@ -54,6 +55,7 @@ impl SubscriptionTable {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         // What was not asked for is not believed.
         let asked = entry.opening.take().map(|opening| opening.asked).unwrap_or_default();
+        // A server that acknowledges more than it was asked for must not make us count on it.
         let honoured = asked.intersection(honoured).cloned().collect();
         let before = entry.open.replace(OpenListen { ticket, honoured, since: now });
         let covered = |(uri, id): (&Uri, &ResourceId)| (*id, entry.is_covered(uri));
@@ -96,6 +98,7 @@ impl SubscriptionTable {
 
     fn dropped_out(&mut self, id: ResourceId, now: Instant) {
         if let Some(resource) = self.resources.get_mut(&id) {
+            // The old listen heard of it until now; from here on its content must tell.
             resource.begin_gap();
         }
         self.refused(id, &FollowRefusal::NotHonoured, now);
@@ -131,6 +134,7 @@ impl SubscriptionTable {
         let lasted = now.saturating_duration_since(open.since);
         // A proxy that ends every stream after a while is no failing server; one that ends them at once is.
         entry.tries = if lasted >= self.settings.steady { 0 } else { entry.tries + 1 };
+        // Without a timer the listen is opened at the end of this very event.
         if entry.tries > 0 {
             self.timers.arm(SubscriptionTimer::Reopen(server), now + self.settings.reopen.after(entry.tries));
         }
@@ -140,6 +144,7 @@ impl SubscriptionTable {
         for id in ids {
             match self.state(id) {
                 Some(ResourceState::Active) => self.start_again(id, now),
+                // Nobody follows it, so the new listen need not have it.
                 Some(ResourceState::Lingering) => self.forget(id),
                 _ => {}
             }
@@ -151,6 +156,7 @@ impl SubscriptionTable {
         let Some(entry) = self.servers.get(&server) else { return };
         if !entry.wanting.is_empty()
             && entry.opening.is_none()
+            // A server that ends listens at once is not asked again before its pause is over.
             && !self.timers.is_armed(SubscriptionTimer::Reopen(server))
         {
             self.open_listen(server, now);
@@ -171,6 +177,7 @@ impl SubscriptionTable {
             }
             asked.insert(resource.address.uri.clone());
         }
+        // The union holds everything, so nothing is left over for a later request.
         entry.wanting.clear();
         let uris = asked.iter().cloned().collect();
         entry.opening = Some(OpeningListen { asked });
@@ -219,6 +226,7 @@ impl SubscriptionTable {
     fn check_surplus(&mut self, server: PlaceId, now: Instant) {
         let Some(entry) = self.servers.get(&server) else { return };
         let Some(open) = &entry.open else { return };
+        // A listen that honours nothing is an open stream for nothing.
         if self.wanted(entry, open) < open.honoured.len() || open.honoured.is_empty() {
             self.surplus(server, now);
         }

@@ -33,6 +33,7 @@ impl SubscriptionTable {
             FollowRequestKind::Subscribe => self.settings.reply_within,
             FollowRequestKind::Listen => self.settings.acknowledge_within,
         };
+        // Armed for every request: no server, however slow, leaves a client without an answer.
         self.timers.arm(SubscriptionTimer::Decide(id), now + patience);
         self.followers.entry(follower).or_default().requests.insert(id);
         let (undecided, honoured) = (BTreeSet::new(), BTreeSet::new());
@@ -43,6 +44,7 @@ impl SubscriptionTable {
     /// The server agreed to a resource: everybody who waits for it is answered.
     pub(super) fn admit(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
+        // Taken out first: `answer` may close requests that would be walked here.
         let waiting = std::mem::take(&mut resource.waiting);
         for (follower, _) in &waiting {
             if let Some(seat) = resource.seats.get_mut(follower)
@@ -67,6 +69,7 @@ impl SubscriptionTable {
             let Some(entry) = self.followers.get(follower).filter(|_| seat.gate == FollowerGate::Answered) else {
                 continue;
             };
+            // An answer that was handed out stays true: this client is told by the content if it missed something.
             let honours = |request: &FollowRequest| request.answered && request.honoured.contains(&id);
             if entry.requests.iter().filter_map(|number| self.requests.get(number)).any(honours) {
                 continue;

@@ -26,6 +26,7 @@ impl SubscriptionTable {
         poll: bool,
         now: Instant,
     ) -> SubscriptionCommands {
+        // A link that comes without the loss of the one before having been told ends it here.
         self.reset(server, now);
         let entry = self.servers.entry(server).or_default();
         entry.link = Some(upstream);
@@ -44,6 +45,7 @@ impl SubscriptionTable {
     /// decide whether something is owed.
     pub fn missed(&mut self, server: PlaceId, now: Instant) -> SubscriptionCommands {
         for id in self.resources_of(server) {
+            // In every other state the server is asked anyway, or the resource is read.
             let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.state == ResourceState::Active)
             else {
                 continue;
@@ -82,6 +84,7 @@ impl SubscriptionTable {
                     true
                 }
             };
+            // Else the gap is looked at when the server has agreed.
             if is_news && matches!(resource.state, ResourceState::Active | ResourceState::Polled) {
                 self.after_gap(id, now);
             }
@@ -94,6 +97,7 @@ impl SubscriptionTable {
     pub fn removed(&mut self, server: PlaceId, now: Instant) -> SubscriptionCommands {
         self.reset(server, now);
         for id in self.resources_of(server) {
+            // Who still waits for an answer gets a refusal; only those who were promised are told of a change.
             self.reject(id, &FollowRefusal::Removed);
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
                 self.forget(id);
@@ -114,6 +118,7 @@ impl SubscriptionTable {
         entry.opening = None;
         // Answers of the old link will not come, and count for nothing if they do: their tickets are gone.
         entry.in_flight = 0;
+        // The count is about listens of one link; the health of links is judged elsewhere.
         entry.tries = 0;
         entry.reads.clear();
         entry.releases.clear();
@@ -131,6 +136,7 @@ impl SubscriptionTable {
             is_other
         });
         for id in self.resources_of(server) {
+            // Nobody follows it: a server that is gone needs no unsubscribe.
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
                 self.forget(id);
             } else {
@@ -141,6 +147,8 @@ impl SubscriptionTable {
 
     /// A resource is to be subscribed anew, and what was promised of it may be missed until then.
     pub(super) fn start_again(&mut self, id: ResourceId, now: Instant) {
+        // First: a listen that is not acknowledged yet waits for the new decision and does not promise what is
+        // uncertain now.
         self.reconsider(id);
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.begin_gap();
@@ -150,6 +158,7 @@ impl SubscriptionTable {
         }
         resource.reading = None;
         resource.learning = None;
+        // The next link may lead to a server that does not refuse the read.
         resource.is_learnable = true;
         resource.tries = 0;
         resource.is_unsure = false;
@@ -208,6 +217,7 @@ impl SubscriptionTable {
     /// What a resource has to read after a gap, or to begin with.
     pub(super) fn compare(&mut self, id: ResourceId, ticket: ServerTicket, content: Option<Digest>, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
+        // Another read was sent since, after a second gap; this answer is older than that.
         if resource.reading != Some(ticket) {
             return;
         }
@@ -215,6 +225,7 @@ impl SubscriptionTable {
         let gap = resource.gap.take();
         let owed = gap.is_some_and(|gap| gap.before.is_none() || gap.before != content);
         let is_baseline = resource.state == ResourceState::Baseline;
+        // A read that failed says nothing: what was known stays known.
         if is_baseline || content.is_some() {
             resource.known = content;
         }

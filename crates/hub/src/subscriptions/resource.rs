@@ -62,6 +62,7 @@ impl ChangedUris {
             return;
         };
         self.children.insert(Uri::clone(child));
+        // The set is kept per follower, so without a bound a server could fill memory with URIs.
         if self.children.len() > MOST_CHILDREN {
             self.children.clear();
             self.whole = true;
@@ -182,6 +183,7 @@ impl ResourceRecord {
 
     /// The requests of one follower that wait for this resource.
     pub(super) fn waiting_of(&self, follower: FollowerId) -> Vec<RequestId> {
+        // Ordered by follower first, so one follower's requests are neighbours.
         let range = (follower, RequestId(0))..=(follower, RequestId(u64::MAX));
         self.waiting.range(range).map(|(_, request)| *request).collect()
     }

@@ -30,7 +30,7 @@ pub(super) enum SubscriptionTimer {
     Shrink(PlaceId),
 }
 
-/// At most one time for each timer.
+/// At most one time for each timer. Two indexes: by timer, to move or disarm one, and by time, to find the next.
 #[derive(Debug, Default)]
 pub(super) struct TimerQueue {
     times: HashMap<SubscriptionTimer, Instant>,
@@ -38,7 +38,7 @@ pub(super) struct TimerQueue {
 }
 
 impl TimerQueue {
-    /// Sets an timer, or moves it.
+    /// Sets a timer, or moves it.
     pub(super) fn arm(&mut self, timer: SubscriptionTimer, at: Instant) {
         self.disarm(timer);
         self.times.insert(timer, at);

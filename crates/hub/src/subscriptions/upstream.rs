@@ -29,6 +29,7 @@ impl SubscriptionTable {
         match self.flights.get(&ticket) {
             Some(TicketRecord { server, errand: TicketErrand::Listen }) => {
                 let server = *server;
+                // The server may still acknowledge it; by then nobody would close that stream.
                 self.out.push(SubscriptionCommand::Close { ticket, place: server });
                 self.listen_failed(ticket, server, &FollowRefusal::TimedOut, now);
             }
@@ -41,6 +42,7 @@ impl SubscriptionTable {
         let Some(flight) = self.flights.remove(&ticket) else { return };
         self.timers.disarm(SubscriptionTimer::Overdue(ticket));
         if let Some(server) = self.servers.get_mut(&flight.server) {
+            // `reset` takes the tickets of a lost link out and sets the count to zero, so this never counts one twice.
             server.in_flight -= 1;
             if matches!(flight.errand, TicketErrand::Learn(_)) {
                 server.learning -= 1;
@@ -51,6 +53,7 @@ impl SubscriptionTable {
             TicketErrand::Listen => {}
             TicketErrand::Subscribe(id) => {
                 let asked = self.resources.get(&id).map(|resource| resource.state);
+                // Everybody may have left meanwhile, or another link asked anew.
                 if asked == Some(ResourceState::Subscribing(Some(ticket))) {
                     match answer {
                         TicketAnswer::Failed(refusal) => self.refused(id, refusal, now),
@@ -83,6 +86,7 @@ impl SubscriptionTable {
             // Everybody left while the server was asked.
             return self.emptied(id, now);
         }
+        // Before the gap is closed: the answer must precede what the content tells (invariant 4).
         self.admit(id);
         self.after_gap(id, now);
     }
@@ -93,6 +97,8 @@ impl SubscriptionTable {
         let Some(server) = self.servers.get_mut(&resource.address.place) else { return };
         let is_lost = *refusal == FollowRefusal::Unreachable;
         resource.is_unsure =
+            // Only `resources/subscribe` leaves something behind at the server that an unsubscribe can undo; a listen
+            // that was not acknowledged is closed.
             (is_lost || *refusal == FollowRefusal::TimedOut) && server.link == Some(SubscribeMethod::PerUri);
         // A message that was lost on the way is no reason to read instead of being told for the rest of the link's life.
         if server.poll && !resource.seats.is_empty() && !is_lost {
@@ -107,6 +113,8 @@ impl SubscriptionTable {
             self.busy.insert(resource.address.place);
             return;
         }
+        // Only those who wait for a first answer leave; those who were promised stay, and are served as well as it
+        // goes.
         self.reject(id, refusal);
         if self.resources.get(&id).is_some_and(|resource| !resource.seats.is_empty()) {
             self.unheard(id, refusal, now);
@@ -133,6 +141,7 @@ impl SubscriptionTable {
         resource.state = ResourceState::Unheard;
         let tries = resource.tries;
         resource.tries += 1;
+        // A server without subscriptions will not have them before its next link.
         if *refusal != FollowRefusal::NotOffered {
             let is_reached = !matches!(refusal, FollowRefusal::Unreachable | FollowRefusal::TimedOut);
             // A server that answered is left alone for longer than one that could not be reached.
@@ -142,6 +151,7 @@ impl SubscriptionTable {
         // A link that is lost for a moment is not worth a notice; a server that says no is, at once: followers would
         // trust a promise that nobody keeps.
         let patience = if *refusal == FollowRefusal::Unreachable { TRIES_UNTOLD } else { 0 };
+        // Exactly once in a row of failures, however long it gets.
         if tries == patience {
             self.note(id, None, now);
         }
@@ -160,6 +170,7 @@ impl SubscriptionTable {
                 self.want(id);
             }
             Some(ResourceState::Baseline) => {
+                // The first content is still being read; the server is asked again when that is done.
                 self.timers.arm(SubscriptionTimer::Retry(id), now + self.settings.retry.first)
             }
             _ => {}
@@ -198,6 +209,7 @@ impl SubscriptionTable {
 
     fn released(&mut self, id: ResourceId, ticket: ServerTicket) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
+        // Somebody came back meanwhile, and the resource was asked for anew.
         if resource.state != ResourceState::Unsubscribing(Some(ticket)) {
             return;
         }
@@ -213,6 +225,7 @@ impl SubscriptionTable {
         let Some(link) = self.servers.get(&server).and_then(|entry| entry.link) else { return };
         match link {
             SubscribeMethod::PerUri => {
+                // Subscriptions before releases: a client waits for the one and nobody for the other.
                 while let Some(id) = self.next_errand(server, |entry| &mut entry.wanting) {
                     let ticket = self.depart(server, TicketErrand::Subscribe(id), now);
                     self.ask(id, ResourceState::Subscribing(Some(ticket)), |address| SubscriptionCommand::Subscribe {
@@ -229,6 +242,7 @@ impl SubscriptionTable {
             }
             SubscribeMethod::Union => self.extend_listen(server, now),
             SubscribeMethod::Unable => {
+                // No bound on what is in flight: nothing is sent.
                 while let Some(id) = self.servers.get_mut(&server).and_then(|entry| entry.wanting.pop_first()) {
                     self.refused(id, &FollowRefusal::NotOffered, now);
                 }
@@ -264,6 +278,7 @@ impl SubscriptionTable {
 
     /// A ticket, with the time by which it must be answered.
     pub(super) fn issue(&mut self, server: PlaceId, errand: TicketErrand, now: Instant) -> ServerTicket {
+        // From the same sequence as everything else here, so no ticket is ever reused and a late answer finds nothing.
         let ticket = ServerTicket(self.mint());
         self.flights.insert(ticket, TicketRecord { server, errand });
         self.timers.arm(SubscriptionTimer::Overdue(ticket), now + self.settings.answer_within);
@@ -274,6 +289,7 @@ impl SubscriptionTable {
     pub(super) fn want(&mut self, id: ResourceId) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         resource.state = ResourceState::Subscribing(None);
+        // Until the server has answered again; what it agreed to on another link does not count.
         resource.is_agreed = false;
         if let Some(server) = self.servers.get_mut(&resource.address.place) {
             server.wanting.insert(id);
