@@ -1,8 +1,8 @@
 //! A coarse clock for deadlines that are hardly ever met.
 //!
 //! A timer of its own for every call costs two trips through the kernel (the runtime's driver is woken to learn of the
-//! new deadline), which is more than the call itself takes. Redirect, whoever waits is woken a few times a second to look
-//! at the time. When nobody has waited for a while, the clock stands still.
+//! new deadline), which is more than the call itself takes. Instead, whoever waits is woken a few times a second to
+//! look at the time. When nobody has waited for a while, the clock stands still.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,6 +25,7 @@ pub(crate) struct CoarseTimer {
 impl CoarseTimer {
     /// The next beat.
     pub(crate) async fn beat(&self) {
+        // Made before `wanted` is set: `notify_waiters` keeps no permit, and a beat in between would be missed.
         let beat = self.beat.notified();
         self.wanted.store(true, Ordering::SeqCst);
         if !self.running.load(Ordering::SeqCst) {

@@ -86,6 +86,7 @@ impl ListDiscovery {
             let now = self.catalogue.current();
             let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
             let after = now.snapshot.offer(id);
+            // After the commit: whoever reads the feed and then lists sees at least that.
             journal::tell(journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
         }
     }

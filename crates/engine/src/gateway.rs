@@ -89,6 +89,8 @@ impl Beginning {
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
+        // Decided once, at the start: a client that was shown names without prefix must not see them change when a
+        // second server comes.
         let alone = settings.names == Names::Auto && external == 1;
         let bare = |plan: &ServerPlan| plan.is_built_in() || alone || settings.names == Names::None;
         let servers: Vec<Arc<Server>> = (0..)
@@ -104,6 +106,8 @@ impl Beginning {
             snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view)),
             servers: servers.iter().map(|server| server.plan.first_status(server.id)).collect(),
         };
+        // Servers of the configuration are there from the start, connected or not; only those added later have to prove
+        // themselves first.
         servers.iter().for_each(|server| server.presence.admit());
         if let Some(journal) = &journal {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
@@ -117,6 +121,7 @@ impl Beginning {
     }
 
     /// The router with everything below it.
+    // Weak, because the lifecycle owns the router: a strong handle would keep both alive for ever.
     fn router(&self, maker: Weak<dyn LinkMaker>) -> Arc<RequestRouter> {
         let (runtime, catalogue) = (|| Arc::clone(&self.runtime), || Arc::clone(&self.catalogue));
         let (sessions, links) = (|| Arc::clone(&self.sessions), || Arc::clone(&self.links));
@@ -124,6 +129,7 @@ impl Beginning {
         let servers = ServerSet::new(self.servers.clone());
         let pool = Arc::new(ServerPool::new(runtime(), catalogue(), links(), servers, self.passthrough, maker));
         Arc::new_cyclic(|router: &Weak<RequestRouter>| {
+            // The subscriptions hand what they hear to the router, which owns them; weak for the same reason.
             let messages: Weak<dyn ServerMessages> = router.clone();
             let subscriptions = Arc::new(ResourceSubscriptions::new(SubscriptionSurroundings {
                 runtime: runtime(),
@@ -300,11 +306,14 @@ impl Gateway {
 
     /// A session is over: everything of it goes.
     pub fn end_session(&self, session: &Arc<Session>) {
+        // First: from here on nobody finds the session any more, and what follows only has to clear away.
         self.0.sessions.remove(session.key);
         self.0.links.client_gone(session.key);
         self.0.notifier.unfollow(FollowerId::from(session.key));
         self.0.subscriptions.session_follows_no_more(session);
+        // Servers may be asked for fewer log messages now.
         self.0.links.update_level();
+        // Looks over its own links end by themselves before the links are closed.
         session.over.cancel();
         self.0.lifecycle.close_own_links(session);
     }
@@ -329,10 +338,13 @@ impl Gateway {
 
     /// Ends every server and every task. Exchanges should be over by now.
     pub async fn shutdown(&self) {
+        // Streams that wait without end are told first, so that their clients get an answer and not a reset.
         self.0.runtime.draining.cancel();
         self.0.runtime.stop.cancel();
+        // Without it `wait` would not return, though every task has ended.
         self.0.runtime.tasks.close();
         self.0.runtime.tasks.wait().await;
+        // Sessions at remote servers are ended last, in requests of their own that no task waits for.
         self.0.lifecycle.connector.goodbyes().await;
     }
 

@@ -71,10 +71,12 @@ impl ServerLifecycle {
     /// Gives up every link of a server, also those of single sessions: calls on them end at once. What is left is to close
     /// them.
     fn sever(&self, server: &Server) -> Vec<SharedLink> {
+        // First, so that no new call is sent over a link that is about to be given up.
         server.links.set_live(None);
         self.pool.own_links.server_gone(server.id);
         let severed = self.links.table.of(server.instance);
         for (key, _) in &severed {
+            // Before the calls are rung: whoever wakes finds the link gone and does not take it for another reason.
             self.link_closed(*key);
             self.links.in_flight.ring_calls(*key);
         }
@@ -103,6 +105,7 @@ impl ServerLifecycle {
     /// Ends a link in the background.
     pub(crate) fn retire(&self, live: LiveLink) {
         self.link_closed(live.key);
+        // Closing waits for the process to end, which nobody should have to.
         self.runtime.spawn(async move { live.link.close().await });
     }
 }

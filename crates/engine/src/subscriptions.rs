@@ -135,7 +135,7 @@ impl ResourceSubscriptions {
         self.drive_with(|table, now| (event(table, now), ()));
     }
 
-    /// As [`Self::follow`], with something to give back.
+    /// As [`Self::drive`], with something to give back.
     fn drive_with<T>(
         self: &Arc<Self>,
         event: impl FnOnce(&mut FollowTable, Instant) -> (SubscriptionCommands, T),
@@ -143,8 +143,10 @@ impl ResourceSubscriptions {
         let (awake, given): (Vec<FollowerId>, T) = {
             let mut table = self.lock();
             let (commands, given) = event(&mut table, Instant::now());
+            // Under the lock, so that servers are asked in the order that the machine decided.
             let awake = commands.into_iter().filter_map(|command| self.carry_out(&mut table, command)).collect();
             let next = table.machine.next_deadline();
+            // The clock is woken only if its deadline moved: most events leave it as it is.
             if std::mem::replace(&mut table.armed, next) != next {
                 self.rearmed.notify_one();
             }
@@ -159,6 +161,8 @@ impl ResourceSubscriptions {
     /// Keeps the machine's time until the gateway ends.
     pub(crate) async fn keep_time(self: Arc<Self>) {
         loop {
+            // Read anew after every wake; `rearmed` keeps a permit, so a deadline that moves between the two is not
+            // missed.
             let armed = self.lock().armed;
             let due = async {
                 match armed {

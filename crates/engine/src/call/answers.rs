@@ -40,12 +40,14 @@ impl RequestRouter {
                     .ok_or_else(|| RequestRefusal::InvalidParams("params.protocolVersion must be a string".into()))?,
             ),
         };
+        // A client that leaves them out can do nothing; it is let in all the same.
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
         let session = Session::begin(NewSession {
             key: self.sessions.new_client(),
             revision,
             principal: principal.clone(),
             info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            // Capabilities that are no JSON object count as none: what a client can not express it is not asked for.
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
             sink,
         });
@@ -57,6 +59,7 @@ impl RequestRouter {
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
+        // Last: whoever is refused, or went away while the server was waited for, leaves no session behind.
         self.sessions.insert(&session);
         Ok((session, ClientAnswer::result(id, result.to_string().as_bytes())))
     }
@@ -82,6 +85,7 @@ impl RequestRouter {
     /// The extensions of a server that is alone are passed through. Others may have come since it was.
     fn speaks_for_itself<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<OnlyServer<'c>> {
         let is_external = |server: &&ServerStatus| server.origin != Origin::BuiltIn;
+        // Passing extensions through is right only while every one of them can mean that one server.
         let several = catalogue.servers.iter().filter(is_external).count() > 1;
         let hello = self.alone(catalogue, principal).filter(|_| !several)?.hello.as_ref()?;
         Some(OnlyServer { capabilities: &hello.capabilities, era: hello.revision.era() })
@@ -97,6 +101,8 @@ impl RequestRouter {
                 let offered = seen.filter_map(|server| self.offered(server));
                 capabilities::for_client(offered, self.speaks_for_itself(&catalogue, principal), told)
             }
+            // Legacy capabilities are told once and hold for the session, so they name everything that servers may
+            // offer later.
             None => capabilities::frozen(told),
         };
         let mut result = json!({
@@ -135,6 +141,7 @@ impl RequestRouter {
             "resultType": "complete",
             "supportedVersions": Revision::of_era(Era::Modern).map(Revision::as_str).collect::<Vec<_>>(),
             "capabilities": capabilities::for_client(offered, alone, self.told(revision, client)),
+            // The answer changes with every server that comes or goes.
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": { meta::SERVER_INFO: self.server_info(&catalogue, principal, revision) },
@@ -180,13 +187,16 @@ impl RequestRouter {
         kind: ListKind,
         id: &RawId,
     ) -> Result<ClientAnswer, RequestRefusal> {
+        // A client that lists right after the start would otherwise get a short list, and a notice a moment later.
         if self.catalogue.starting() {
             self.catalogue.wait_settled().await;
         }
         if let Caller::Legacy(session) = caller {
+            // Before the list is read: a change between the two must be owed.
             self.notifier.follow_before_listing(session);
         }
         let revision = caller.revision();
+        // The cursor is opened before anything is waited for: a broken one is refused at once.
         let after = match frame.param(&["cursor"]) {
             None => None,
             Some(at) => Some(
@@ -195,6 +205,7 @@ impl RequestRouter {
                     .ok_or(RequestRefusal::InvalidCursor)?,
             ),
         };
+        // Read your writes (invariant 13): a list that is marked is looked at now.
         self.discovery.refresh_list(caller.viewer(), kind).await;
         let snapshot = self.discovery.shown_view_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
@@ -206,6 +217,7 @@ impl RequestRouter {
         out.put_slice(br#","result":{""#);
         out.put_slice(kind.member().as_bytes());
         out.put_slice(br#"":["#);
+        // Frozen here, so that the items can stand between two small buffers without being copied into one.
         let head = out.split().freeze();
         out.put_u8(b']');
         if let Some(next) = &page.next {
@@ -238,6 +250,7 @@ impl RequestRouter {
             return 0;
         }
         let now = Instant::now();
+        // A built-in server that shows nothing says nothing about how long the list is fresh.
         let shown = snapshot.offers().iter().filter(|offer| offer.shows(kind));
         let servers = shown.filter_map(|offer| self.pool.server(offer.server));
         let left = servers.map(|server| server.fresh_for(kind, now)).min().unwrap_or_default();

@@ -32,7 +32,8 @@ use crate::plan::CallChannel;
 use crate::subscriptions::Receipt;
 use redirect::Detour;
 
-/// How long a call waits for a fresh list of its server's tools.
+/// How long a call that was rejected for its headers waits for a fresh list of its server's tools; then it is sent as
+/// it is.
 const RELIST: Duration = Duration::from_secs(10);
 
 /// Something to send to the client.
@@ -113,6 +114,7 @@ struct Trouble {
 
 impl Exchange {
     pub(crate) fn new(router: Arc<RequestRouter>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
+        // Before anything else can happen to it: a cancellation may be read while the request is being routed.
         let waiter = arrive(&router, &caller, &id);
         Self { router, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
     }
@@ -132,6 +134,7 @@ impl Exchange {
     pub async fn following(&mut self) -> Reply {
         loop {
             let step = match &self.stage {
+                // Not boxed: the common case of thousands of waiting streams is one small future.
                 Stage::Calling(_) => self.advance().await,
                 Stage::Again(_) => Box::pin(self.send_again()).await,
                 Stage::Listening(..) => self.listen().await,
@@ -163,6 +166,7 @@ impl Exchange {
     }
 
     async fn start(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        // A handle of its own, because the methods below borrow `self` mutably.
         let router = Arc::clone(&self.router);
         let answer = match (self.method, &self.caller) {
             (Method::Ping, Caller::Legacy(_)) => ClientAnswer::result(&self.id, b"{}"),
@@ -194,9 +198,12 @@ impl Exchange {
         let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
         if taken.is_empty() {
             tokio::select! {
+                // The end of the gateway goes first: a follower who is always owed something would never be told of it.
                 biased;
                 () = self.router.runtime.draining.cancelled() => {
                     let tag = meta::SUBSCRIPTION_ID;
+                    // A listen that ends in order has an answer; without one the client would take it for a broken
+                    // connection.
                     let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
                     return Ok(Some(Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))));
                 }
@@ -213,6 +220,7 @@ impl Exchange {
             None => self.router.route(&self.caller, &self.frame, self.method).await?,
         };
         let live = self.router.pool.link_for(&self.caller, &routed.server).await?;
+        // The server would refuse it; an empty completion is what clients expect where there is none.
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
         }
@@ -238,6 +246,7 @@ impl Exchange {
 
     /// `None` when it was cancelled before it could be sent.
     fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, RequestRefusal> {
+        // Before the call is registered: a state that can not be opened must leave nothing to take back.
         let state = self.open_state(&routed)?;
         let (timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
         let new = NewCall {
@@ -250,6 +259,7 @@ impl Exchange {
             timeout,
             max_timeout,
         };
+        // Registered before the bytes are written, so that no answer can come for an unknown id.
         let begun = self.router.links.in_flight.begin(new, &self.waiter, Instant::now());
         let (call, deadline) = begun.map_err(|error| match error {
             BeginError::DuplicateId => RequestRefusal::InvalidRequest(error.to_string()),
@@ -259,6 +269,8 @@ impl Exchange {
         let (info, level) = match &self.caller {
             Caller::Legacy(session) => (session.info.as_deref(), session.level()),
             Caller::Modern(caller) => {
+                // A modern request names its level itself; a legacy server has one level per link, which has to be
+                // asked for.
                 if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
                     self.router.links.want_level(level);
                 }
@@ -278,6 +290,8 @@ impl Exchange {
             name: self.method.name_param().map(|_| routed.target.local.clone()),
             params: self.mirrored(&routed, revision.era()),
         };
+        // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
+        // a call to cancel (edges G13).
         let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
             self.router.links.in_flight.finish(call);
             return Ok(None);
@@ -317,6 +331,7 @@ impl Exchange {
     /// Waits for the next event of the running call.
     async fn advance(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
+        // Asked before the select, because in these two stages nothing more comes on the stream of the call.
         if let Repetition::UnderWay(listing) = calling.repetition {
             return self.repeat(listing).await;
         }
@@ -328,9 +343,12 @@ impl Exchange {
         }
         let deadline = calling.deadline;
         let event = tokio::select! {
+            // What was said beside the stream came before the answer on it, so it has to be passed on first.
             biased;
             () = self.waiter.rung() => {
                 calling.aside.extend(self.waiter.take_aside());
+                // The bell rings for three reasons: a message beside the stream, a cancellation, a lost link. The table
+                // tells which.
                 let gone = self.router.links.in_flight.lock().calls.get(calling.call).is_none();
                 if gone {
                     self.leave_ghost();
@@ -346,6 +364,8 @@ impl Exchange {
                 }
             }
             event = calling.events.next() => event,
+            // A deadline that is met a quarter of a second late does no harm; a timer for every call would cost more
+            // than the call.
             () = self.router.runtime.coarse_timer.beat() => {
                 return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
             }
@@ -360,6 +380,7 @@ impl Exchange {
             CallEvent::Interrupted(pause) if self.caller.revision().resumes_streams() => {
                 Ok(Some(Reply::Interrupted(pause)))
             }
+            // The link resumes the stream by itself; if it can not, `Failed` follows.
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(instead),
@@ -379,8 +400,10 @@ impl Exchange {
             key: calling.live.key,
             call: calling.call,
         };
+        // From here on the call may have had an effect, so it is never sent again.
         calling.begun = true;
         let out = relay.message(message);
+        // Progress has moved the deadline in the hub's table; the copy here saves taking its lock at every beat.
         if let Some(call) = self.router.links.in_flight.lock().calls.get(calling.call) {
             calling.deadline = call.deadline;
         }
@@ -390,6 +413,7 @@ impl Exchange {
     /// A call that was not awaited long enough, whatever its server does later.
     fn timed_out(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        // Somebody else took the call out first: its outcome is not ours to decide.
         let Some(ended) = self.router.links.in_flight.give_up(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         self.router.links.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
@@ -419,6 +443,7 @@ impl Exchange {
             _ => self.router.links.in_flight.finish(calling.call),
         };
         let Some(ended) = ended else { return Ok(Some(Reply::Cancelled)) };
+        // Questions that the server asked for this call are moot: the client must not go on showing a form.
         for (shown, ask) in &ended.moot {
             self.router.links.withdraw_from_client(*shown, ask);
         }
@@ -440,6 +465,7 @@ impl Exchange {
         // In the old era the code means whatever the server likes, and what has begun may have had its effect.
         let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
         if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
+            // The first registration ended with `finish`; until it is sent again it must be possible to cancel it.
             self.waiter = arrive(&self.router, &self.caller, &self.id);
             if let Stage::Calling(calling) = &mut self.stage {
                 calling.repetition = Repetition::UnderWay(
@@ -448,6 +474,7 @@ impl Exchange {
             }
             return Ok(None);
         }
+        // Only these may have changed a list; reading a resource or a prompt does not.
         if matches!(self.method, Method::ToolsCall | Method::Other) {
             calling.routed.server.call_answered();
         }
@@ -475,6 +502,7 @@ impl Exchange {
     /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
     async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        // Late or failed, it is sent again in any case: what is known by then may be enough.
         let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(calling.routed, calling.live, Repetition::Used)
@@ -497,6 +525,7 @@ fn arrive(router: &RequestRouter, caller: &Caller, id: &RawId) -> Arc<Waiter> {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        // The id is free for another request again, also when this one never got as far as a call.
         if self.caller.names_its_calls() {
             self.router.links.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }

@@ -30,6 +30,7 @@ impl RequestRouter {
         mut events: CallStream,
     ) {
         match server.call_channel(live) {
+            // Everything about the call came on its own stream, which is dropped with it.
             CallChannel::OwnStream => {}
             CallChannel::SharedPipe => {
                 // The answer may have come just before the link was told to forget the call.
@@ -44,6 +45,7 @@ impl RequestRouter {
             CallChannel::OwnStreamAndPush => {
                 let ghosts = {
                     let state = self.links.in_flight.lock();
+                    // Zero where this call is not remembered: then there is nothing to read on for.
                     state.calls.ghosts_on(live.key) * usize::from(state.calls.has_ghost(live.key, call))
                 };
                 if (1..=READ_ON).contains(&ghosts) {
@@ -62,6 +64,7 @@ impl RequestRouter {
                     CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
                     // The stream is lost and the call perhaps not over: it stays remembered.
                     CallEvent::Failed(_) => return,
+                    // A server that is not answered would wait, and keep the call going, though nobody is there to ask.
                     CallEvent::Message(message) if message.subject().is_request() => {
                         if let Some(id) = message.id() {
                             live.link.send(refusal(&id, &message.method()));

@@ -24,8 +24,10 @@ impl RequestRouter {
     pub(crate) fn page_size(&self, caller: &Caller, frame: &Frame) -> usize {
         let usual = self.runtime.settings.page_size;
         let Some(longest) = self.runtime.settings.bound_pages else {
+            // One page with everything is the only way for these clients to see all tools.
             return if reads_one_page(caller) { usize::MAX } else { usual };
         };
+        // Anything that is no positive number is ignored.
         let asked = frame.param(&["limit"]).and_then(|at| std::str::from_utf8(frame.raw(at)).ok()?.parse().ok());
         asked.filter(|limit| *limit > 0).unwrap_or(usual).min(longest)
     }
@@ -42,6 +44,7 @@ impl RequestRouter {
         }
         let mut key = key;
         // The first of its keys is the state, where cursors have one.
+        // What remains is an ordinary cursor.
         if key.keys.is_empty() || key.keys.remove(0) != state_of(listing) {
             return Err(RequestRefusal::InvalidCursor);
         }
@@ -67,5 +70,6 @@ impl RequestRouter {
 
 fn state_of(listing: &RenderedList) -> String {
     let whole = listing.page(None, usize::MAX).items;
+    // Only where cursors are bound to a state, which script projects are; everybody else is spared hashing the list.
     blake3::hash(&whole).to_hex().to_string()
 }

@@ -38,16 +38,19 @@ impl Relay<'_> {
             }
             MessageSubject::Cancelled => self.withdrawal(message),
             MessageSubject::Updated => {
+                // A notification about a resource concerns everybody who follows it, whichever stream brought it.
                 self.router.unowned(self.server, self.key, self.link, None, message.clone());
                 None
             }
             MessageSubject::ListChanged(_) => {
                 if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
+                    // The link may serve this session only, and then the shared catalogue knows nothing of its lists.
                     self.router.discovery.own_view_is_old(session, self.server.id);
                 }
                 self.router.unowned(self.server, self.key, self.link, None, message.clone());
                 None
             }
+            // A modern client is asked within the request, so there is nothing that could complete later.
             MessageSubject::ElicitationComplete if self.caller.era() == Era::Modern => None,
             MessageSubject::ElicitationComplete | MessageSubject::Acknowledged | MessageSubject::Other => {
                 Some(message.bytes().clone())
@@ -81,12 +84,14 @@ impl Relay<'_> {
         if ask.call == Some(self.call) {
             return Some(bytes);
         }
+        // Asked by another call of the same link: it is withdrawn where it was shown.
         self.router.sessions.push_to(ask.client, bytes);
         None
     }
 
     fn progress(&self, frame: &Frame) -> Option<Bytes> {
         let token_span = frame.param(&["progressToken"])?;
+        // Our token is the id of the call; a server that uses another one is talking about another call.
         if RawId::from_raw(frame.raw(token_span))?.as_u64() != Some(self.call.0) {
             return None;
         }
@@ -95,6 +100,7 @@ impl Relay<'_> {
         let mut patch = Patch::new();
         let mut edit = frame.edit(frame.params()?);
         edit.set("progressToken", token.as_str().to_owned());
+        // Older revisions do not have the member, and strict clients refuse what they do not know.
         if self.router.runtime.settings.view == FieldView::Strict && !self.caller.revision().has_progress_text() {
             edit.remove("message");
         }

@@ -97,11 +97,13 @@ impl RequestRouter {
             self.catalogue.wait_settled().await;
         }
         let servers = self.pool.servers();
+        // What is built in never has methods that the gateway does not know.
         let usable = |server: &&Arc<Server>| !server.plan.is_built_in() && caller.principal().may_use(&server.plan);
         let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
         let to = |server: &Arc<Server>| {
             Ok(Routed { server: Arc::clone(server), target: RequestTarget::nothing(), exposed: String::new() })
         };
+        // Whoever may use one server only has nobody else to mean.
         if let [only] = usable[..] {
             return to(only);
         }
@@ -132,6 +134,7 @@ impl RequestRouter {
             }
             (None, Some(name)) => {
                 let route = match (snapshot.tool(&name), snapshot.prompt(&name)) {
+                    // A guess could reach a server that the request was not meant for.
                     (Some(tool), Some(prompt)) if tool.server != prompt.server => return None,
                     (Some(tool), _) => tool.clone(),
                     (None, prompt) => prompt?.clone(),
@@ -156,6 +159,7 @@ impl RequestRouter {
     pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, RequestRefusal> {
         let servers = self.pool.servers();
         let server = servers.iter().find(|known| known.plan.name == server);
+        // Naming a server must not be a way around its list of allowed tools.
         let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(&server.plan);
         let server = server.filter(may_call);
         let server = server.ok_or_else(|| RequestRefusal::UnknownTool(local.to_owned()))?;
@@ -174,6 +178,7 @@ impl RequestRouter {
 
     async fn find(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
         let principal = viewer.principal;
+        // Found in nearly every case: nothing below is on the path of an ordinary call.
         let look_up_now = || {
             let snapshot = self.discovery.view_of(viewer);
             self.look_up(&snapshot, principal, wanted, || self.catalogue.current().built_ins_settled())
@@ -183,10 +188,12 @@ impl RequestRouter {
         }
         if self.catalogue.starting() {
             let mut catalogue = self.catalogue.subscribe();
+            // Only until this one name is known, not until the slowest server is.
             let known = catalogue.wait_for(|c| {
                 let seen = c.snapshot.seen_by(&principal.scope);
                 c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
             });
+            // Late or not, what is known then decides.
             let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), known).await;
             if let Some(routed) = look_up_now() {
                 return Ok(routed);
@@ -201,6 +208,7 @@ impl RequestRouter {
         if let Some(routed) = look_up_now() {
             return Ok(routed);
         }
+        // Last, because it makes a server list: not every server announces that it has something new.
         self.discovery.look_for_unlisted(viewer, wanted.kind(), &wanted.name).await;
         look_up_now().ok_or_else(|| wanted.unknown())
     }
@@ -219,6 +227,7 @@ impl RequestRouter {
             What::Resource => snapshot
                 .listed_owner(&wanted.name)
                 .map(|server| ItemRoute { server, local: wanted.name.as_str().into() })
+                // Before the templates of `resource`, also while the server has not listed yet.
                 .or_else(|| self.by_prefix(principal, &wanted.name))
                 .or_else(|| {
                     snapshot.resource(&wanted.name).map(|(server, uri)| ItemRoute { server, local: uri.into() })
@@ -231,6 +240,7 @@ impl RequestRouter {
         };
         let route = found.or_else(alone)?;
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
+        // A hidden tool must look as if it were not there, also to who guesses its name.
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
             return None;
         }

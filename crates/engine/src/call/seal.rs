@@ -36,6 +36,7 @@ impl Binding<'_> {
         let digest = blake3::hash(self.arguments);
         let mut out = Vec::new();
         for part in [self.principal, self.method, self.name] {
+            // Lengths first, so that two different triples can never give the same bytes.
             out.extend_from_slice(&(part.len() as u64).to_le_bytes());
             out.extend_from_slice(part.as_bytes());
         }
@@ -57,6 +58,7 @@ impl Sealer {
 
     fn with_clock(clock: fn() -> SystemTime) -> Self {
         let mut secret = [0; 32];
+        // Without random numbers no key can be made, and nothing else in the process would be safe either.
         getrandom::fill(&mut secret).expect("the system has random numbers");
         let key = UnboundKey::new(&CHACHA20_POLY1305, &secret).expect("the key has the right length");
         Self { key: LessSafeKey::new(key), clock }
@@ -97,6 +99,7 @@ impl Sealer {
     fn seal(&self, mark: &str, mut payload: Vec<u8>, binding: &[u8]) -> String {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).expect("the system has random numbers");
+        // 96 random bits for a key that lives as long as the process: a repetition is out of reach.
         let unique = Nonce::assume_unique_for_key(nonce);
         self.key
             .seal_in_place_append_tag(unique, Aad::from(binding), &mut payload)

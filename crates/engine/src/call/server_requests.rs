@@ -20,12 +20,14 @@ use crate::servers::server::Server;
 impl RequestRouter {
     /// A client's answer to a question of a server.
     pub(crate) fn answer(&self, session: &Session, frame: &Frame) {
+        // An answer without an id can be to nothing.
         let Some(id) = frame.id() else { return };
         let ask = self.links.in_flight.lock().server_requests.answer(session.key, &id);
         let Some(ask) = ask else {
             tracing::debug!(%id, "answer to no question");
             return;
         };
+        // The link may be gone; its server asks again over the next one if it still wants to know.
         if let Some(link) = self.links.table.get(ask.link) {
             link.send(tidings_proto::outcome::answer_of_client(frame, &ask.id));
         }
@@ -35,6 +37,8 @@ impl RequestRouter {
     pub(crate) fn no_more_answers(&self, session: &Session) {
         let unanswered = {
             let mut state = self.links.in_flight.lock();
+            // Under the same lock as the questions: one that is opened beside this either sees the flag or is taken out
+            // here.
             session.silent.store(true, Ordering::Relaxed);
             state.server_requests.client_gone(session.key)
         };
@@ -57,6 +61,7 @@ impl RequestRouter {
     ) {
         let Some(id) = message.id() else { return };
         if message.subject() == MessageSubject::Ping {
+            // Answered by the gateway itself: it is about the link, not about any client.
             return link.send(response(&id, b"{}"));
         }
         let method = message.method().into_owned();
@@ -67,6 +72,7 @@ impl RequestRouter {
                 && (!url_mode || session.revision.has_url_elicitation())
         });
         let Some(session) = able else {
+            // Named in the warning, because calls that were given up are the usual reason that no owner is known.
             let abandoned = self.links.in_flight.lock().calls.ghosts_on(key);
             if server.may_log(&self.runtime, method.len()) {
                 tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
@@ -76,11 +82,13 @@ impl RequestRouter {
         let named = (self.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
         let shown = self.links.in_flight.mint();
         let Some(bytes) = question(message, shown, session.revision, named) else {
+            // The client's revision has no words for it, so the server has to do without.
             return link.send(refusal(&id, &method));
         };
         let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
         let opened = {
             let mut state = self.links.in_flight.lock();
+            // A client whose input has ended can not answer: the server is told so at once and does not wait.
             !session.silent.load(Ordering::Relaxed) && state.server_requests.open(shown, ask)
         };
         if opened {
@@ -138,6 +146,8 @@ fn early_schema(raw: &[u8]) -> Option<Vec<u8>> {
     let mut changed = false;
     for property in schema.get_mut("properties")?.as_object_mut()?.values_mut() {
         let property = property.as_object_mut()?;
+        // A choice of several can not be asked in that revision; leaving it out would ask for less than the server
+        // needs.
         if property.get("type").is_some_and(|kind| kind == "array") {
             return None;
         }

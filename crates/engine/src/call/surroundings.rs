@@ -34,6 +34,7 @@ impl EnclosingGateway for RequestRouter {
                 self.catalogue.wait_settled().await;
             }
             let (principal, session) = self.caller(call)?;
+            // Without isolated servers the shared view is the same for all with these rights, and is kept.
             if session.is_some() && self.pool.has_isolated() {
                 let viewer = Viewer { principal: &principal, session: session.as_ref() };
                 let own = self.discovery.settled_view_of(viewer).await;

@@ -35,6 +35,7 @@ impl RequestRouter {
                 self.forward_to_all(frame.bytes());
                 self.pool.own_links.roots_changed(session.key, frame.bytes());
             }
+            // With one server there is nobody else that an unknown notification could be meant for.
             _ if self.pool.passthrough.is_some() => self.forward_to_all(frame.bytes()),
             other => tracing::debug!(method = other, "notification dropped"),
         }
@@ -42,6 +43,7 @@ impl RequestRouter {
 
     /// Every link belongs to this client when it is the only one there will ever be.
     fn forward_to_all(&self, message: &Bytes) {
+        // With several clients the roots of one must not be told on a link that serves all.
         if self.sessions.only_client().is_none() {
             return;
         }
@@ -62,12 +64,14 @@ impl RequestRouter {
         message: ServerMessage,
     ) {
         let subject = message.subject();
+        // On stdio there is one session, so it is certain whose a message is.
         let owner = own.or_else(|| self.sessions.only_session());
         let about_lists = matches!(subject, MessageSubject::ListChanged(_) | MessageSubject::Acknowledged);
         if !server.presence.is_admitted() && !subject.is_request() && !about_lists {
             // Nobody knows of it yet, and perhaps nobody ever will.
             return;
         }
+        // A queue that drops by its own rule: nobody waits for a client here.
         let push = &mut |session: &Session, bytes| session.sink.push(bytes);
         match subject {
             MessageSubject::Ping => self.ask(owner.as_ref(), server, key, link, None, &message, push),
@@ -125,6 +129,7 @@ impl RequestRouter {
         let is_theirs = |session: &Arc<Session>| match &callers {
             LinkCallers::Nobody => true,
             LinkCallers::One(principal) => session.principal.name == *principal,
+            // Sent to nobody rather than to somebody it is not about.
             LinkCallers::Several => false,
         };
         if callers == LinkCallers::Several {

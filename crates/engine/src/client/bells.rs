@@ -19,6 +19,7 @@ pub(crate) enum FollowerBell {
 impl FollowerBell {
     pub(crate) fn ring(&self) {
         match self {
+            // `notify_one` keeps a permit: a listen that is not waiting at this moment finds the bell rung.
             Self::Listen(bell) => bell.notify_one(),
             Self::Session(session) => session.sink.wake(),
         }
@@ -47,6 +48,7 @@ impl FollowerBells {
     }
 
     pub(crate) fn of(&self, followers: &[FollowerId]) -> Vec<FollowerBell> {
+        // Cloned out, because a bell may take locks of its own when it rings.
         let bells = self.lock();
         followers.iter().filter_map(|follower| bells.get(follower).cloned()).collect()
     }

@@ -42,6 +42,7 @@ pub struct KeptFollow {
 impl KeptSession {
     /// The text that is kept.
     pub fn to_json(&self) -> Value {
+        // The client's own JSON was accepted once; if it can not be read, the session is kept without it.
         let info: Option<Value> = self.info.as_deref().and_then(|info| serde_json::from_slice(info).ok());
         let follows = self.follows.iter().map(|follow| json!([follow.uri, follow.content.map(hex)]));
         json!({

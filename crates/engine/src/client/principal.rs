@@ -28,7 +28,7 @@ pub(crate) struct ViewKey {
 }
 
 impl Principal {
-    /// Somebody with a name and rights.
+    /// Somebody who was told apart from others, by a token or by the system: what they see is not shared with others.
     pub fn new(name: &str, scope: AccessScope) -> Self {
         Self { name: name.into(), scope, anybody: false }
     }
@@ -50,6 +50,7 @@ impl Principal {
 
     /// Whether they may use a server.
     pub(crate) fn may_use(&self, server: &ServerPlan) -> bool {
+        // By audience and name, so that a rule holds for servers that are added later, too.
         self.scope.permits(server.audience(), &server.name)
     }
 }

@@ -147,6 +147,7 @@ impl Session {
 
     /// What its client calls itself.
     pub(crate) fn name(&self) -> Option<String> {
+        // Parsed each time: it is asked for by people and once per list, never on the path of a call.
         let info: Value = serde_json::from_slice(self.info.as_ref()?).ok()?;
         info.get("name")?.as_str().map(str::to_owned)
     }
@@ -165,6 +166,7 @@ impl Session {
             (Some(least), Some(level)) => level >= least,
             // It has not said what it wants, and would not have got what only others asked for.
             (None, Some(level)) if asked.is_some() => level >= UNASKED,
+            // A message without a level can not be filtered, and a session that asked for nothing gets everything.
             _ => true,
         }
     }
@@ -257,6 +259,7 @@ impl Caller {
     pub(crate) fn capabilities(&self, request: &Frame) -> Value {
         match self {
             Self::Legacy(session) => session.capabilities.clone(),
+            // Admission has checked that it is there; what is no JSON declares nothing.
             Self::Modern(caller) => serde_json::from_slice(request.raw(caller.capabilities)).unwrap_or_default(),
         }
     }
@@ -268,6 +271,7 @@ impl Caller {
             Self::Modern(caller) => match (caller.log_level, level) {
                 (Some(least), Some(level)) => level >= least,
                 (Some(_), None) => true,
+                // Modern requests opt in: without a level in the request no log message may be sent.
                 (None, _) => false,
             },
         }

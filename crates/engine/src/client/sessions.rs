@@ -71,6 +71,7 @@ impl SessionTable {
     /// The session of the only client there will ever be.
     pub(crate) fn only_session(&self) -> Option<Arc<Session>> {
         self.only_client.as_ref()?;
+        // On stdio there is one session at a time, so any is the one.
         self.lock().values().next().cloned()
     }
 

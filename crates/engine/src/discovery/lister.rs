@@ -34,14 +34,17 @@ impl Lister<'_> {
     /// One list, whole. Empty when the server does not declare it.
     pub(crate) async fn list(&self, kind: ListKind) -> Result<OfferList, LinkError> {
         if !capabilities::declares(&self.hello.capabilities, kind.capability()) {
+            // It is not asked for what it does not declare: that is an empty list, and no failure.
             return Ok(OfferList::default());
         }
         let mut items = Vec::new();
+        // The least of all pages: a list is as fresh, and as public, as its least fresh page.
         let (mut ttl_ms, mut public) = (u64::MAX, true);
         let mut cursor: Option<String> = None;
         let mut bytes = 0;
         for _ in 0..MAX_PAGES {
             let frame = self.page(kind, cursor.as_deref()).await?;
+            // Counted over all pages, so that a server can not fill memory with many small ones.
             bytes += frame.bytes().len();
             if bytes > self.budget {
                 let budget = self.budget;
@@ -61,12 +64,14 @@ impl Lister<'_> {
             }
             self.collect(kind, &frame, result, &mut items)?;
             let text = |name| get(frame.bytes(), result, name).map(|at| at.of(frame.bytes()));
+            // A list without `ttlMs` is not called fresh by anybody.
             ttl_ms = ttl_ms.min(text("ttlMs").and_then(|raw| std::str::from_utf8(raw).ok()?.parse().ok()).unwrap_or(0));
             public &= text("cacheScope") == Some(b"\"public\"");
             // An empty string is a cursor too; only its absence ends the list.
             let next = get(frame.bytes(), result, "nextCursor").and_then(|at| string_at(frame.bytes(), at));
             match next {
                 None => return Ok(OfferList::new(items, ttl_ms, public)),
+                // Else a server that ignores cursors would be listed a thousand times before it is cut off.
                 Some(next) if cursor.as_deref() == Some(&*next) => {
                     return Err(LinkError::Protocol(format!("{} repeats its cursor", kind.method())));
                 }
@@ -89,6 +94,7 @@ impl Lister<'_> {
             let info = json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") });
             params["_meta"] = meta::own(self.hello.revision, &info, &capabilities::towards_modern_server());
         }
+        // Only gateways understand it, and a strict server may refuse what it does not know.
         if self.is_gateway() {
             params["_meta"][meta::GATEWAYS] = json!(self.path.ahead_of_server());
         }
@@ -98,6 +104,7 @@ impl Lister<'_> {
         match tokio::time::timeout(PAGE, self.link.call(outgoing).answer()).await {
             Ok(answer) => answer,
             Err(_) => {
+                // The server is told, or it would work on an answer that nobody reads.
                 self.link.cancel(id, Some("timed out"));
                 Err(LinkError::Protocol(format!("{} took more than {} s", kind.method(), PAGE.as_secs())))
             }
@@ -107,6 +114,7 @@ impl Lister<'_> {
     /// Templates are often missing where resources are not.
     fn refused(&self, kind: ListKind, frame: &Frame, error: ByteSpan) -> Result<OfferList, LinkError> {
         let code = get(frame.bytes(), error, "code").map(|at| at.of(frame.bytes()).to_vec());
+        // The only code that says "I do not have this list"; anything else may be over in a moment.
         if code.as_deref() == Some(b"-32601") {
             tracing::debug!(server = self.server, list = kind.method(), "declared but not offered");
             return Ok(OfferList::default());
@@ -123,6 +131,7 @@ impl Lister<'_> {
         result: ByteSpan,
         items: &mut Vec<OfferItem>,
     ) -> Result<(), LinkError> {
+        // Legacy links mirror no parameters into headers.
         let mirrored = self.hello.revision.era() == Era::Modern;
         let list = get(frame.bytes(), result, kind.member()).filter(|at| at.of(frame.bytes()).starts_with(b"["));
         let Some(list) = list else {
@@ -134,6 +143,7 @@ impl Lister<'_> {
             match OfferItem::read(kind, Bytes::copy_from_slice(at.of(frame.bytes())), mirrored) {
                 Ok(item) if kind == ListKind::Tools && !(self.permits)(&item.key) => {}
                 Ok(item) => items.push(item),
+                // One item that can not be read costs only itself.
                 Err(fault) => tracing::warn!(server = self.server, %fault, "left out of the list"),
             }
         }

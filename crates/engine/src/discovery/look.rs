@@ -31,10 +31,13 @@ impl Server {
         schedule: &mut RefreshSchedule,
         first: bool,
     ) -> Result<(), LinkError> {
+        // Cheap: the items are shared, and only vectors are copied.
         let before = lists.clone();
         let occasion = self.examine(discovery, live, look, lists, schedule).await?;
+        // Before the commit: whoever sees the new list also sees which of the others could not be had.
         self.set_failed_lists(&discovery.catalogue, schedule.failures());
         let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
+        // The first look is committed also when nothing differs: the commit marks the server as ready.
         if first || before.iter().zip(&*lists).any(differs) {
             discovery.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
         }
@@ -77,6 +80,7 @@ impl Server {
             } else if changes.iter().any(|change| change.kind == kind) {
                 occasion.touched.insert(topic);
                 let signalled = [occasion.signalled[topic as usize], schedule.signalled(kind, mark)];
+                // Resources and templates share a topic, and the older signal is the one clients waited for.
                 occasion.signalled[topic as usize] = signalled.into_iter().flatten().min();
                 Outcome::Changed
             } else {
@@ -135,6 +139,7 @@ impl Server {
         let mut failed = Vec::new();
         let catalogue = discovery.catalogue.current();
         let known = catalogue.server(self.id).and_then(|status| status.hello.as_ref());
+        // The catalogue has the hello of this very link: something was listed over it already.
         let is_listed = known.is_some_and(|hello| Arc::ptr_eq(hello, &live.hello));
         let mint = || discovery.links.in_flight.mint();
         let heard_gateways = |gateways| self.heard_gateways(&discovery.runtime.settings, gateways);
@@ -153,6 +158,8 @@ impl Server {
                 Ok(list) => {
                     let has_details = *kind == ListKind::Resources && self.plan.source.lists_details();
                     let list = if has_details { list.with_details() } else { list };
+                    // Keeps the order of the list before where nothing else changed, or every look at an unordered
+                    // server would be news.
                     lists[*kind as usize] = list.following(&lists[*kind as usize]);
                 }
                 // One list that fails costs only itself; the others, and its own last good state, stay.
@@ -219,6 +226,7 @@ pub(crate) fn touched(before: Option<&ServerOffer>, after: Option<&ServerOffer>)
 fn about(hello: &ServerHello) -> Box<str> {
     let said = |member: &str| hello.info.get(member).and_then(Value::as_str).unwrap_or_default();
     let mut about = [said("title"), said("description"), hello.instructions.as_deref().unwrap_or_default()].join(" ");
+    // By characters, so that the cut never falls into the middle of one.
     let end = about.char_indices().nth(MAX_ABOUT).map_or(about.len(), |(at, _)| at);
     about.truncate(end);
     about.trim().into()
@@ -226,5 +234,6 @@ fn about(hello: &ServerHello) -> Box<str> {
 
 /// Spreads polls, so that many servers are not asked at once.
 fn any_jitter() -> Jitter {
+    // The clock's last digits are random enough to spread polls, and need no generator.
     Jitter::of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos()))
 }

@@ -40,6 +40,7 @@ impl Server {
         if self.refresh().signal(topic.lists(), Instant::now()) {
             tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
         }
+        // Once per link, or a chatty server would fill the log.
         if !self.announces(topic) && self.is_news(topic) {
             let notification = topic.notification();
             tracing::warn!(server = %self.plan.name, notification, "received, though not declared; it is heeded");
@@ -49,6 +50,7 @@ impl Server {
 
     /// A call was answered that may have changed something. On the path of every call, so it only counts.
     pub(crate) fn call_answered(&self) {
+        // Pairs with the `Acquire` of `ask` and `begin_look`: who sees the count also sees what the call left behind.
         self.lists.answered.fetch_add(1, Ordering::Release);
     }
 
@@ -70,6 +72,7 @@ impl Server {
     /// A look is over and committed: whoever waited for it goes on, and what was held is told if its window is over.
     pub(crate) fn looked(&self, notifier: &ListNotifier, look: &BegunLook) {
         self.refresh().looked();
+        // After the machine knows that the look is over: whoever wakes may ask again at once.
         self.lists.listed.send_replace(look.number);
         if !look.held {
             notifier.release_notices(self.id);
@@ -91,6 +94,7 @@ impl Server {
         let in_order = match &self.plan.source {
             // What files and webhooks say changes without a word about the list.
             source if kind == ListKind::Resources && source.lists_details() => {
+                // Counts as a change that nobody announces, so the list is looked at whenever somebody asks.
                 self.call_answered();
                 false
             }
@@ -122,6 +126,7 @@ impl Server {
 
     /// Waits until a look is over, and what it found can be read.
     pub(crate) async fn listed(&self, look: u64) {
+        // An error means that the server was dropped, and then nobody needs to wait.
         let _ = self.lists.listed.subscribe().wait_for(|done| *done >= look).await;
     }
 }
@@ -131,10 +136,12 @@ impl ListDiscovery {
     /// waited for, but not for ever. Tells whether there was any to wait for.
     pub(crate) async fn refresh_list(&self, viewer: Viewer<'_>, kind: ListKind) -> bool {
         let servers = self.pool.servers();
+        // A session's own lists are looked at over its own link.
         let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
         let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
         let waits: Vec<(&Arc<Server>, ListWait)> =
             asked.filter_map(|server| Some((server, server.ask(kind)?))).collect();
+        // One after the other costs no time: all looks run already, and each has its own deadline.
         for (server, wait) in &waits {
             let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
         }
@@ -146,6 +153,7 @@ impl ListDiscovery {
         let servers = self.pool.servers();
         let has_its_prefix = |server: &&Arc<Server>| {
             let rest = name.strip_prefix(server.plan.name_prefix.as_str());
+            // The separator too: the prefix `a` must not be found in a name of the server `ab`.
             rest.is_some_and(|rest| rest.starts_with(names::SEPARATOR))
         };
         let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;

@@ -35,6 +35,7 @@ impl ListDiscovery {
             self.own_view(session, true);
             self.own_view_settled(session).await;
         }
+        // Read again, because the looks that were waited for have changed it.
         self.view_of(viewer)
     }
 
@@ -68,10 +69,12 @@ impl ListDiscovery {
         if session.view().is_settled() {
             return;
         }
+        // Before the looks are hurried: one that ends in between must not be missed.
         let mut looked = session.own_view.looked.subscribe();
         session.own_view.hurry.notify_waiters();
         let settled = looked.wait_for(|()| session.view().is_settled());
         if tokio::time::timeout(self.runtime.settings.list_max_wait, settled).await.is_err() {
+            // For everybody who asks after this one: a slow server costs the wait once.
             session.view().waited_enough();
         }
     }
@@ -87,6 +90,7 @@ impl ListDiscovery {
             let looks = view.attend(&shared, &own, is_asked, self.runtime.settings.list_quiet, Instant::now());
             (view.snapshot(&shared, &session.principal.scope), looks)
         };
+        // After the lock of the view is free: a look may take it at once.
         for look in looks {
             self.begin_look(session, look);
         }
@@ -107,6 +111,8 @@ impl ListDiscovery {
 
     /// The shared catalogue changed, of which a session with a view of its own sees a part.
     pub(crate) fn look_again_for(self: &Arc<Self>, session: &Arc<Session>) {
+        // Its snapshot is not needed; this notices what the shared catalogue has that is new for the session's own
+        // links.
         self.own_view(session, false);
         self.show_again(session);
     }
@@ -140,9 +146,11 @@ impl ListDiscovery {
                 () = session.own_view.hurry.notified(), if look.may_hurry => {}
             }
             let Some(looked) = self.look_at(session, look.server).await else {
+                // The server left: there is nothing to look at again.
                 return session.view().forget(look.server);
             };
             next = session.view().looked(look.server, looked, self.runtime.settings.list_quiet, Instant::now());
+            // Before those who wait are woken: what they list next was owed first.
             self.show_again(session);
             session.own_view.looked.send_replace(());
         }

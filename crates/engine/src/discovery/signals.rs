@@ -62,6 +62,7 @@ impl Signals {
         loop {
             let Some(stream) = &mut self.stream else {
                 if self.is_needless {
+                    // Never completes, so that it can stand in a select beside the other events of the link.
                     return std::future::pending().await;
                 }
                 // Kept: whoever waits here may be called away and come back.
@@ -69,6 +70,7 @@ impl Signals {
                 let reopen = *self.reopen.get_or_insert_with(|| tokio::time::Instant::now() + pause);
                 tokio::time::sleep_until(reopen).await;
                 self.reopen = None;
+                // Measured from the request: a server that takes long to refuse has not kept a stream open.
                 self.opened = tokio::time::Instant::now();
                 self.stream = Some(listen(links, server, live, promised(&live.hello)));
                 continue;
@@ -77,6 +79,7 @@ impl Signals {
                 CallEvent::Message(message) => return message,
                 CallEvent::Response(frame) => {
                     // An error is an answer to this request and not to the next one: it is asked again, later and later.
+                    // Kept until the next answer: the pause before the next attempt depends on it.
                     self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);
                     let is_refused = frame.kind() == FrameKind::Error;
                     self.ended(server, is_refused);
@@ -106,6 +109,7 @@ impl Signals {
         let is_short = is_refused || self.opened.elapsed() < AT_ONCE;
         self.short = if is_short { self.short + 1 } else { 0 };
         self.stream = None;
+        // Nothing is announced any more, so these lists are polled until the next acknowledgement.
         server.cover(Topics::default());
         // Nobody needs to wait for an acknowledgement.
         server.wake();
@@ -118,6 +122,7 @@ fn listen(links: &OpenLinks, server: &Server, live: &LiveLink, topics: Topics) -
         filter.insert(topic.flag().to_owned(), true.into());
     }
     let outgoing = links.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
+    // Before it is sent: the acknowledgement is recognised by this id.
     server.listens_by(outgoing.id);
     live.link.call(outgoing)
 }

@@ -24,6 +24,7 @@ impl Gateway {
     pub fn describe_session(&self, session: &Session) -> KeptSession {
         let follower = FollowerId::from(session.key);
         let mut follows = self.0.subscriptions.known_to(follower);
+        // What is not followed again yet is kept too: a second restart must not lose it.
         follows.extend(session.resuming().iter().cloned());
         KeptSession {
             revision: session.revision,
@@ -40,6 +41,7 @@ impl Gateway {
     /// A client of an earlier process goes on with its session. The caller has made sure that it is its owner.
     pub fn resume_session(&self, kept: KeptSession, principal: &Principal, sink: Arc<dyn ClientSink>) -> Arc<Session> {
         let KeptSession { revision, info, capabilities, level, initialized, told, follows, .. } = kept;
+        // A key of this process: the old one was a number of another.
         let (key, principal) = (self.0.sessions.new_client(), principal.clone());
         let session = Session::begin(NewSession { key, revision, principal, info, capabilities, sink });
         *session.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
@@ -54,6 +56,7 @@ impl Gateway {
             self.0.notifier.follow_after_start(&session, Some(FollowerBaseline::Told(told)));
         }
         if !follows.is_empty() {
+            // In the background: the client gets its answer before any server has agreed.
             self.0.runtime.spawn(Arc::clone(&self.0).resume_following(Arc::clone(&session), follows));
         }
         session
@@ -88,12 +91,14 @@ impl GatewayParts {
         let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
         let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };
+        // The session has ended, so there is nothing to try again.
         let Some(mut asked) = self.subscriptions.subscribe(session, &named) else { return true };
         if let Decision::Refused(_) = asked.decision().await {
             return false;
         }
         // Nobody waits for an answer: what changes may be told at once.
         drop(asked.receipt());
+        // The client unsubscribed while the server was being asked.
         if !session.is_resuming(&follow.uri) {
             self.subscriptions.unsubscribe(session, &address).await;
             return true;

@@ -131,12 +131,14 @@ pub(crate) struct ServerIds {
 impl ServerIds {
     pub(crate) fn new(servers: &[Arc<Server>]) -> Self {
         let known = servers.iter().map(|server| ((server.plan.name.clone(), server.plan.is_built_in()), server.id));
+        // Out of reach; saturating keeps the arithmetic free of panics.
         Self { known: known.collect(), next: u32::try_from(servers.len()).unwrap_or(u32::MAX) }
     }
 
     /// The id of a server that may come to be.
     fn of(&mut self, plan: &ServerPlan) -> ServerId {
         let known = self.known.get(&(plan.name.clone(), plan.is_built_in()));
+        // Not kept yet: a change that is undone must not use up the name.
         known.copied().unwrap_or_else(|| {
             let id = ServerId(self.next);
             self.next = self.next.saturating_add(1);
@@ -160,21 +162,26 @@ impl ServerLifecycle {
         keep: impl AsyncFnOnce() -> Result<(), String>,
     ) -> Result<(), ChangeError> {
         let mut transaction = {
+            // Only for the plan; the start below may take a minute and holds no lock (edges F4).
             let mut ids = self.changing.lock().await;
             Transaction::plan(self, &mut ids, operations)?
         };
         let ready = tokio::select! {
+            // The end of the gateway and the wish of whoever asked go before a start that is ready just now.
             biased;
             () = self.runtime.stop.cancelled() => Err(ChangeError::Stopping),
             () = cancelled.cancelled() => Err(ChangeError::Cancelled),
             ready = transaction.start() => ready,
         };
         if let Err(error) = ready {
+            // Awaited: when the caller hears of the failure, nothing that was started is left.
             transaction.undo().await;
             return Err(error);
         }
+        // Held until the commit, over the write to the store: two changes must not both pass the check.
         let mut ids = self.changing.lock().await;
         let kept = match transaction.check_again() {
+            // Somebody may have gone away while the lock was waited for.
             Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
             Ok(()) => keep().await.map_err(ChangeError::Withheld),
             Err(error) => Err(error),

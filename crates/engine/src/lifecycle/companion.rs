@@ -44,6 +44,7 @@ impl ServerLifecycle {
                 Companion::Impossible
             }
             Err(error) => {
+                // Read again here: a restart during the attempt has set it back.
                 let pause = match &*server.links.companion.borrow() {
                     Companion::UnderWay(_, before) => (*before * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE),
                     _ => FIRST_PAUSE,
@@ -55,6 +56,7 @@ impl ServerLifecycle {
         };
         // A restart meanwhile has ended what was made, and asks anew.
         server.links.companion.send_if_modified(|companion| {
+            // Only the attempt that is under way may write its result.
             let is_mine = matches!(companion, Companion::UnderWay(..));
             if is_mine {
                 *companion = decided;

@@ -29,6 +29,7 @@ impl ServerLifecycle {
         deadline: Option<Instant>,
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>), LinkError> {
         if matches!(user, LinkUser::Everybody) {
+            // The one watch that users are shown; every other link has its own.
             let (live, end, _) = self.make_link(server, known, user, deadline, &server.links.watch).await?;
             return Ok((live, end));
         }
@@ -53,10 +54,12 @@ impl ServerLifecycle {
                 error = end => error.unwrap_or(LinkError::Stopped),
                 error = lifecycle.watch_over(&server, &live) => {
                     tracing::info!(server = %server.plan.name, %error, "a link ends");
+                    // First, so that calls on it end before the processes behind it have ended.
                     sink.closed(error.clone());
                     live.link.close().await;
                     error
                 }
+                // Somebody else gave it up, as when its server is removed.
                 () = lifecycle.links.table.gone(live.key) => LinkError::Stopped,
                 () = lifecycle.runtime.stop.cancelled() => LinkError::Stopped,
             };
@@ -77,6 +80,7 @@ impl ServerLifecycle {
         let attempts = AtomicU64::new(0);
         let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
         let make_sink = || -> Arc<dyn MessageSink> {
+            // A second sink means that the first connection ended on the probe and was made again.
             attempts.fetch_add(1, Ordering::Relaxed);
             let (sink, end) = LinkSink::new(self, server, user.clone(), watch);
             *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
@@ -97,6 +101,7 @@ impl ServerLifecycle {
                 local.connect(make_sink(), self.surroundings_of(server))
             }
         };
+        // A loop through this very gateway is refused before anything is listed over the link (edges F2).
         if let Err(error) = server.heard_gateways(&self.runtime.settings, hello.gateways.clone()) {
             link.close().await;
             return Err(error);
@@ -109,6 +114,7 @@ impl ServerLifecycle {
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(&link);
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello), watch: Arc::clone(watch) };
+        // Before the link is in the table: from then on calls may be given up on it, and must leave ghosts.
         self.links.in_flight.link_opened(live.key);
         self.links.table.insert(server.instance, &live, user.clone());
         if sink.is_over() {
@@ -121,12 +127,14 @@ impl ServerLifecycle {
             self.end_links(server).await;
             return Err(LinkError::Stopped);
         }
+        // Last: a level is told only over a link that is certain to be used.
         self.links.apply_level(&live, &user);
         Ok((live, end, sink))
     }
 
     /// What a server inside the process may know of us. Does not keep us alive.
     fn surroundings_of(&self, server: &Server) -> Surroundings {
+        // A server in the process would otherwise keep the whole engine alive.
         let router: Weak<RequestRouter> = Arc::downgrade(&self.router);
         Surroundings::new(router, server.id)
     }

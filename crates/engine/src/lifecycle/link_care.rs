@@ -38,6 +38,7 @@ impl ServerLifecycle {
                 (Some(LinkCommand::End(_)), _) => return watch.last_error().unwrap_or(LinkError::Lost),
                 (Some(LinkCommand::Look), _) => server.unheard_lists(&ListKind::ALL),
                 (Some(LinkCommand::ForgetEra), _) => server.forget_era(),
+                // Users are shown the shared link alone; a companion that fails has no state of its own.
                 (Some(LinkCommand::Show(state)), _) if server.is_shared(live.key) => {
                     show(&self.catalogue, watch, server, state);
                 }
@@ -103,10 +104,12 @@ async fn check(links: &OpenLinks, live: &LiveLink) -> Result<(), (LinkError, Req
         Era::Modern => Method::Discover,
     };
     let outgoing = links.own_request(&live.hello, method, json!({}));
+    // A check that is late is a failed one: a link that hangs must not be trusted for ever.
     let late = || Err(LinkError::Silent(CHECK.as_secs()));
     let answer = tokio::time::timeout(CHECK, live.link.call(outgoing).answer()).await.unwrap_or_else(|_| late());
     match answer {
         Ok(frame) => judge(era, &frame).map_err(|trouble| {
+            // Enough for a person to see what answered, such as the page of a proxy.
             let said = String::from_utf8_lossy(&frame.bytes()[..frame.bytes().len().min(200)]).into_owned();
             match trouble {
                 RequestTrouble::WrongEra => (LinkError::WrongEra(said), trouble),
@@ -124,6 +127,7 @@ async fn check(links: &OpenLinks, live: &LiveLink) -> Result<(), (LinkError, Req
 fn judge(era: Era, frame: &Frame) -> Result<(), RequestTrouble> {
     let outcome = frame.outcome().ok_or(RequestTrouble::NoAnswer)?;
     if frame.kind() == FrameKind::Response {
+        // Anything can answer 200 with an object; only a modern server answers this.
         let is_hello = era == Era::Legacy || get(frame.bytes(), outcome, "supportedVersions").is_some();
         return is_hello.then_some(()).ok_or(RequestTrouble::WrongEra);
     }
@@ -133,6 +137,7 @@ fn judge(era: Era, frame: &Frame) -> Result<(), RequestTrouble> {
         Some(code::METHOD_NOT_FOUND) if era == Era::Legacy => Ok(()),
         // Nothing was wrong with the question in the era that it was asked in.
         Some(code::METHOD_NOT_FOUND | code::INVALID_REQUEST | code::INVALID_PARAMS) => Err(RequestTrouble::WrongEra),
+        // A legacy server does not know these codes, so whoever sends them speaks the other era.
         Some(code) if code::is_modern(code) => Err(RequestTrouble::WrongEra),
         _ => Err(RequestTrouble::NoAnswer),
     }

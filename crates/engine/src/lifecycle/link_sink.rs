@@ -57,11 +57,14 @@ impl LinkSink {
 
     /// Whether the link has ended.
     pub(crate) fn is_over(&self) -> bool {
+        // Pairs with `closed`: the table is filled before this is read, and the flag is set before the table is
+        // cleared.
         self.over.load(Ordering::SeqCst)
     }
 
     /// The link is ready: what came early is handled now.
     pub(crate) fn attach(&self, link: &SharedLink) {
+        // Held while they are handled: what comes now has to queue up behind what came early.
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.link.set(Arc::downgrade(link));
         for message in std::mem::take(&mut *early) {
@@ -93,6 +96,7 @@ impl LinkSink {
 
 impl MessageSink for LinkSink {
     fn owner(&self, message: &ServerMessage) -> Option<u64> {
+        // Lists and resources concern everybody, so they are no call's.
         if message.subject().is_about_the_server() {
             return None;
         }
@@ -116,6 +120,7 @@ impl MessageSink for LinkSink {
                 if early.len() < EARLY && bytes + message.bytes().len() <= EARLY_BYTES {
                     early.push(message);
                 } else {
+                    // Said once in the status instead of in the log, where a flood would repeat it.
                     self.remark(format!("said more than {EARLY_BYTES} bytes or {EARLY} messages in its handshake"));
                 }
                 return;

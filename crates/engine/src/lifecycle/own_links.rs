@@ -25,6 +25,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(20);
 impl LinkMaker for ServerLifecycle {
     fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>) {
         let lifecycle = Arc::clone(&self);
+        // A task of its own: whoever waits for the link may go away, and others may wait for the same one.
         self.runtime.spawn(async move { lifecycle.connect_own(&user, &server).await });
     }
 
@@ -37,6 +38,7 @@ impl LinkMaker for ServerLifecycle {
 impl ServerLifecycle {
     async fn connect_own(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>) {
         let owner = user.owner();
+        // The era of the shared link: probing it again for every session would cost a round trip each.
         let known = self.catalogue.current().server(server.id).and_then(|status| status.era());
         let connecting = self.connect(server, known, user.link_user(), None);
         let connected = tokio::select! {
@@ -49,11 +51,13 @@ impl ServerLifecycle {
             Err(error) => {
                 let retry =
                     self.pool.own_links.lock().machine.failed(&owner, server.id, &error.to_string(), Instant::now());
+                // Nobody wants it any more, so nobody needs to read of it.
                 if retry.is_some() {
                     tracing::warn!(server = %server.plan.name, %error, "no connection for a single session");
                 }
             }
         }
+        // In every case: those who wait look at the table again and find what became of it.
         self.pool.own_links.changed.send_replace(());
     }
 
@@ -66,6 +70,7 @@ impl ServerLifecycle {
             }
             wanted
         };
+        // The owner left while it was connected.
         let Some(roots_changed) = roots_changed else { return self.retire(live) };
         if roots_changed && live.hello.revision.era() == Era::Legacy {
             live.link.send(notification(notifications::ROOTS_CHANGED, None));
@@ -100,6 +105,7 @@ impl ServerLifecycle {
             let due = async {
                 match next {
                     Some(at) => {
+                        // A link that is busy is asked again at once otherwise, in a loop without a pause.
                         let earliest = Instant::now() + SHORTEST_WAIT;
                         tokio::time::sleep_until(at.max(earliest).into()).await;
                     }
@@ -116,6 +122,8 @@ impl ServerLifecycle {
     fn close_idle_now(self: &Arc<Self>) {
         let idle: Vec<(LinkOwner, ServerId, LiveLink)> = {
             let mut state = self.pool.own_links.lock();
+            // Under the lock of the own links, as the order of locks allows: a call that begins now would find the
+            // link, and must keep it.
             let idle = state.machine.idle(Instant::now(), |key| self.is_link_busy(key));
             idle.into_iter()
                 .filter_map(|(owner, server, key)| Some((owner, server, state.live.remove(&key)?)))
@@ -125,6 +133,7 @@ impl ServerLifecycle {
             if let LinkOwner::Session(key) = owner
                 && let Some(session) = self.sessions.get(key)
             {
+                // Before it is closed: its end must not be taken for a failure that is looked at again.
                 session.view().slept(server);
             }
             tracing::debug!(server = server.0, "a connection of a single session was idle, and is closed");

@@ -25,6 +25,7 @@ impl ServerLifecycle {
         let presence = &server.presence;
         loop {
             if startup.is_none() {
+                // Not for the first link of a server that was added: its remarks were made during the start.
                 server.remarks.clear();
             }
             server.health().tell(LinkEvent::Connecting);
@@ -40,7 +41,9 @@ impl ServerLifecycle {
             };
             tracing::warn!(server = %server.plan.name, %error, "server failed");
             server.set_state(&self.catalogue, ServerState::Failing, Some(error.to_string()));
+            // Its last lists are still served, but no longer called fresh.
             server.mark_stale(&self.catalogue);
+            // Whoever asked for a restart waits for the first attempt, not for the first success.
             presence.settle_restart(Err(&error));
             tokio::select! {
                 () = connect_due(&server) => {}
@@ -49,6 +52,7 @@ impl ServerLifecycle {
                 () = self.runtime.stop.cancelled() => break,
             }
         }
+        // What its last look found is told also when it ends inside the quiet window.
         server.release_notices(&self.notifier);
         self.end_links(&server).await;
     }
@@ -57,10 +61,12 @@ impl ServerLifecycle {
     async fn restart_now(&self, server: &Arc<Server>) {
         tracing::info!(server = %server.plan.name, "restarted");
         server.presence.restart_begins();
+        // Waited for: two processes of one server must not run side by side, for they may share files or a port.
         self.end_links(server).await;
         server.links.forget_companion();
         forget_commands(server);
         server.health().tell(LinkEvent::RestartAsked);
+        // Due at once, but it also takes the commands that the event has caused.
         connect_due(server).await;
     }
 
@@ -101,6 +107,7 @@ impl ServerLifecycle {
             error = self.watch_over(server, &live) => error,
             error = &mut end => error.unwrap_or(LinkError::Stopped),
         };
+        // First, so that new calls wait for the next link and do not fail on this one.
         server.links.set_live(None);
         server.health().tell(LinkEvent::Ended);
         forget_commands(server);
@@ -119,12 +126,15 @@ impl ServerLifecycle {
                 server.health().tell(LinkEvent::Connected);
                 // A list that can not be had now stays what it was before the link broke.
                 let known = self.catalogue.current().snapshot.offer(server.id).map(|offer| offer.lists.clone());
+                // Before the first listing: what is followed is subscribed again as early as possible, because until
+                // then changes are missed.
                 self.subscriptions.can_follow(server, live);
                 let signals = self.open_signals(server, live).await;
                 Opened { signals, lists: known.unwrap_or_default(), schedule: self.new_schedule(server) }
             }
         };
         loop {
+            // A new link is always looked at as a whole: nobody heard what happened before it.
             let next = if first { RefreshStep::Look } else { server.refresh().next(Instant::now()) };
             match next {
                 RefreshStep::Look => {
@@ -133,6 +143,8 @@ impl ServerLifecycle {
                     if let Err(error) = looking.await {
                         return error;
                     }
+                    // A first listing is part of the introduction and proves little: servers that crash on their first
+                    // call pass it.
                     if !std::mem::take(&mut first) {
                         server.health().answered();
                     }
@@ -140,9 +152,11 @@ impl ServerLifecycle {
                 }
                 RefreshStep::Release => server.release_notices(&self.notifier),
                 RefreshStep::Sleep(when) => {
+                    // Here everything is listed and committed, so whoever asked may use the server.
                     server.presence.settle_restart(Ok(()));
                     let unheard = server.unheard(live);
                     tokio::select! {
+                        // `Notify` keeps a permit: a signal that came during the look above is not lost.
                         () = server.lists.signal.notified() => {}
                         () = until(when) => {}
                         () = self.pass_signals_on(&mut signals, server, live) => {}
@@ -172,6 +186,7 @@ impl ServerLifecycle {
                     () = self.pass_signals_on(&mut signals, server, live) => {}
                 }
             };
+            // Without an acknowledgement the lists are looked at all the same, and once more when it comes.
             let _ = tokio::time::timeout(ACKNOWLEDGED, heard).await;
         }
         signals

@@ -57,13 +57,16 @@ impl ServerLifecycle {
             () = self.runtime.stop.cancelled() => Err(LinkError::Stopped),
         };
         if first.is_err() {
+            // Before the failure is told: when the caller hears of it, no process is left.
             self.end_links(&server).await;
         }
         let shown = match &first {
             Ok((_, ready)) => Ok(Box::new(ready.clone())),
             Err(error) => Err(error.clone()),
         };
+        // Whoever waited has lost patience and committed without us: then the task shows the server itself.
         let published = ready.send(shown).is_ok();
+        // An error means that the change was undone.
         if admission.await.is_err() {
             self.end_links(&server).await;
             return;
@@ -103,6 +106,7 @@ impl ServerLifecycle {
         let mut lists = Default::default();
         let look = server.begin_look(true);
         server.examine(&self.discovery, live, &look, &mut lists, &mut schedule).await?;
+        // There is nobody to be told yet; this only ends the look.
         server.looked(&self.notifier, &look);
         Ok(Opened { signals, lists, schedule })
     }

@@ -66,12 +66,14 @@ impl Waiter {
             return Some(message);
         }
         aside.push(message);
+        // Keeps a permit: whoever is not waiting at this moment finds it later.
         self.bell.notify_one();
         None
     }
 
     /// Sends the request, unless it was given up before.
     pub(crate) fn send<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        // Held while the bytes are handed to the link: a cancellation that comes now waits, and is written after them.
         let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         if *sending == Sending::Never {
             return None;
@@ -125,6 +127,7 @@ pub(crate) struct Gone {
 impl InFlight {
     pub(crate) fn new(limits: CallLimits) -> Self {
         Self(Mutex::new(InFlightState {
+            // Lower ids are used by the handshake, which is over before the table has calls.
             calls: CallTable::new(limits, FIRST_CALL_ID),
             server_requests: ServerRequests::default(),
             waiting: IdMap::default(),
@@ -171,6 +174,8 @@ impl InFlight {
         now: Instant,
     ) -> Result<(CallId, Instant), BeginError> {
         let mut state = self.lock();
+        // Under one lock with `begin`: at no moment is the request in neither table, where a cancellation would not
+        // find it.
         if let Some(id) = &call.id {
             state.arrived(call.client, id, waiter);
         }
@@ -184,6 +189,7 @@ impl InFlight {
     pub(crate) fn finish(&self, id: CallId) -> Option<Ended> {
         let mut state = self.lock();
         let call = state.calls.finish(id)?;
+        // A call without a waiter is no client's, and was sent when it was registered.
         let sent = state.waiting.remove(&id).is_none_or(|waiter| waiter.give_up());
         let moot = state.server_requests.call_over(id);
         Some(Ended { call, sent, moot })
@@ -228,6 +234,7 @@ impl InFlight {
     pub(crate) fn give_progress(&self, link: LinkKey, message: ServerMessage) {
         let token = message.param(&["progressToken"]).and_then(|at| RawId::from_raw(message.raw(at))?.as_u64());
         let state = self.lock();
+        // A token is a small number: a server must not reach calls on another link by guessing.
         let call = token.map(CallId).filter(|id| state.calls.get(*id).is_some_and(|call| call.link == link));
         if let Some(waiter) = call.and_then(|id| state.waiting.get(&id)) {
             waiter.give(message);
@@ -237,6 +244,7 @@ impl InFlight {
     /// A client cancels one of its calls.
     pub(crate) fn cancel(&self, client: ClientKey, id: &RawId) -> Cancelled {
         let mut state = self.lock();
+        // Sent calls first: an id stands in one of the two tables at a time.
         if let Some((call_id, call)) = state.calls.cancel(client, id) {
             return Cancelled::Running(call_id, Box::new(state.given_up(call_id, call)));
         }
@@ -284,10 +292,12 @@ impl InFlight {
 impl InFlightState {
     fn given_up(&mut self, id: CallId, call: TrackedCall) -> Ended {
         let sent = self.waiting.remove(&id).is_none_or(|waiter| {
+            // Whoever waits finds its call gone from the table, and takes that for the cancellation it is.
             waiter.bell.notify_one();
             waiter.give_up()
         });
         if sent {
+            // Only what was sent can still be at work.
             self.calls.leave_ghost(id, &call);
         }
         Ended { call, sent, moot: self.server_requests.call_over(id) }

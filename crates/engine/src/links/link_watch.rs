@@ -68,6 +68,7 @@ impl LinkWatch {
 
     /// A call was answered. The only word from calls that succeed, so it costs no lock.
     pub(crate) fn answered(&self) {
+        // Read before it is written: nearly always set already, and a write would pull the cache line from other cores.
         if !self.exchanged.load(Ordering::Relaxed) {
             self.exchanged.store(true, Ordering::Relaxed);
         }
@@ -82,6 +83,7 @@ impl LinkWatch {
     fn tell_and_see(&self, event: LinkEvent) -> bool {
         let mut state = self.lock();
         let now = Instant::now();
+        // What was answered over the link before says nothing about this one.
         if self.exchanged.swap(false, Ordering::Relaxed) && event != LinkEvent::Connected {
             state.machine.on(LinkEvent::Exchanged, now);
         }
@@ -89,6 +91,7 @@ impl LinkWatch {
         let connects = state.machine.is_worth_waiting(now);
         state.commands.extend(commands);
         self.give_verdict(&mut state);
+        // Before the bell: whoever it wakes takes the same lock.
         drop(state);
         self.bell.notify_one();
         connects
@@ -105,6 +108,7 @@ impl LinkWatch {
     /// Somebody needs the link and there is none: waits for the attempt that is under way, or begins one where that is not too
     /// soon after the last.
     pub(crate) async fn wanted(&self, within: Duration) {
+        // Subscribed before the machine is told, so that an attempt which ends at once is not missed.
         let mut news = self.verdict.subscribe();
         if !self.tell_and_see(LinkEvent::Wanted) {
             return;
@@ -113,6 +117,7 @@ impl LinkWatch {
             let mut begun = self.lock().machine.is_connecting();
             while news.changed().await.is_ok() {
                 let connecting = self.lock().machine.is_connecting();
+                // The attempt is over, well or not; the caller looks for itself.
                 if begun && !connecting {
                     return;
                 }
@@ -125,6 +130,7 @@ impl LinkWatch {
     /// A request or a stream on the link failed.
     pub(crate) fn troubled(&self, error: &LinkError) {
         let Some(trouble) = trouble_of(error) else { return };
+        // Before the machine hears of it: whoever is shown the failure reads its reason.
         self.lock().error = Some(error.clone());
         self.tell(LinkEvent::Failed(trouble));
     }
@@ -142,6 +148,7 @@ impl LinkWatch {
     /// The verdict, as soon as it is one and it is not one of those to be waited through, or when the time is over.
     pub(crate) async fn verdict(&self, within: Duration, is_final: impl Fn(&FailureVerdict) -> bool) -> FailureVerdict {
         let mut verdict = self.verdict.subscribe();
+        // After the time is over, the verdict as it is then is what there is to go by.
         let _ = tokio::time::timeout(within, verdict.wait_for(|verdict| is_final(verdict))).await;
         *verdict.borrow()
     }
@@ -207,6 +214,7 @@ pub(crate) fn trouble_of(error: &LinkError) -> Option<RequestTrouble> {
     Some(match error.cause() {
         LinkError::Unreachable(_) => RequestTrouble::Unsent,
         LinkError::Broken(_) | LinkError::Lost | LinkError::Silent(_) => RequestTrouble::Broken,
+        // Something answered, so the connection works; whether the server behind it does is for the check to find out.
         LinkError::Status { .. } | LinkError::Unauthorized(_) | LinkError::Protocol(_) => RequestTrouble::NoAnswer,
         LinkError::SessionRefused(_) => RequestTrouble::SessionRefused,
         LinkError::WrongEra(_) => RequestTrouble::WrongEra,

@@ -24,6 +24,7 @@ pub(crate) enum LinkUser {
     /// Everybody who may use the server.
     Everybody,
     /// One session alone.
+    // Weak: the link must not keep a session that has ended.
     Session(Weak<Session>),
     /// The modern clients of one principal.
     Principal,
@@ -47,6 +48,7 @@ impl LinkUser {
 /// What a server says it announces.
 pub(crate) fn promised(hello: &ServerHello) -> Topics {
     let mut topics = Topics::default();
+    // Templates have no capability of their own; they are announced with the resources.
     for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
         let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));
         if declared.and_then(serde_json::Value::as_bool) == Some(true) {

@@ -31,6 +31,7 @@ impl OpenLinks {
         {
             let mut current = self.shared_level.lock().unwrap_or_else(PoisonError::into_inner);
             let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
+            // Nobody wants a level any more: a legacy server can not be told that, so it stays as it is.
             if level.is_none() || *current == level || !(may_raise || lower) {
                 return;
             }
@@ -68,6 +69,7 @@ impl OpenLinks {
             live.link.call(OutgoingRequest { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
         let limit = self.runtime.settings.timeout;
         self.runtime.spawn(async move {
+            // Not heeded: a server that refuses the level logs what it likes, and messages are filtered anyway.
             let _ = tokio::time::timeout(limit, call.answer()).await;
         });
     }

@@ -35,6 +35,7 @@ impl OpenLinks {
 
     /// Tells the server that a call is no longer wanted.
     pub(crate) fn abandon(&self, call: u64, ended: &Ended, reason: Option<&str>) {
+        // A cancellation of what was never sent would name an id that the server does not know.
         if let Some(link) = self.table.get(ended.call.link).filter(|_| ended.sent) {
             link.cancel(call, reason);
         }
@@ -73,6 +74,7 @@ impl OpenLinks {
 /// The refusal that each kind of question has.
 pub(crate) fn refusal(id: &RawId, method: &str) -> Bytes {
     match method {
+        // Not an error: a server that gets one often fails the whole call.
         "elicitation/create" => response(id, br#"{"action":"cancel"}"#),
         _ => {
             let text = format!("no client of this gateway can answer {method} here");

@@ -75,6 +75,7 @@ impl ListNotifier {
             announcements.told.follow(follower, view_key.clone(), true);
         }
         announcements.ledger.follow(follower, view_key, topics, FollowerBaseline::Current, now);
+        // Under the lock of the announcements: a commit that owes this follower something finds its bell.
         self.bells.insert(follower, FollowerBell::Listen(Arc::clone(&bell)));
         Listening { notifier: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
@@ -86,14 +87,18 @@ impl ListNotifier {
         let (bells, own) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.catalogue.current().snapshot);
+            // The change itself runs under the lock of the announcements, so that a follower's baseline and the ledger
+            // always speak of the same state.
             self.catalogue.update(change);
             let snapshot = Arc::clone(&self.catalogue.current().snapshot);
             let done = announcements.ledger.commit(occasion, |view_key| view_key.digests(&snapshot));
             self.meters.committed(&done);
             let Announcements { ledger, told } = &mut *announcements;
+            // Whoever is owed nothing has seen the new state as good as the old one, and needs no summary of it.
             told.commit(old, |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
             (self.bells.of(&done.owed), self.bells.of(&done.own))
         };
+        // After the locks are free, and after the new state can be read (invariant 1).
         bells.iter().for_each(FollowerBell::ring);
         let session = |bell| match bell {
             FollowerBell::Session(session) => Some(session),
@@ -115,6 +120,7 @@ impl ListNotifier {
     /// A session can read a view of its own: it is owed what differs from the one before.
     pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
         let mut announcements = self.announcements();
+        // Kept for a session that is not ready yet: it begins with this when it follows.
         *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
         let owes = announcements.ledger.show_own(FollowerId::from(session.key), at, digests);
         drop(announcements);
@@ -132,6 +138,7 @@ impl ListNotifier {
         let follower = FollowerId::from(session.key);
         {
             let mut announcements = self.announcements();
+            // Two tasks may get here, by `initialized` and by the first list; the second must not take a new baseline.
             if self.bells.contains(follower) || !self.sessions.contains(session.key) {
                 return;
             }
@@ -148,12 +155,14 @@ impl ListNotifier {
                 announcements.ledger.show_own(follower, Instant::now(), own);
             }
         }
+        // It may be owed something from its very beginning.
         session.sink.wake();
     }
 
     /// A session is about to be shown a list: whatever changes after that is owed to it, so it has to follow first. One that is not
     /// ready yet is told of everything once when it is.
     pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
+        // Such a session is told of everything once, so it has nothing to miss.
         if self.runtime.settings.announce_initially || self.runtime.settings.silent.contains(&session.revision) {
             return;
         }
@@ -166,6 +175,7 @@ impl ListNotifier {
     /// A session whose revision is told of nothing: what it is not told is counted.
     fn ignore_session(&self, session: &Session) {
         let mut announcements = self.announcements();
+        // It may have ended while the servers were waited for; nobody would take it out again.
         if self.sessions.contains(session.key) {
             announcements.ledger.ignore(FollowerId::from(session.key));
         }
@@ -194,6 +204,8 @@ impl ListNotifier {
     fn deliver_lists(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
         let (topics, basis) = {
             let mut announcements = self.announcements();
+            // Settled here, though the bytes are written a moment later: every caller hands them to a transport that
+            // keeps them until they are written.
             let delivery = announcements.ledger.deliver(follower);
             if delivery.topics.is_empty() {
                 return VecDeque::new();
@@ -217,6 +229,7 @@ impl ListNotifier {
         let known = self.announcements().told.summary(interval, topic);
         known.or_else(|| {
             let made = interval.summary(topic, self.runtime.settings.view);
+            // Two that come at once may both make it; the text is the same, so one of them is merely forgotten.
             self.announcements().told.remember(interval, topic, &made);
             Some(made)
         })
@@ -255,6 +268,8 @@ impl ListNotifier {
     /// when `pass` returns, and whatever the client is answered later comes after them. Tells whether there was any: the
     /// transport comes again until there is none.
     pub(crate) fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
+        // Held until the transport has everything: `unsubscribe` waits for it, so that no notice comes after its
+        // answer.
         let _delivering = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = self.deliver(FollowerId::from(session.key), Era::Legacy, true);
         let any = !notices.is_empty();
@@ -269,6 +284,7 @@ impl ListNotifier {
     pub(crate) async fn take_last_owed(self: &Arc<Self>, session: &Arc<Session>) -> Vec<Bytes> {
         if self.catalogue.starting() && session.is_initialized() {
             self.catalogue.wait_settled().await;
+            // The task that waits for the servers may not have run yet, and the input is over.
             self.initialized(session);
         }
         let mut owed = Vec::new();
@@ -287,6 +303,7 @@ impl Listening {
             if !notices.is_empty() {
                 return notices;
             }
+            // Its permit is kept, so a bell that rang since `deliver` is not lost.
             self.bell.notified().await;
         }
     }
@@ -320,6 +337,8 @@ pub(crate) fn wanted_resources(frame: &Frame) -> Option<Vec<String>> {
     }
     let uris = elements(frame.bytes(), list).map(|at| string_at(frame.bytes(), at).map(|uri| uri.into_owned()));
     let mut seen = HashSet::new();
+    // One that is no string makes the whole filter invalid: leaving it out in silence would promise less than was
+    // asked.
     let uris: Option<Vec<String>> = uris.collect();
     uris.map(|uris| uris.into_iter().filter(|uri| seen.insert(uri.clone())).collect())
 }

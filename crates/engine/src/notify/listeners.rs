@@ -93,6 +93,7 @@ impl ListNotifier {
             since: listen.since,
             requests: 0,
         }));
+        // Ids rise with time, so this is the order in which they came.
         all.sort_by_key(|connected| connected.id);
         all
     }

@@ -70,6 +70,7 @@ impl SummaryCursors {
 
     pub(crate) fn unfollow(&mut self, id: FollowerId) {
         self.followers.remove(&id);
+        // States are large; nobody is left who could be told of a difference to them.
         if self.followers.is_empty() {
             self.old.clear();
             self.summaries.clear();
@@ -84,12 +85,14 @@ impl SummaryCursors {
             return;
         }
         for (id, place) in &mut self.followers {
+            // Whoever was told nothing yet has no state to move along from.
             if place.state.is_some() && !owed(*id) {
                 place.state = Some(self.current);
             }
         }
         let needed: HashSet<u64> = self.followers.values().filter_map(|place| place.state).collect();
         self.old.push_back((before, old));
+        // Only states that somebody was told of last can be the beginning of a summary.
         self.old.retain(|(state, _)| needed.contains(state));
         if self.old.len() > KEPT {
             self.old.pop_front();
@@ -99,6 +102,7 @@ impl SummaryCursors {
     /// A follower is told of everything up to now.
     pub(crate) fn deliver(&mut self, id: FollowerId, now: &Arc<CatalogueSnapshot>) -> Basis {
         let Some(place) = self.followers.get_mut(&id) else { return Basis::None };
+        // Also when the old state is forgotten: the next summary begins here.
         let Some(state) = place.state.replace(self.current) else { return Basis::None };
         let at = self.old.binary_search_by_key(&state, |(number, _)| *number);
         match at.ok().and_then(|at| self.old.get(at)) {
@@ -113,6 +117,7 @@ impl SummaryCursors {
     /// A summary that was made for somebody else.
     pub(crate) fn summary(&self, interval: &Interval, topic: Topic) -> Option<Arc<str>> {
         let asked = interval.asked(topic);
+        // Newest first: many followers ask for the same change in a row.
         self.summaries.iter().rev().find(|(known, _)| *known == asked).map(|(_, text)| Arc::clone(text))
     }
 
@@ -138,6 +143,7 @@ impl Interval {
 
 /// Whether a client asks for summaries, by what it declares.
 pub(crate) fn asked(capabilities: &Value) -> bool {
+    // Modern clients declare extensions, legacy ones only have `experimental`.
     ["extensions", "experimental"].into_iter().any(|group| capabilities[group][meta::CHANGES].is_object())
 }
 
@@ -157,6 +163,8 @@ fn summarise(
         only_in(then, now, kind, &mut gone);
         only_in(now, then, kind, &mut come);
     }
+    // An item that moved from one server to another under the same name is one that changed, not one that came and
+    // went.
     let added: Vec<&String> = come.keys().filter(|name| !gone.contains_key(*name)).collect();
     let removed: Vec<&String> = gone.keys().filter(|name| !come.contains_key(*name)).collect();
     let changed: Vec<Value> = gone
@@ -186,11 +194,13 @@ fn only_in<'a>(
     out: &mut BTreeMap<String, Seen<'a>>,
 ) {
     for offer in here.offers().iter().filter(|offer| offer.shows(kind)) {
+        // Other URIs are other names, so nothing of that server is the same for a client.
         let twin = there.offer(offer.server).filter(|twin| twin.shows(kind) && twin.uris == offer.uris);
         for item in &offer.list(kind).items {
             let Some(name) = public(here, offer, kind, item) else { continue };
             let same = twin.is_some_and(|twin| {
                 let other = twin.list(kind).get(&item.key).filter(|other| other.digest == item.digest);
+                // The name counts too: an item whose name changed is new to clients, though its definition is not.
                 other.and_then(|other| public(there, twin, kind, other)).as_ref() == Some(&name)
             });
             if !same {
@@ -213,6 +223,7 @@ fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: 
     let seen = |(kind, offer, item): &Seen<'_>| {
         let rendered = ItemView { kind: *kind, revision, view, uris: &offer.uris }.render(&item.raw, name);
         let read = OfferItem::read(*kind, rendered, false).into_iter();
+        // Compared without `size` and time, as the ledger does: a summary must not name a change that was none.
         let read = read.map(|read| if item.has_details { read.with_details() } else { read });
         OfferList::new(read.collect(), 0, true)
     };

@@ -21,6 +21,7 @@ impl CatalogueStore {
     }
 
     pub(crate) fn current(&self) -> Arc<Catalogue> {
+        // The borrow of a watch blocks its writer, so it ends here and the state is read from the clone.
         Arc::clone(&self.state.borrow())
     }
 
@@ -36,11 +37,13 @@ impl CatalogueStore {
     pub(crate) async fn wait_settled(&self) {
         let mut catalogue = self.subscribe();
         let settled = catalogue.wait_for(|c| c.settled());
+        // After the deadline everybody goes on with what is there; slow servers come later, by notice.
         let _ = tokio::time::timeout_at(self.start_deadline().into(), settled).await;
     }
 
     /// Whether first lists may still have to wait.
     pub(crate) fn starting(&self) -> bool {
+        // The time first: after the start this is one comparison, with no borrow of the state.
         self.started.elapsed() < self.start_wait && !self.state.borrow().settled()
     }
 

@@ -100,6 +100,7 @@ pub(crate) fn tell(
     match (before, after) {
         (None, None) => {}
         (None, Some(after)) => journal.listed(first_listing(after, failed, at_start)),
+        // Also when nothing is left: a server that went has removed everything.
         (Some(before), after) => changes(before, after).into_iter().for_each(|change| journal.record(change)),
     }
 }

@@ -173,8 +173,10 @@ struct Histogram {
 impl Histogram {
     fn observe(&self, took: Duration) {
         let seconds = took.as_secs_f64();
+        // Bounds are inclusive, as the text format of the metrics has it.
         let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        // Microseconds in an integer, because there are no atomic floats; 2^64 of them are 584,000 years.
         self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 

@@ -13,11 +13,13 @@ pub(crate) struct Remarks(Mutex<Option<(String, u64)>>);
 
 impl Remarks {
     pub(crate) fn add(&self, mut text: String) {
+        // Cut at a character, since the text comes from a server.
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(end);
             text.push('…');
         }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only the last text is kept and all are counted: a server that does it all the time needs no memory.
         let before = kept.as_ref().map_or(0, |(_, count)| *count);
         *kept = Some((text, before + 1));
     }

@@ -146,6 +146,7 @@ impl ServerStatus {
         self.settled |= state != ServerState::Connecting;
         self.state = state;
         self.since = SystemTime::now();
+        // The last error stays visible while the server is connecting again, and goes when it is ready.
         self.error = error.or(self.error.take()).filter(|_| state != ServerState::Ready);
         self.failed_lists.clear();
     }
@@ -157,12 +158,14 @@ impl ServerStatus {
 
     /// It has listed over a link; whether it is ready depends on how it answers since.
     pub(crate) fn connected(&mut self, hello: Arc<ServerHello>, is_ready: bool) {
+        // Every connection has a hello of its own, so a new pointer is a new connection.
         if self.hello.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &hello)) {
             self.connects += 1;
         }
         self.hello = Some(hello);
         self.settled = true;
         if is_ready {
+            // A look over the same link must not reset the time since when it is ready.
             if self.state != ServerState::Ready {
                 self.since = SystemTime::now();
             }

@@ -18,6 +18,7 @@ impl Server {
         if let Some(reason) = settings.path.loop_with(&gateways) {
             return Err(LinkError::Unusable(reason.to_owned()));
         }
+        // Kept, because a loop may lead through several gateways: whoever asks us is told of all that are behind us.
         *self.gateways.lock().unwrap_or_else(PoisonError::into_inner) = gateways;
         Ok(())
     }
@@ -40,6 +41,7 @@ impl ServerPool {
         for server in self.servers().iter() {
             all.extend(server.gateways.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         }
+        // So that the same set always gives the same bytes.
         all.sort();
         all.dedup();
         all

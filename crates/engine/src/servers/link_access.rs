@@ -26,6 +26,7 @@ impl ServerPool {
     /// The link that carries a client's call to a server.
     pub(crate) async fn link_for(&self, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
         let is_isolated = server.plan.isolation == Isolation::Session;
+        // Before the shared link is looked at: an isolated session must not depend on it.
         if is_isolated && caller.era() == Era::Legacy {
             return self.own_link_of(&OwnLinkUser::of(caller), server).await;
         }
@@ -50,10 +51,13 @@ impl ServerPool {
         }
         if self.catalogue.starting() {
             let mut catalogue = self.catalogue.subscribe();
+            // Settled without a link: the first attempt failed, and the error is the answer.
             let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
             let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), up).await;
         }
         if server.live().is_none() {
+            // The server was lost: an attempt is worth a moment, because a call that fails costs more than one that
+            // waits.
             server.health().wanted(WANTED).await;
         }
         server.live().ok_or_else(|| self.down(server))
@@ -79,6 +83,7 @@ impl ServerPool {
         let owner = user.owner();
         let mut changes = self.own_links.changed.subscribe();
         loop {
+            // Before the table is looked at: a change between the look and the wait below must wake this.
             changes.mark_unchanged();
             let now = Instant::now();
             let (claim, live) = self.own_links.claim(&owner, server.id, now);
@@ -92,6 +97,7 @@ impl ServerPool {
             match claim {
                 LinkClaim::Connect => match self.maker.upgrade() {
                     Some(maker) => maker.make_own_link(user.clone(), Arc::clone(server)),
+                    // The engine is ending, and nobody makes links any more.
                     None => return Err(NoOwnLink { reason: "is not connected".into(), retry_at: now }),
                 },
                 LinkClaim::Wait | LinkClaim::Up(_) => {}
@@ -121,6 +127,7 @@ impl ServerPool {
     /// The legacy link beside the modern one of a server that speaks both eras, if there is one or one can be made soon. It is
     /// waited for only as long as a probe may take.
     async fn legacy_companion(&self, server: &Arc<Server>) -> Option<LiveLink> {
+        // The borrow must not be held across the wait, which needs to write; so only the deadline is taken out of it.
         let waits_until = match &*server.links.companion.borrow() {
             Companion::Live(live) if self.links.table.has(live.key) => return Some(live.clone()),
             Companion::Impossible => return None,
@@ -145,9 +152,11 @@ impl ServerPool {
 
     /// Begins an attempt, unless another did meanwhile. Gives the time until which calls wait for it.
     fn begin_companion(&self, server: &Arc<Server>) -> Option<Instant> {
+        // Whoever has configured an era gets that one and no other.
         let possible = matches!(&server.plan.source, Source::Remote(spec) if spec.era == EraChoice::Auto);
         let mut until = None;
         let mut begins = false;
+        // Decided under the lock of the channel: of many calls that come at once, one begins the attempt.
         server.links.companion.send_if_modified(|companion| {
             let pause = match companion {
                 _ if !possible => {

@@ -102,6 +102,7 @@ impl OwnLinkTable {
     pub(crate) fn closed(&self, key: LinkKey) -> bool {
         let closed = {
             let mut state = self.lock();
+            // Both under one lock, or a claim could find the key in the machine and no link for it.
             state.live.remove(&key);
             state.machine.closed(key, Instant::now()).is_some()
         };
@@ -122,6 +123,7 @@ impl OwnLinkUser {
     pub(crate) async fn gone(&self) {
         match self {
             Self::Session(session) => session.over.cancelled().await,
+            // A principal never ends: links of principals are closed when they are idle.
             Self::Principal(_) => std::future::pending().await,
         }
     }

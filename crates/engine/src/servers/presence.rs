@@ -60,6 +60,7 @@ impl Presence {
 
     /// It is there no longer; its task ends.
     pub(crate) fn leave(&self, removal: Removal) {
+        // Before `gone` rings: whoever wakes reads the reason.
         self.removal.store(removal as u8, Ordering::SeqCst);
         self.gone.cancel();
     }
@@ -75,6 +76,7 @@ impl Presence {
     pub(crate) fn ask_restart(&self) -> oneshot::Receiver<Result<(), LinkError>> {
         let (tell, heard) = oneshot::channel();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(tell);
+        // Keeps a permit: the task may be between two waits.
         self.restart.notify_one();
         heard
     }
@@ -86,6 +88,7 @@ impl Presence {
 
     /// Whoever asked until now waits for the restart that begins.
     pub(crate) fn restart_begins(&self) {
+        // Those who ask from here on mean another restart, and wait for that one.
         let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
         self.removal.store(Removal::Restarted as u8, Ordering::SeqCst);
@@ -94,6 +97,7 @@ impl Presence {
     /// A link is taken into use: what comes later has nothing to do with an earlier restart.
     pub(crate) fn forget_restart(&self) {
         let (restarted, none) = (Removal::Restarted as u8, 0);
+        // Only a restart is forgotten; a server that was removed meanwhile stays removed.
         let _ = self.removal.compare_exchange(restarted, none, Ordering::SeqCst, Ordering::SeqCst);
     }
 

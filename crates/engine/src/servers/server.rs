@@ -77,6 +77,7 @@ struct AnnouncedLists {
 
 impl Server {
     pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool, pace: RefreshPace) -> Self {
+        // A server that is alone shows its URIs as they are, like its names.
         let uris = if bare || plan.transparent_uris {
             UriMap::Transparent
         } else {
@@ -132,6 +133,7 @@ impl Server {
     /// A link is taken into use. Calls need no list: a client may know the name already.
     pub(crate) fn begin(&self, live: &LiveLink) {
         self.presence.forget_restart();
+        // A new link has agreed to nothing yet.
         self.cover(Topics::default());
         *self.announced.unexpected.lock().unwrap_or_else(PoisonError::into_inner) = Topics::default();
         self.links.set_live(Some(live.clone()));
@@ -140,6 +142,7 @@ impl Server {
     /// Which lists it fails to give, though it is connected.
     pub(crate) fn set_failed_lists(&self, catalogue: &CatalogueStore, failed: Vec<FailedList>) {
         let known = |status: &ServerStatus| status.id == self.id && status.failed_lists == failed;
+        // Looked at first: an update wakes everybody who waits for the catalogue.
         if !catalogue.current().servers.iter().any(known) {
             self.update_status(catalogue, |status| status.failed_lists = failed);
         }
@@ -153,6 +156,8 @@ impl Server {
     fn update_status(&self, catalogue: &CatalogueStore, change: impl FnOnce(&mut ServerStatus)) {
         catalogue.update(|catalogue| {
             let status = catalogue.servers.iter_mut().find(|status| status.id == self.id);
+            // Under the lock of the catalogue: a task that ends late must not write the state of the server that took
+            // its place.
             if let Some(status) = status.filter(|_| self.presence.is_current()) {
                 change(status);
             }
@@ -185,6 +190,7 @@ impl Server {
                 if first {
                     self.remarks.add("says more than is logged; the rest is left out".into());
                     let (budget, name) = (Arc::clone(&self.log_budget), self.plan.name.clone());
+                    // A server that goes silent after a flood would otherwise never have its count written.
                     runtime.spawn(async move {
                         tokio::time::sleep(Duration::from_secs(1)).await;
                         say_left_out(&name, budget.take_left_out());
@@ -219,6 +225,7 @@ impl Server {
         match &self.plan.source {
             Source::Local(_) | Source::Unready(_) => CallChannel::OwnStream,
             Source::Remote(spec) => match (&spec.transport, live.hello.revision.era()) {
+                // Modern servers have no standalone stream, so everything about a call comes on its own.
                 (TransportSpec::Http(_), Era::Modern) => CallChannel::OwnStream,
                 (TransportSpec::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,
                 _ => CallChannel::SharedPipe,
@@ -228,6 +235,7 @@ impl Server {
 
     /// Whether it said that it announces this.
     pub(crate) fn announces(&self, topic: Topic) -> bool {
+        // Without a link there is nothing to blame it for.
         self.live().is_none_or(|live| promised(&live.hello).contains(topic))
     }
 
@@ -268,6 +276,7 @@ impl Server {
         let hello = &live.hello;
         let deaf = self.is_deaf_on(live.key);
         let covered = match hello.revision.era() {
+            // It promises to announce, but has no stream to do it on.
             Era::Legacy if deaf => Topics::default(),
             Era::Legacy => promised(hello),
             Era::Modern => *self.announced.covered.lock().unwrap_or_else(PoisonError::into_inner),
@@ -280,6 +289,7 @@ impl Server {
     pub(crate) fn timeouts(&self, usual: &Settings) -> (Duration, Duration) {
         let silent = self.plan.timeout.unwrap_or(usual.timeout);
         let longest = self.plan.max_timeout.unwrap_or(usual.max_timeout);
+        // A limit for silence that is longer than the one for the whole call would cut it short without a word.
         (silent, longest.max(silent))
     }
 }

@@ -11,6 +11,7 @@ use crate::links::live_link::LiveLink;
 use crate::plan::ServerPlan;
 
 pub(crate) struct ServerLinks {
+    // Read by every call, and written when a link comes or goes.
     live: RwLock<Option<LiveLink>>,
     /// A second link for clients of the legacy era.
     pub(crate) companion: watch::Sender<Companion>,
@@ -74,6 +75,7 @@ impl ServerLinks {
     /// There is a new link: the server may be another one. What was only too slow is not tried sooner for that.
     pub(crate) fn companion_may_be_new(&self) {
         self.companion.send_if_modified(|companion| {
+            // The new server may speak both eras, so the verdict about the old one is dropped.
             let forgets = matches!(companion, Companion::Impossible);
             if forgets {
                 *companion = Companion::Untried;

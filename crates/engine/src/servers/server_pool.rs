@@ -17,6 +17,7 @@ pub(crate) struct ServerPool {
     pub(super) runtime: Arc<EngineRuntime>,
     pub(super) catalogue: Arc<CatalogueStore>,
     pub(super) links: Arc<OpenLinks>,
+    // Read by every call, so without a lock; changed only under `ServerLifecycle::changing`.
     servers: ArcSwap<ServerSet>,
     pub(crate) own_links: OwnLinkTable,
     /// The server that was the only one at the start, if there was one.

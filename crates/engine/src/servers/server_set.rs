@@ -19,6 +19,7 @@ pub(crate) struct ServerSet {
 impl ServerSet {
     pub(crate) fn new(mut list: Vec<Arc<Server>>) -> Self {
         list.sort_by_key(|server| server.id);
+        // Counted once here, because every list and every call asks.
         let isolated = list.iter().any(|server| server.plan.isolation == Isolation::Session);
         let external = list.iter().filter(|server| !server.plan.is_built_in()).count();
         Self { list, isolated, external }

@@ -81,6 +81,7 @@ impl Asked {
     /// Waits for the decision. The machine makes one in any case, in time.
     pub(crate) async fn decision(&mut self) -> Decision {
         let decision = (&mut self.decision).await;
+        // The sender is gone only if the table was dropped with the engine.
         decision.unwrap_or(Decision::Refused(HubRefusal::Removed))
     }
 
@@ -137,11 +138,13 @@ impl FollowTable {
             let server = subscriptions.server_at(table, named.address.place);
             server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
         };
+        // Collected first, because looking up a server needs the table that is changed below.
         let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
         let who = self.who.entry(follower);
         let who = who.or_insert_with(|| Who { era, name: name.map(Arc::from), spellings: Spellings::default() });
         let mut others = Vec::new();
         for (named, is_usual) in named.iter().zip(is_usual) {
+            // One name can mean one resource only: the client asks for what it leads to now.
             let means_another = who.spellings.meant_by(&named.uri).is_some_and(|known| *known != named.address);
             // The usual spelling is kept only where another one is, too.
             if !is_usual || means_another || who.spellings.of(&named.address).is_some() {
@@ -158,6 +161,7 @@ impl FollowTable {
         follower: FollowerId,
         address: &ResourceAddress,
     ) -> Option<String> {
+        // By the name that the client used: many clients compare URIs as text.
         if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
@@ -204,6 +208,7 @@ impl ResourceSubscriptions {
         let usual = self.runtime.settings.resource_pace;
         let pace = patience.filter(|patience| *patience != Patience::default()).map(|patience| {
             let quiet = patience.quiet.unwrap_or(usual.quiet);
+            // A limit that is shorter than the quiet time would never let a change go quiet.
             NoticePace { quiet, max_wait: patience.max_wait.unwrap_or(usual.max_wait).max(quiet) }
         });
         FollowTarget { address: address.clone(), pace }
@@ -213,11 +218,13 @@ impl ResourceSubscriptions {
     pub(crate) fn followed_as(&self, session: &Session, uri: &str) -> Option<ResourceAddress> {
         let follower = FollowerId::from(session.key);
         let table = self.lock();
+        // Its own spelling first: the name may lead elsewhere for everybody else by now.
         let meant = table.who.get(&follower).and_then(|who| who.spellings.meant_by(uri));
         if let Some(address) = meant.filter(|address| table.machine.is_followed_by(address, follower)) {
             return Some(address.clone());
         }
         let servers = self.pool.servers();
+        // Also servers that were removed: an unsubscribe must always be possible.
         let places = servers.iter().chain(table.departed.values()).map(|server| (server.id.into(), Arc::clone(server)));
         let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
         let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
@@ -231,6 +238,7 @@ impl ResourceSubscriptions {
     pub(crate) async fn unsubscribe(self: &Arc<Self>, session: &Session, address: &ResourceAddress) {
         let follower = FollowerId::from(session.key);
         let names = self.drive_with(|table, now| {
+            // Before the machine forgets it: what the transport keeps is dropped by the name that the client was told.
             let usual = table.shown(self, follower, address);
             let spelled = table.who.get_mut(&follower).map(|who| who.spellings.remove(address));
             let commands = table.machine.unsubscribe(follower, address, now);
@@ -246,6 +254,7 @@ impl ResourceSubscriptions {
             }
             *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner)
         };
+        // A notice that was just written goes over another stream than the answer; the answer gives it time to arrive.
         if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {
             tokio::time::sleep(left).await;
         }
@@ -273,6 +282,7 @@ impl ResourceSubscriptions {
     /// As [`Self::follows_no_more`], with the links that the session has for itself.
     pub(crate) fn session_follows_no_more(self: &Arc<Self>, session: &Session) {
         self.follows_no_more(FollowerId::from(session.key));
+        // After `gone`, which needs the places to find what was followed there.
         self.lock().own.retain(|(client, _), _| *client != session.key);
     }
 

@@ -36,11 +36,14 @@ impl ResourceSubscriptions {
         at: PlaceId,
         uris: &[Uri],
     ) {
+        // The link is gone: the machine hears of that by itself.
         let Some(place) = table.places.get(&at).cloned() else { return };
         let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
         let params = json!({ "notifications": { "resourceSubscriptions": uris } });
         let outgoing = self.links.own_request(&place.live.hello, Method::Listen, params);
         let (id, end) = (outgoing.id, CancellationToken::new());
+        // Sent under the lock of the table, and entered below before anything can come back: whoever reads an answer
+        // takes this lock too.
         let events = place.live.link.call(outgoing);
         let link = Arc::clone(&place.live.link);
         table.listens.insert(ticket, OpenListen { id, place: at, link, end: end.clone() });
@@ -73,6 +76,7 @@ impl ResourceSubscriptions {
                     self.heard_acknowledgement(ticket, &message);
                 }
                 CallEvent::Message(message) => self.pass_on(place, message),
+                // A listen that ends with a result has ended in order; the machine opens it again.
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(FollowRefusal::NotHonoured),
                 CallEvent::Failed(_) | CallEvent::Refused { .. } => break FollowRefusal::Unreachable,
                 CallEvent::Accepted
@@ -83,6 +87,7 @@ impl ResourceSubscriptions {
             }
         };
         self.drive(|table, now| match table.listens.remove(&ticket) {
+            // Not when it was closed by us: then nobody is to be told of its end.
             Some(_) => table.machine.listen_ended(ticket, &why, now),
             None => SubscriptionCommands::new(),
         });
@@ -96,6 +101,7 @@ impl ResourceSubscriptions {
     /// An acknowledgement on a pipe, where all streams share one channel. Tells whether it is none for lists.
     pub(crate) fn take_acknowledgement(self: &Arc<Self>, server: &Server, frame: &Frame) -> bool {
         let id = frame.param(&["_meta", meta::SUBSCRIPTION_ID]).and_then(|at| RawId::from_raw(frame.raw(at))?.as_u64());
+        // The stream for lists has its own request; its acknowledgement is about lists.
         let Some(id) = id.filter(|id| !server.is_listen(*id)) else { return false };
         let ticket = {
             let table = self.lock();

@@ -72,6 +72,7 @@ impl ResourceSubscriptions {
             })
         });
         let mut resources: Vec<FollowedResource> = resources.collect();
+        // The table has no order; people compare two outputs.
         resources.sort_by(|a, b| (&a.server, &a.local).cmp(&(&b.server, &b.local)));
         let followers = table.who.iter().map(|(id, who)| {
             let followed = || table.machine.followed_by(*id);

@@ -34,6 +34,7 @@ impl FollowTable {
         let id = self.by_link.remove(&link)?;
         let place = self.places.remove(&id)?;
         for listen in self.listens.values().filter(|listen| listen.place == id) {
+            // The stream would end by itself, but its end must not be reported: the link is known to be lost.
             listen.end.cancel();
         }
         self.listens.retain(|_, listen| listen.place != id);
@@ -51,6 +52,7 @@ impl ResourceSubscriptions {
         let poll = place.server.polls_resources().is_some();
         let upstream = upstream_of(place);
         self.drive(|table, now| {
+            // The link of the server that was there before: what it still says is not about this one.
             if let Some(before) = table.places.insert(id, place.clone()) {
                 table.by_link.remove(&before.live.key);
             }
@@ -66,6 +68,7 @@ impl ResourceSubscriptions {
         self.drive(|table, now| {
             let Some((id, place)) = table.leave(link) else { return SubscriptionCommands::new() };
             let commands = table.machine.lost(id, now);
+            // After the machine was told, which keeps those who follow over the loss.
             if table.machine.has_followers(id) {
                 again = place.own.map(|session| (session, place.server));
             }
@@ -88,6 +91,7 @@ impl ResourceSubscriptions {
                     let Some(session) = session.upgrade().filter(|s| subscriptions.sessions.contains(s.key)) else {
                         return;
                     };
+                    // Everybody may have unsubscribed meanwhile, and a link for nobody would be made.
                     if !subscriptions.follows_over(&session, &server)
                         || subscriptions.place_for(&session, &server).await.is_ok()
                     {
@@ -129,12 +133,15 @@ impl ResourceSubscriptions {
         server: &Arc<Server>,
     ) -> Result<PlaceId, RequestRefusal> {
         if server.plan.isolation != Isolation::Session {
+            // Waited for, so that a client is told at once if the server is away, and not after the patience of the
+            // machine.
             self.pool.live_link(server).await?;
             return Ok(server.id.into());
         }
         let live = self.pool.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
         let id = {
             let mut table = self.lock();
+            // Another request of the same session was first.
             if let Some(id) = table.by_link.get(&live.key) {
                 return Ok(*id);
             }
@@ -175,6 +182,7 @@ impl ResourceSubscriptions {
     pub(crate) fn keep_spellings(&self, server: &Server) {
         let mut table = self.lock();
         let before = self.pool.server(server.id).or_else(|| table.departed.get(&server.id).cloned());
+        // Shown in the same way: the usual spelling still is what clients know.
         let Some(before) = before.filter(|before| before.uris != server.uris) else { return };
         let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
         let places: HashSet<PlaceId> = own.chain([server.id.into()]).collect();
@@ -195,6 +203,7 @@ impl ResourceSubscriptions {
             let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
             let places: Vec<PlaceId> = own.chain([server.id.into()]).collect();
             if places.iter().any(|place| table.machine.has_followers(*place)) {
+                // Before the machine is told: its notices are worded with this server's URIs.
                 table.departed.insert(server.id, Arc::clone(server));
             }
             places.into_iter().flat_map(|place| table.machine.removed(place, now)).collect()
@@ -221,6 +230,7 @@ fn upstream_of(place: &Place) -> SubscribeMethod {
     let hello = &place.live.hello;
     match hello.revision.era() {
         _ if !capabilities::subscribes(&hello.capabilities) => SubscribeMethod::Unable,
+        // It offers subscriptions, but could not tell of anything: a promise would be empty.
         Era::Legacy if place.server.is_deaf_on(place.live.key) => SubscribeMethod::Unable,
         Era::Legacy => SubscribeMethod::PerUri,
         Era::Modern => SubscribeMethod::Union,

@@ -56,6 +56,7 @@ impl ResourceSubscriptions {
         // The machine is told when it is free again.
         let subscriptions = Arc::clone(self);
         self.runtime.spawn(async move {
+            // Reported as refused, so that the machine does not ask again.
             let refused = TicketAnswer::Failed(FollowRefusal::NotHonoured);
             subscriptions.drive(|table, now| table.machine.answered(ticket, &refused, now));
         });
@@ -82,6 +83,7 @@ impl ResourceSubscriptions {
     ) {
         // Without a link the machine hears of its loss.
         let Some(place) = table.places.get(&address.place).cloned() else { return };
+        // Under the lock, in the order of the machine; only the answer is waited for in a task.
         let sent = self.begin(&place, method, &address.uri);
         let subscriptions = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -120,6 +122,7 @@ impl ResourceSubscriptions {
         let answer = self.runtime.stop.run_until_cancelled(tokio::time::timeout(PATIENCE, answer)).await?;
         Some(answer.unwrap_or_else(|_| {
             place.live.link.cancel(id, Some("timed out"));
+            // Not a word about the resource: the machine takes it for unreachable and tries again.
             Err(LinkError::Lost)
         }))
     }
@@ -150,6 +153,7 @@ impl ResourceSubscriptions {
                     let sent = subscriptions.begin(&place, Method::ResourcesRead, &address.uri);
                     let Some(answer) = subscriptions.answer_of(&place, sent).await else { return };
                     if let Ok(TicketAnswer::Content(found)) = answer.map(|frame| content(&frame)) {
+                        // The poll may have been ended while the read was under way.
                         subscriptions.drive(|table, now| match table.polls.contains_key(&address) {
                             true => table.machine.seen(&address, found, now),
                             false => SubscriptionCommands::new(),
@@ -169,6 +173,7 @@ impl ResourceSubscriptions {
     pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
         let TicketAnswer::Content(found) = content(frame) else { return };
         self.drive(|table, now| {
+            // Over an isolated server a read is about the session's own link only.
             let shared = (server.plan.isolation != Isolation::Session).then_some(server.id.into());
             match table.by_link.get(&live.key).copied().or(shared) {
                 Some(place) => table.machine.seen(&ResourceAddress { place, uri: uri.into() }, found, now),

@@ -22,6 +22,7 @@ impl Exchange {
         let server = &routed.server;
         let identity = self.identity();
         let alone = self.router.pool.passthrough == Some(server.id);
+        // Bound to the principal, the name and the arguments, so that a client can not take a state to another tool.
         let seal = |inner: &str| match alone {
             // The state of a server that is alone is its own: it guards it, and words its own refusals.
             true => inner.to_owned(),
@@ -58,6 +59,8 @@ impl Exchange {
         match &self.caller {
             Caller::Legacy(session) => {
                 session.revision.refuses_with_urls()
+                    // Without this capability a client of that revision could not open the page, so the refusal is
+                    // worded for people.
                     && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
             }
             Caller::Modern(_) => false,

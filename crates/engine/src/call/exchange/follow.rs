@@ -50,6 +50,7 @@ impl Exchange {
             listening.receipt = Some(asked.receipt());
         }
         self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
+        // A listen may stay open for days: only its own bytes are kept, not the buffer it was read from.
         self.frame.compact();
         Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured)))
     }
@@ -58,17 +59,21 @@ impl Exchange {
     pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
         let place = self.router.subscriptions.place_for(session, &routed.server).await?;
+        // The server's own URI: two spellings of one resource are one subscription.
         let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
         let named = Named { address, uri: routed.exposed.clone() };
         let Some(mut asked) = self.router.subscriptions.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
             biased;
+            // The decision first: if both are there, the server has agreed, and the client may have its answer.
             decision = asked.decision() => decision,
             () = self.waiter.rung() => return Ok(Reply::Cancelled),
         };
         match decision {
             Decision::Refused(refusal) => Ok(Reply::Answer(self.not_followed(&routed, refusal)?)),
             Decision::Agreed | Decision::Honoured(_) => {
+                // Kept until the transport has the answer, so that no change of the resource overtakes it (invariant
+                // 4).
                 self.receipt = Some(asked.receipt());
                 Ok(Reply::Answer(ClientAnswer::result(&self.id, b"{}")))
             }
@@ -84,6 +89,7 @@ impl Exchange {
                 bytes.extend_from_slice(&error);
                 bytes.extend_from_slice(b"}");
                 let bytes = bytes.freeze();
+                // The error was parsed when it arrived; these limits only have to let it through again.
                 let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
                 let frame = Frame::parse(bytes, &limits).map_err(|fault| RequestRefusal::NotFollowed {
                     uri: routed.exposed.clone(),
@@ -121,6 +127,7 @@ async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>)
     let mut named: Vec<Named> = Vec::with_capacity(uris.len());
     let mut known = HashSet::new();
     for uri in uris {
+        // What is not there is not honoured, and says no more than that: the rest of the listen goes on.
         let Ok(routed) = router.find_resource(principal, &uri).await else { continue };
         let address = ResourceAddress { place: routed.server.id.into(), uri: routed.target.local.into() };
         // Two spellings of one resource are one, by the first.

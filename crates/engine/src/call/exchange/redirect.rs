@@ -38,6 +38,7 @@ impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
     pub(super) fn redirect(&mut self, instead: ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        // Taken out of the table without an outcome: the same request is about to be sent elsewhere.
         let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
         };
@@ -51,11 +52,14 @@ impl Exchange {
         let frame = spliced(&self.frame, &instead).ok_or_else(|| passed_on("with arguments that are not valid"))?;
         let detour = match self.detour.take() {
             None => {
+                // From the frame as the client sent it: below it is replaced by the one that goes on.
                 let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.slice(at)).unwrap_or_default();
                 let asked = calling.routed.exposed.clone();
                 Detour { server: instead.server, name: instead.name, asked, arguments, taken: 1 }
             }
             Some(before) if before.taken < MOST => {
+                // `asked` and `arguments` stay those of the first detour, because the client's retry repeats what the
+                // client sent.
                 Detour { server: instead.server, name: instead.name, taken: before.taken + 1, ..*before }
             }
             Some(_) => return Err(passed_on("in a circle")),

@@ -21,6 +21,7 @@ impl Exchange {
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.
     pub(super) fn open_state(&self, routed: &Routed) -> Result<Option<Option<String>>, RequestRefusal> {
+        // A legacy request may carry a member of this name, but there it means nothing.
         let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
             return Ok(None);
         };

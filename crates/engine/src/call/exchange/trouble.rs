@@ -30,6 +30,7 @@ impl Exchange {
         // The link that all share may be looked at because of another failure: what it shows is about this one too.
         let is_open =
             trouble.refused || calling.live.watch.is_checking() || calling.routed.server.health().is_checking();
+        // What has begun may have had an effect, so its failure is told at once.
         if !is_open || calling.begun && !trouble.refused {
             return self.failed(&trouble.error);
         }
@@ -69,12 +70,15 @@ impl Exchange {
         let replaced = !self.router.links.table.has(calling.live.key);
         let not_run = match verdict {
             FailureVerdict::Over(Some(EndReason::Refused)) => trouble.refused,
+            // The link was replaced while this call waited: a refusal on it was about its session or era, not about the call.
             _ if replaced => trouble.refused,
+            // Nothing of it was sent, and the server answers now: sending it is the first time.
             FailureVerdict::Trusted => matches!(trouble.error, LinkError::Unreachable(_)),
             _ => false,
         };
         match (not_run && calling.repetition == Repetition::Possible, trouble.answer) {
             (true, _) => Ok(self.take_back(&trouble.error)),
+            // The link is good, so what the server said was about this call.
             (false, Some(answer)) => self.answered(&answer),
             (false, None) => self.failed(&trouble.error),
         }
@@ -102,6 +106,7 @@ impl Exchange {
     pub(super) async fn send_again(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Again(routed) = &self.stage else { return Ok(None) };
         let server = Arc::clone(&routed.server);
+        // A link of its own is made when it is claimed, so there is nothing to wait for.
         if server.plan.isolation != Isolation::Session {
             let there = |verdict: &FailureVerdict| *verdict == FailureVerdict::Trusted;
             tokio::select! {
@@ -112,6 +117,7 @@ impl Exchange {
         }
         let live = self.router.pool.link_for(&self.caller, &server).await?;
         let Stage::Again(routed) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        // Once only: a call that is refused a second time gets the refusal as its answer (invariant 12).
         self.begin(*routed, live, Repetition::Used)
     }
 }

@@ -82,6 +82,7 @@ impl<'g> Transaction<'g> {
         for operation in operations {
             let (name, built_in) = match &operation {
                 Operation::Put { plan, .. } => (plan.name.clone(), plan.is_built_in()),
+                // Only servers of the user can be removed by name: what is built in may have the same name as one of them.
                 Operation::Remove { name } => (name.clone(), false),
             };
             if !named.insert((name.clone(), built_in)) {
@@ -93,6 +94,7 @@ impl<'g> Transaction<'g> {
                     transaction.leaving.push(before.ok_or(ChangeError::Unknown { name })?);
                 }
                 Operation::Put { plan, start } => {
+                    // A name that was there before keeps its id, and with it its place in the lists (ADR 15).
                     let id = ids.of(&plan);
                     let server = Arc::new(Server::new(
                         id,
@@ -112,6 +114,7 @@ impl<'g> Transaction<'g> {
     /// While the servers started, others may have been committed: what was planned must still be possible.
     pub(super) fn check_again(&self) -> Result<(), ChangeError> {
         let servers = self.lifecycle.pool.servers();
+        // By identity: an equal plan that somebody else has committed meanwhile is another server all the same.
         let is_there = |plan: &ServerPlan| servers.named(&plan.name, plan.is_built_in()).map(Arc::as_ptr);
         let arrived = self.arrivals.iter().map(|arrival| (&arrival.server, arrival.before.as_ref().map(Arc::as_ptr)));
         let left = self.leaving.iter().map(|server| (server, Some(Arc::as_ptr(server))));
@@ -141,6 +144,7 @@ impl<'g> Transaction<'g> {
         let catalogue = self.lifecycle.catalogue.current();
         for arrival in &self.arrivals {
             let UriMap::Prefix(prefix) = &arrival.server.uris else { continue };
+            // It had the same prefix before, so nothing that is reachable now stops being so.
             if arrival.before.as_ref().is_some_and(|before| before.uris == arrival.server.uris) {
                 continue;
             }
@@ -160,6 +164,7 @@ impl<'g> Transaction<'g> {
 
     fn check_prefixes(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
         let arriving: Vec<&Arc<Server>> = self.arrivals.iter().map(|arrival| &arrival.server).collect();
+        // What is built in has no prefix; where its names are taken, it is hidden.
         for (place, server) in arriving.iter().enumerate().filter(|(_, server)| !server.plan.is_built_in()) {
             let others = staying.iter().chain(&arriving[..place]).filter(|other| !other.plan.is_built_in());
             for other in others {
@@ -176,16 +181,20 @@ impl<'g> Transaction<'g> {
     pub(super) async fn start(&mut self) -> Result<(), ChangeError> {
         let now = Instant::now();
         let settings = &self.lifecycle.runtime.settings;
+        // One moment for all: however many servers a change has, it ends in time.
         let (limit, patience) = (now + settings.start_timeout, now + settings.start_wait);
         for arrival in &mut self.arrivals {
             let (tell, ready) = oneshot::channel();
             let (admission, admitted) = oneshot::channel();
+            // Each in a task of its own: a start that is given up must not be dropped half-way, because its processes
+            // have to be ended.
             let work = Arc::clone(self.lifecycle).enter(Arc::clone(&arrival.server), limit, tell, admitted);
             arrival.task = Some(Task { ready, admission, ended: self.lifecycle.runtime.tasks.spawn(work) });
         }
         let seconds = settings.start_timeout.as_secs();
         let each = self.arrivals.iter_mut().map(|arrival| async move {
             match arrival.start {
+                // The server's own time-out comes first, because its error says more than ours.
                 Start::MustSucceed => arrival.must_start(limit + GRACE, seconds).await,
                 Start::MayFail => {
                     arrival.may_start(patience).await;
@@ -199,6 +208,7 @@ impl<'g> Transaction<'g> {
     /// Nothing has happened: everything that was started ends, and is waited for.
     pub(super) async fn undo(self) {
         let ended = self.arrivals.into_iter().filter_map(|arrival| {
+            // All are told before any is waited for.
             arrival.server.presence.gone.cancel();
             // Dropping the rest of it says that it is not admitted.
             arrival.task.map(|task| task.ended)
@@ -217,9 +227,11 @@ impl<'g> Transaction<'g> {
         let put: Vec<Arc<Server>> = self.arrivals.iter().map(|arrival| Arc::clone(&arrival.server)).collect();
         let without: Vec<ServerId> = self.leaving.iter().map(|server| server.id).collect();
         for arrival in &self.arrivals {
+            // Only now: a change that was undone has used up no id.
             ids.keep(&arrival.server);
             lifecycle.subscriptions.keep_spellings(&arrival.server);
             if let First::Ready(ready) = &arrival.first {
+                // Before the catalogue shows it: the first client that subscribes must find the server ready for it.
                 lifecycle.subscriptions.can_follow(&arrival.server, &ready.live);
             }
         }
@@ -236,7 +248,9 @@ impl<'g> Transaction<'g> {
         });
         let at = std::time::Instant::now();
         let occasion = CommitOccasion { at, touched, signalled: Default::default(), held_by: None };
+        // One commit for everything that comes and goes: no client sees a state in between.
         lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
+        // Whoever leaves goes out of the set last: until the commit, calls by the old catalogue had to find it.
         lifecycle.pool.set_servers(before.with(&put, &without));
         if let Some(journal) = lifecycle.discovery.journal() {
             for difference in &changes {
@@ -246,6 +260,7 @@ impl<'g> Transaction<'g> {
             self.leaving.iter().for_each(|server| journal.gone(server.plan.in_journal()));
         }
         for server in &self.leaving {
+            // After the commit: a caller who is answered with the reason and lists again finds the server gone.
             lifecycle.end(server);
             lifecycle.subscriptions.removed_for_followers(server);
         }
@@ -254,6 +269,7 @@ impl<'g> Transaction<'g> {
                 lifecycle.end(before);
             }
             if let Some(task) = arrival.task {
+                // The task may have ended with the gateway; then nobody needs to be admitted.
                 let _ = task.admission.send(());
             }
         }
@@ -280,6 +296,8 @@ impl<'g> Transaction<'g> {
     /// The catalogue afterwards. Whoever leaves can not write to it any more.
     fn show(&self, catalogue: &mut Catalogue) {
         for server in &self.leaving {
+            // Under the lock of the catalogue, so that a listing of the old server which is just ending can not write
+            // into the new state.
             server.presence.leave(Removal::Removed);
             catalogue.snapshot = Arc::new(catalogue.snapshot.without(server.id));
             catalogue.servers.retain(|status| status.id != server.id);
@@ -292,10 +310,12 @@ impl<'g> Transaction<'g> {
             server.presence.admit();
             let snapshot = match &arrival.first {
                 First::Ready(ready) => catalogue.snapshot.with(ready.offer.clone()),
+                // Not the lists of the one it replaces: they were another server's.
                 First::UnderWay | First::Failed(_) => catalogue.snapshot.without(server.id),
             };
             catalogue.snapshot = Arc::new(snapshot);
             let place = catalogue.servers.iter().position(|status| status.id == server.id);
+            // The count of connections goes on, because users see one server under one name.
             let status = arrival.status(place.map_or(0, |place| catalogue.servers[place].connects));
             match place {
                 Some(place) => catalogue.servers[place] = status,
@@ -311,17 +331,20 @@ impl Arrival {
         let Some(task) = &mut self.task else { return Err(ChangeError::Stopping) };
         let ready = match tokio::time::timeout_at(limit, &mut task.ready).await {
             Ok(Ok(Ok(ready))) => ready,
+            // The limit of the change was handed to the handshake, so its time-out is ours, and is worded like ours.
             Ok(Ok(Err(error))) if matches!(error.cause(), LinkError::HandshakeTimeout(_)) => {
                 let last_words = error.last_words().map(str::to_owned);
                 return Err(ChangeError::Late { name: name(), seconds, last_words });
             }
             Ok(Ok(Err(error))) => return Err(ChangeError::Failed { name: name(), error }),
+            // The task ended without a word, which it does only when the gateway stops.
             Ok(Err(_)) => return Err(ChangeError::Stopping),
             Err(_) => {
                 let last_words = self.server.live().and_then(|live| live.link.last_words());
                 return Err(ChangeError::Late { name: name(), seconds, last_words });
             }
         };
+        // A server that is added while everything runs must be whole, or nothing has happened.
         if let Some(failed) = ready.failed.first() {
             let error = LinkError::Protocol(failed.error.clone()).with_words(ready.live.link.last_words());
             return Err(ChangeError::Failed { name: name(), error });
@@ -336,6 +359,7 @@ impl Arrival {
             Ok(said) => said.ok(),
             Err(_) => {
                 // From here on it speaks for itself, unless it just has.
+                // Closed first and read then: what the task sends from here on fails, and it publishes by itself.
                 task.ready.close();
                 task.ready.try_recv().ok()
             }
