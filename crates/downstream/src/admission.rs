@@ -88,6 +88,7 @@ pub(crate) fn admit_modern(
 ) -> Result<(Caller, Method), RequestRefusal> {
     let meta = meta.map_err(|fault| RequestRefusal::InvalidParams(fault.to_string()))?;
     if let Some(headers) = request.mirrors {
+        // The version first: what the other headers have to say depends on it.
         mirrors_version(headers, &meta.version)?;
     }
     // After the header was compared: a client that contradicts itself is told that first.
@@ -206,6 +207,7 @@ fn mirrors_params(
         };
         match (header, body) {
             (None, None) => {}
+            // Compared as values: a number may be written in another way in the header than in the body.
             (Some(header), Some(body)) if param.agrees(&header, &body) => {}
             (None, Some(_)) => return Err(RequestRefusal::HeaderMismatch(format!("{label} is missing"))),
             (Some(_), _) => return Err(RequestRefusal::HeaderMismatch(format!("{label} differs from the body"))),

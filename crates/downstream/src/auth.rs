@@ -59,6 +59,7 @@ impl AccessTokens {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
+        // Compared as hashes: the text of a token is kept nowhere.
         let given = sha256(secret.trim());
         // Every token is compared, and each in constant time.
         known.iter().fold(None, |found, token| if same(&given, &token.sha256) { Some(&token.principal) } else { found })

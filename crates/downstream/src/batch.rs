@@ -22,6 +22,7 @@ pub(crate) async fn run(
 ) -> Option<BatchAnswers> {
     let parts = parts.into_iter().map(|part| answer_part(&gateway, &session, part, &push, &ending));
     let answers: Vec<(Bytes, Option<Receipt>)> =
+        // All at once: a slow part holds up no other one; the answers keep the order of the requests.
         futures_util::future::join_all(parts).await.into_iter().flatten().collect();
     if answers.is_empty() {
         return None;
@@ -57,9 +58,11 @@ async fn answer_part(
 ) -> Option<(Bytes, Option<Receipt>)> {
     let frame = match part {
         Ok(frame) => frame,
+        // One part that can not be read gets its own error; the others are answered as usual.
         Err(error) => return Some((malformed(&error), None)),
     };
     let Some(id) = frame.id().filter(|_| frame.kind() == FrameKind::Request) else {
+        // Notifications and answers in a batch want no answer, so they leave no place in the array.
         dispatch(gateway, session, &frame);
         return None;
     };
@@ -88,6 +91,7 @@ pub(crate) fn dispatch(gateway: &Gateway, session: &Arc<Session>, frame: &Frame)
     match frame.kind() {
         FrameKind::Response | FrameKind::Error => gateway.answer(session, frame),
         FrameKind::Notification if frame.method() == notifications::CANCELLED => {
+            // A cancellation that names nothing that can be read is dropped: there is no one to tell.
             if let Some((id, reason)) = cancelled(frame) {
                 gateway.cancel_for(session, &id, reason.as_deref());
             }

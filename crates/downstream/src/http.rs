@@ -97,6 +97,7 @@ pub async fn serve(
     let endpoint = Arc::new(HttpEndpoint::new(gateway.clone(), options));
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
+    // Before the first connection is taken: a client that comes back at once must find its session.
     endpoint.read_archive().await;
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
@@ -117,14 +118,18 @@ pub async fn serve(
             }
         }
     }
+    // First, so that nobody connects who would only be refused.
     drop(listener);
+    // Before the connections close: listens end with an answer, and not with a reset.
     gateway.drain();
     closing.cancel();
     connections.close();
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::warn!(requests = gateway.in_flight(), "not everything was finished in time");
     }
+    // It may be in a pause of minutes.
     expiry.abort();
+    // Last: what was delivered during the drain is part of what is kept.
     endpoint.write_archive(ArchiveSweep::All).await;
 }
 

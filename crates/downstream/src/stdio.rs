@@ -96,6 +96,7 @@ pub async fn serve(
 
 fn first_words(message: &Result<IncomingMessage, FrameError>) -> FirstWords {
     let Ok(IncomingMessage::Single(frame)) = message else {
+        // A first message that can not be read says nothing; the client is taken for a legacy one that can do nothing.
         return FirstWords { capabilities: json!({}), era: Era::Legacy, gateways: Vec::new() };
     };
     let (span, era) = match ModernMeta::read(frame) {
@@ -138,6 +139,7 @@ impl ClientSink for UnaskedMessages {
         if let Some(session) = self.session.get().and_then(Weak::upgrade) {
             // While the client does not read it is owed what it is owed; the box says when there is room.
             while self.outbox.has_room_for_news()
+                // Not droppable: what is handed over here counts as delivered.
                 && self.gateway.pass_owed(&session, |notice| self.outbox.push(&notice.message))
             {}
         }
@@ -163,6 +165,7 @@ impl StdioConnection {
     }
 
     fn session(&self) -> Option<Arc<Session>> {
+        // Cloned out, so that the lock is not held while a request is handled.
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -196,6 +199,7 @@ impl StdioConnection {
         self.tasks.spawn(async move {
             if let Some(answers) = run.await {
                 outbox.push(&one_line(&answers.message));
+                // On one pipe everything keeps its order, so the receipts end as soon as the answers are in the box.
                 drop(answers.receipts);
             }
         });
@@ -203,6 +207,7 @@ impl StdioConnection {
 
     fn cancel(&self, frame: &Frame) {
         let Some((id, reason)) = cancelled(frame) else { return };
+        // A listen is cancelled by its own token: it never became a call.
         let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(token) = listening {
             return token.cancel();
@@ -231,6 +236,7 @@ impl StdioConnection {
             MessageClass::Initialize => return self.initialize(&frame, id).await,
             MessageClass::Modern(meta) => {
                 let request =
+                    // Whoever started this process is the one who speaks on its input.
                     ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
                 admit_modern(&self.gateway, &request, &frame, meta)?
             }
@@ -261,6 +267,7 @@ impl StdioConnection {
                 () = connection.pump(exchange, &id, method) => {}
                 () = token.cancelled() => {}
                 () = connection.ending.cancelled() => {
+                    // Every request gets an answer, also when the process ends.
                     connection.outbox.push(&RequestRefusal::ShuttingDown.respond(&id, era));
                 }
             }
@@ -301,8 +308,10 @@ impl StdioConnection {
         let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
         let sink = Arc::new(UnaskedMessages { outbox, gateway, session: OnceLock::new() });
         let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
+        // After `initialize` has returned: before that there is no session that could be owed anything.
         let _ = sink.session.set(Arc::downgrade(&session));
         let news: Arc<dyn ClientSink> = sink;
+        // Weak: the box outlives the session by its last lines, and must not keep it.
         self.outbox.serve(Arc::downgrade(&news));
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
         self.outbox.push(&one_line(&answer.payload.to_bytes()));
@@ -310,8 +319,10 @@ impl StdioConnection {
     }
 
     async fn finish(&self, until: Instant) {
+        // First, so that listens end with their answers while the tasks are waited for.
         self.gateway.drain();
         if let Some(session) = self.session() {
+            // A server that asks the client something now would wait for nothing, and its call with it.
             self.gateway.no_more_answers(&session);
         }
         // Nothing new is taken from here on; what runs may finish.

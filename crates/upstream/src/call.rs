@@ -87,6 +87,7 @@ impl CallStream {
 
     /// The next event; a stream that ends without an answer counts as lost.
     pub async fn next(&mut self) -> CallEvent {
+        // Not a panic and not a hang: whoever waits for a call always gets an end.
         std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await.unwrap_or(CallEvent::Failed(LinkError::Lost))
     }
 
@@ -149,6 +150,7 @@ impl CallQueue {
             return Some(message);
         }
         self.waiting.fetch_add(len, Ordering::Relaxed);
+        // Counted before it is sent: the reader may take it out at once.
         let refused = self.try_push(message);
         if refused.is_some() {
             self.waiting.fetch_sub(len, Ordering::Relaxed);
@@ -165,6 +167,7 @@ impl CallQueue {
 
     /// Ends the call. Tells whether somebody was there to hear it.
     pub fn finish(self, event: CallEvent) -> bool {
+        // First, so that the stream gives everything that was queued before it looks for the end.
         drop(self.messages);
         self.end.send(event).is_ok()
     }
@@ -180,12 +183,14 @@ impl Stream for QueuedStream {
     type Item = CallEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
+        // The messages first: the end may be there already, and must not overtake them.
         if let Some(event) = std::task::ready!(self.messages.poll_recv(cx)) {
             if let CallEvent::Message(message) = &event {
                 self.waiting.fetch_sub(message.bytes().len(), Ordering::Relaxed);
             }
             return Poll::Ready(Some(event));
         }
+        // A queue that was dropped without an end closes the stream, which then counts as lost.
         Pin::new(&mut self.end).poll(cx).map(Result::ok)
     }
 }

@@ -43,6 +43,7 @@ impl LinkConnector {
     /// A connector that starts processes through `launcher`. What has to outlive the process is kept with temporary files.
     pub fn new(launcher: Arc<ProcessLauncher>) -> Result<Self, LinkError> {
         let user = rustix::process::geteuid().as_raw();
+        // By user: the folder for temporary files is shared with others.
         Self::with_home(launcher, std::env::temp_dir().join(format!("tidings-{user}")))
     }
 
@@ -103,7 +104,9 @@ impl LinkConnector {
         introduction: &OwnIntroduction,
         sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
     ) -> Result<ConnectedLink, LinkError> {
+        // `None`: the era has to be found out by a probe.
         let first = first_try(spec.era, known);
+        // The probe is a modern request.
         let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
         // Whoever asked may lose patience: then nothing must be left.
         let abandoned = AbandonedLink(Some(open.link()));
@@ -116,6 +119,7 @@ impl LinkConnector {
                 // There are servers that end at a first message that is not `initialize`: started again, they get
                 // just that.
                 Ok(ProbeOutcome::Died) => {
+                    // Waited for: two processes of one server must not run side by side.
                     open.link().close().await;
                     let words = open.link().last_words();
                     let again = Box::pin(self.connect_again(spec, introduction, sink)).await;
@@ -157,6 +161,7 @@ impl LinkConnector {
             }
             TransportSpec::Http(http) => {
                 let goodbyes = self.goodbyes.clone();
+                // A pool per link: whoever closes the link closes its connections and no others.
                 OpenTransport::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
             }
             TransportSpec::Container(container) => {
@@ -178,12 +183,14 @@ impl AbandonedLink<'_> {
 impl Drop for AbandonedLink<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.0 {
+            // Closing goes on in a task of the link's own, so the future need not be polled.
             drop(link.close());
         }
     }
 }
 
 async fn legacy(open: &OpenTransport, introduction: &OwnIntroduction) -> Result<Box<ServerHello>, LinkError> {
+    // Before the message: its headers say the era too.
     open.expect_era(Era::Legacy);
     match introduce_legacy(open.link(), introduction).await? {
         InitializeOutcome::Hello(hello) => Ok(hello),

@@ -100,8 +100,10 @@ impl ContainerStarter {
         let beside = |error: std::io::Error| fail(format!("{}: {error}", self.leases.home().display()));
         let hold = self.leases.hold().map_err(beside)?;
         let lease = hold.lease();
+        // Before the container is started: if we die in between, whoever cleans up must know where to look.
         lease.note(&tool).map_err(beside)?;
         let number = lease.number();
+        // In a file and not on the command line, which every user of the machine can read.
         let env_file = lease.env_file(number, &spec.env).map_err(beside)?;
         let name = container_name(server, lease.id(), number);
         let identity = ContainerIdentity { name: &name, run: lease.id(), server };
@@ -140,6 +142,7 @@ impl ContainerStarter {
         }
         let one = {
             let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+            // Entries stay; there are as many as images in the configuration.
             Arc::clone(images.entry(image.to_owned()).or_default())
         };
         // Servers of the same image wait for one pull instead of starting several.
@@ -177,6 +180,7 @@ fn is_gone(words: &str) -> bool {
 
 /// Begins so that people see whose it is, and is unlike all others.
 fn container_name(server: &str, run: &str, number: u64) -> String {
+    // What podman and docker allow in names.
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
     let server: String = server.chars().take(NAME).map(allowed).collect();
     format!("tidings-{server}-{}-{number}", &run[..run.len().min(8)])
@@ -211,6 +215,7 @@ struct ContainerEpilogue {
 
 impl ContainerEpilogue {
     fn forget(&self) {
+        // First the watchdog and then the lease: until both know, one of them would still remove it.
         self.launcher.not_at_death(&self.removal);
         self.hold.removed();
     }
@@ -245,6 +250,7 @@ impl ProcessEpilogue for ContainerEpilogue {
     fn clean_up(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             match self.tool.remove(&[&self.name]).await {
+                // `--rm` may have been faster.
                 Ok(ended) if ended.status.success() || is_gone(&ended.stderr) => self.forget(),
                 Ok(ended) => tracing::warn!(container = self.name, error = ended.stderr, "not removed yet"),
                 Err(error) => tracing::warn!(container = self.name, %error, "not removed yet"),

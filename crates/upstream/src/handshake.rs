@@ -45,6 +45,7 @@ impl OwnIntroduction {
         let begun = Instant::now();
         let usual = begun + INTRODUCTION;
         let until = self.deadline.map_or(usual, |deadline| deadline.min(usual));
+        // What was really waited, because the deadline may be nearer than the usual limit.
         let late = || LinkError::HandshakeTimeout(begun.elapsed().as_secs_f64().round() as u64);
         tokio::time::timeout_at(until.into(), answer).await.unwrap_or_else(|_| Err(late()))
     }
@@ -114,9 +115,11 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &OwnIntroduction) -> Re
             DiscoverOutcome::OtherModern(reason) => Err(LinkError::Refused(reason)),
             DiscoverOutcome::NotModern => Ok(ProbeOutcome::Legacy),
         },
+        // A crash on an unknown method looks just like a lost connection.
         Ok(Err(LinkError::Exited { .. } | LinkError::Lost)) => Ok(ProbeOutcome::Died),
         // A legacy HTTP server refuses what has no session.
         Ok(Err(LinkError::Status { status, .. })) if (400..500).contains(&status) => Ok(ProbeOutcome::Legacy),
+        // Whatever it is, no modern server answers so; `initialize` will tell.
         Ok(Err(LinkError::Protocol(_))) => Ok(ProbeOutcome::Legacy),
         Ok(Err(error)) => Err(error),
     }
@@ -166,6 +169,7 @@ pub(crate) async fn introduce_legacy(
         "protocolVersion": revision.as_str(),
         "capabilities": declared,
         "clientInfo": introduction.client_info,
+        // A gateway refuses itself by it; other servers ignore unknown members of `_meta`.
         "_meta": { meta::GATEWAYS: introduction.gateways },
     })
     .to_string();
@@ -208,6 +212,7 @@ fn read_discover(frame: &Frame) -> DiscoverOutcome {
         let supported = outcome(frame).and_then(|error| newest_common(&error["data"]["supported"]));
         return match (code, supported.map(Revision::era)) {
             (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => DiscoverOutcome::TryAgain,
+            // It answers the probe in modern words but speaks only legacy revisions.
             (code::UNSUPPORTED_VERSION, Some(Era::Legacy)) => DiscoverOutcome::NotModern,
             _ if code::is_modern(code) => DiscoverOutcome::OtherModern(format!("{message} ({code})")),
             _ => DiscoverOutcome::NotModern,

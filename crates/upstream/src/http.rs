@@ -104,6 +104,7 @@ impl HttpLink {
         for (name, value) in &spec.headers {
             let name = HeaderName::try_from(name).map_err(|e| LinkError::Unreachable(e.to_string()))?;
             let mut value = HeaderValue::try_from(value).map_err(|e| LinkError::Unreachable(e.to_string()))?;
+            // Keeps tokens out of debug output.
             value.set_sensitive(true);
             configured.insert(name, value);
         }
@@ -186,6 +187,7 @@ impl HttpLinkShared {
 
     /// Headers that every request carries.
     pub(crate) fn base_headers(&self, state: &HttpLinkState) -> HeaderMap {
+        // First the user's headers and then ours: what the protocol needs can not be overwritten by the configuration.
         let mut headers = self.configured.clone();
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, BOTH);
@@ -222,6 +224,7 @@ impl HttpLinkShared {
                 }
             }
         } else if request.method == Method::Initialize {
+            // `initialize` asks for a new session, so it must not name an old one.
             headers.remove(SESSION);
         }
         headers
@@ -240,12 +243,14 @@ impl HttpLinkShared {
         self.tasks.close();
         let _ = tokio::time::timeout(LAST_POSTS, self.tasks.wait()).await;
         let state = self.state();
+        // Without a session the server has nothing to forget.
         if !state.has_session() {
             return;
         }
         self.calls.close();
         if tokio::time::timeout(LAST_CALLS, self.calls.wait()).await.is_ok() {
             let request = self.request(http::Method::DELETE, self.base_headers(&state), Bytes::new());
+            // A server may refuse to be told (405); then it forgets the session by itself.
             let _ = self.fetch(request, DELETE).await;
         }
     }
@@ -264,6 +269,7 @@ impl Link for HttpLink {
     }
 
     fn send(&self, message: Bytes) {
+        // Nobody waits for it: an answer of ours must not hold up whoever sends it.
         self.shared.tasks.spawn(post(Arc::clone(&self.shared), message));
     }
 
@@ -294,6 +300,7 @@ async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
     let request = shared.request(http::Method::POST, headers, message);
     match shared.fetch(request, POST).await {
         Ok(answer) if answer.status().is_success() => {}
+        // Not trouble of the link: a notification that is refused costs nobody an answer.
         Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
         Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
     }

@@ -45,6 +45,7 @@ pub(crate) async fn read_body(
     headers: &HeaderMap,
     incoming: &mut Incoming,
 ) -> Result<Bytes, BodyFault> {
+    // A length that can not be read counts as none: then the body is counted as it comes.
     let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok()).unwrap_or(0);
     if announced > LIMITS.max_bytes {
         return Err(BodyFault::TooLong);
@@ -52,6 +53,7 @@ pub(crate) async fn read_body(
     // Nearly always the body has come with its headers, in one piece, which is then used as it is: no clock is read, and
     // nothing that connections share is touched.
     let Some(first) = piece(gateway, limits.pause, incoming).await? else { return Ok(Bytes::new()) };
+    // A body without a length is never taken here, because more may follow.
     if !first.is_empty() && first.len() == announced {
         return Ok(first);
     }
@@ -67,6 +69,7 @@ async fn gather(
     incoming: &mut Incoming,
 ) -> Result<Bytes, BodyFault> {
     let mut lease = limits.budget.lease();
+    // Whoever announces 64 MB and sends nothing must not make us set them aside.
     let mut buffer = BytesMut::with_capacity(announced.max(first.len()).min(FIRST));
     buffer.extend_from_slice(&first);
     while let Some(data) = piece(gateway, limits.pause, incoming).await? {
@@ -77,6 +80,7 @@ async fn gather(
         lease.grow_to(length).map_err(|_| BodyFault::NoRoom)?;
         buffer.extend_from_slice(&data);
     }
+    // The lease ends with the last handle to the bytes, not with this function.
     Ok(lease.attach(buffer.freeze()))
 }
 
@@ -93,6 +97,7 @@ async fn piece(gateway: &Gateway, pause: Duration, incoming: &mut Incoming) -> R
             None => return Ok(None),
             Some(Err(_)) => return Err(BodyFault::Broken),
             Some(Ok(frame)) => {
+                // A trailer is no data, and nothing that we read.
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
                 }

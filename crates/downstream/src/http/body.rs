@@ -32,6 +32,7 @@ pub(super) fn answer(status: u16, payload: Payload, receipts: impl IntoIterator<
     let handed = AnswerReceipt::new(receipts);
     let mut response =
         Response::new(Body::new(PayloadPieces { left: payload.len(), payload, next: 0, _handed: handed }));
+    // Out of reach: all statuses are our own constants.
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -55,6 +56,7 @@ pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would otherwise gather events until its buffer is full.
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
     response
 }
@@ -80,6 +82,7 @@ impl AnswerReceipt {
 
 impl Drop for AnswerReceipt {
     fn drop(&mut self) {
+        // What is told next goes over another stream, which could be faster than this answer.
         self.0.drain(..).for_each(Receipt::after_a_moment);
     }
 }

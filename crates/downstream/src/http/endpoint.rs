@@ -70,6 +70,7 @@ impl HttpEndpoint {
         let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
         let waiting = ArchivedSessions::new(options.archive.clone());
         let endpoint = Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() };
+        // At the start: if the kernel can not be asked, that must be known before anybody connects.
         if endpoint.is_open_to_its_user() {
             peer::try_kernel();
         }
@@ -109,6 +110,7 @@ impl HttpEndpoint {
     }
 
     async fn post(self: &Arc<Self>, received: &ReceivedRequest<'_>, incoming: Incoming) -> Response<Body> {
+        // A form or a text can be sent by any web page without asking; JSON can not.
         if !received.header(CONTENT_TYPE).is_some_and(is_json) {
             return body::error(415, None, code::INVALID_REQUEST, "Content-Type must be application/json");
         }
@@ -127,6 +129,7 @@ impl HttpEndpoint {
             Err(fault) => return self.refuse_body(fault, incoming),
         };
         match IncomingMessage::parse(bytes, &LIMITS) {
+            // A JSON-RPC error in the body, too: clients log it, and some read nothing else.
             Err(error) => body::json(400, malformed(&error).into()),
             Ok(IncomingMessage::Batch(parts)) => match self.session_of(received) {
                 Ok(session) => self.batch(&session, parts).await,
@@ -141,6 +144,7 @@ impl HttpEndpoint {
     fn refuse_body(&self, fault: BodyFault, mut incoming: Incoming) -> Response<Body> {
         let error = |status, text| body::error(status, None, code::INVALID_REQUEST, text);
         let response = match fault {
+            // Nothing more can come on this connection, so there is no rest to read.
             BodyFault::Broken => return error(400, "the body could not be read"),
             BodyFault::TooSlow => return error(408, "the body did not come in time"),
             BodyFault::TooLong => error(413, "the body is too long"),
@@ -200,7 +204,9 @@ impl HttpEndpoint {
         let session = self
             .sessions
             .get(id, received.principal)
+            // Only when no living session has the id: a session is resumed once.
             .or_else(|| self.resume(id, received.principal))
+            // The status that tells a client to begin a new session.
             .ok_or(RefusedRequest::new(404, "no such session; send initialize"))?;
         if received.header(VERSION).is_some_and(|version| !admission::is_session_version(version)) {
             return Err(RefusedRequest::new(400, "this MCP-Protocol-Version is not supported in a session"));
@@ -210,6 +216,7 @@ impl HttpEndpoint {
 
     /// Ends sessions that nobody uses.
     pub(super) async fn expire_sessions(self: Arc<Self>, closing: CancellationToken) {
+        // A quarter of the limit: a session lives at most that much longer than it may.
         let every = (self.options.session_idle / 4).max(std::time::Duration::from_millis(100));
         loop {
             tokio::select! {
@@ -225,6 +232,7 @@ impl HttpEndpoint {
 
     pub(super) fn end(&self, session: &HttpSession) {
         self.waiting.remove(&session.archived);
+        // Its readers end, and their clients see the end of the stream and not of the connection.
         session.standalone().finish(None, body::AnswerReceipt::default());
         if let Some(session) = session.session() {
             self.gateway.end_session(session);
@@ -249,6 +257,7 @@ fn is_json(content_type: &str) -> bool {
 
 /// Whether a client takes an answer in either form. Nearly all say so in the very words of the specification.
 fn accepts_answers(accept: Option<&str>) -> bool {
+    // The comparison spares a parse on the path of every call.
     accept == Some("application/json, text/event-stream") || accepts(accept, &["application/json", "text/event-stream"])
 }
 
@@ -266,6 +275,7 @@ pub(super) fn accepts(accept: Option<&str>, wanted: &[&str]) -> bool {
 
 /// Whether a client names the event stream before JSON, and so prefers it.
 pub(super) fn prefers_events(accept: Option<&str>) -> bool {
+    // The usual order, decided without a search (ADR 5 says why the order counts).
     if accept.is_some_and(|accept| accept.starts_with("application/json")) {
         return false;
     }
@@ -275,6 +285,7 @@ pub(super) fn prefers_events(accept: Option<&str>) -> bool {
 
 fn unauthorized() -> Response<Body> {
     let mut response = body::error(401, None, code::INVALID_REQUEST, "a bearer token is required");
+    // RFC 9110 asks for it with every 401.
     response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

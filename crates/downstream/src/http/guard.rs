@@ -7,6 +7,7 @@ use http::header::{HOST, ORIGIN};
 pub(super) fn allowed(headers: &HeaderMap, loopback: bool) -> bool {
     let host = headers.get(HOST).and_then(|v| v.to_str().ok());
     // A name that an attacker's DNS points here is still the attacker's name.
+    // A request without `Host` is no browser's, so it needs no check.
     if loopback && host.is_some_and(|host| !is_local(host)) {
         return false;
     }
@@ -14,12 +15,14 @@ pub(super) fn allowed(headers: &HeaderMap, loopback: bool) -> bool {
         None => true,
         Some(origin) => {
             let site = origin.split_once("://").map(|(_, site)| site);
+            // Reached by a name of its own, a page of the same site may call it.
             site.is_some_and(|site| is_local(site) || (!loopback && host == Some(site)))
         }
     }
 }
 
 fn is_local(authority: &str) -> bool {
+    // An IPv6 address stands in brackets, and has colons of its own.
     let name = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),

@@ -33,6 +33,7 @@ impl HttpEndpoint {
         let session = self.sessions.make();
         let sink = session.sink();
         match self.gateway.initialize(frame, &id, received.principal, sink).await {
+            // In this era a refusal is an answer like any other.
             Err(refusal) => body::json(200, refusal.respond(&id, Era::Legacy).into()),
             Ok((engine_session, answer)) => {
                 session.begin(Arc::clone(&engine_session));
@@ -41,6 +42,7 @@ impl HttpEndpoint {
                     self.gateway.end_session(&engine_session);
                     return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
                 };
+                // The table was full: the session that was idle longest has given way.
                 if let Some(displaced) = entered.displaced {
                     self.end(&displaced);
                 }
@@ -62,6 +64,7 @@ impl HttpEndpoint {
         let Some(session) = http.session() else { return body::empty(404) };
         let Some(id) = frame.id().filter(|_| frame.kind() == FrameKind::Request) else {
             dispatch(&self.gateway, session, &frame);
+            // `initialized` and answers change what is kept of a session.
             http.archived.mark();
             return body::empty(202);
         };
@@ -74,6 +77,7 @@ impl HttpEndpoint {
                 return body::json(status, refusal.respond(&id, Era::Legacy).into());
             }
         };
+        // Marked when the request is over: before that there is nothing new to keep.
         let _changes = match method {
             Method::ResourcesSubscribe => {
                 http.archived.mark_following();
@@ -99,6 +103,7 @@ impl HttpEndpoint {
             LegacyRemainder::Said(Reply::Answer(answer), mut exchange) => {
                 body::answer(200, answer.payload, exchange.take_receipt())
             }
+            // A cancelled request has no answer; an empty stream is the only body that says nothing.
             LegacyRemainder::Said(Reply::Cancelled, _) | LegacyRemainder::Nothing => {
                 body::events(futures_util::stream::empty())
             }
@@ -129,6 +134,7 @@ impl HttpEndpoint {
             Box::new(move |give: &mut dyn FnMut(OwedNotice)| {
                 gateway.pass_owed(&session, |notice| {
                     assert_outgoing(&notice.message);
+                    // What it was told is kept, so that a restart does not tell it again.
                     http.archived.mark();
                     give(notice);
                 });
@@ -180,6 +186,7 @@ impl HttpEndpoint {
             return body::error(400, None, code::INVALID_REQUEST, &refusal.to_string());
         }
         let stream = http.new_stream();
+        // Rings when a server says something before the answers: then only a stream can carry both.
         let spoken = Arc::new(Notify::new());
         let (carrier, bell) = (Arc::clone(&stream), Arc::clone(&spoken));
         let push = move |message: Bytes| {
@@ -222,6 +229,7 @@ impl UnderwayBatch<'_> {
             Some(run) => run.await,
             None => None,
         };
+        // Something was said in the same moment; the answers must come after it, on the stream.
         if !self.stream.is_empty() {
             self.run = Some(Box::pin(std::future::ready(answers)));
             // The bell has rung, and is heard first.
@@ -233,6 +241,7 @@ impl UnderwayBatch<'_> {
 
     fn detach(&mut self) -> Arc<ReplyStream> {
         if let Some(run) = self.run.take() {
+            // Before the task: a client that comes back at once must find the stream.
             self.http.keep(&self.stream);
             let (stream, in_use) = (Arc::clone(&self.stream), InUse::new(self.http));
             self.tasks.spawn(async move {

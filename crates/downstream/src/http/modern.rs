@@ -25,6 +25,7 @@ impl HttpEndpoint {
         let Some(id) = frame.id() else { return body::empty(400) };
         // The mirrors are for those on the way; between two processes of one user on one machine there is nobody.
         let is_relayed =
+            // Only the user's own relay: a stranger must not be able to switch the checks off by a header.
             self.options.loopback && received.principal.is_admin() && received.headers.contains_key(RELAYED);
         let mirrors = (!is_relayed).then_some(received.headers);
         let request = ModernRequest { principal: received.principal, connection: None, mirrors };
@@ -47,6 +48,8 @@ impl HttpEndpoint {
         let ahead = tokio::select! {
             (reply, exchange) = &mut first => match reply {
                 Reply::Answer(answer) => {
+                    // The modern transport gives some errors a status of their own, which is possible only before the
+                    // headers are sent.
                     return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
                 }
                 Reply::Cancelled => return body::events(stream::empty()),
@@ -80,6 +83,7 @@ impl HttpEndpoint {
                 }
             };
             let ahead = if over { ModernRemainder::Nothing } else { ModernRemainder::Rest(exchange) };
+            // An empty chunk is not sent, and the next turn goes on.
             Some((chunk.unwrap_or_default(), ahead))
         }))
     }
@@ -106,5 +110,6 @@ fn event(reply: Reply) -> (Option<Bytes>, bool) {
 
 fn one_event(message: &Bytes) -> Bytes {
     assert_outgoing(message);
+    // A line break inside the data would end the event.
     sse::encode(None, None, &one_line(message))
 }

@@ -17,11 +17,13 @@ pub(super) struct LoopbackPeer {
 
 impl LoopbackPeer {
     pub(super) fn of(stream: &TcpStream) -> Self {
+        // Read at once: after the connection has broken, nobody can tell any more.
         Self { ends: stream.peer_addr().ok().zip(stream.local_addr().ok()), is_own: OnceLock::new() }
     }
 
     /// Whether it belongs to the gateway's own user, or to root, who could do anything anyway.
     pub(super) fn is_own(&self) -> bool {
+        // Once per connection: the other end of a socket does not change its owner.
         *self.is_own.get_or_init(|| {
             let own = self.ends.is_some_and(|(peer, local)| belongs_to_us(peer, local));
             if !own {
@@ -53,6 +55,7 @@ fn can_be_asked() -> bool {
     };
     *ANSWER.get_or_init(|| {
         let answer = ask();
+        // An answer that is wrong about our own socket is as bad as none.
         let knows = matches!(answer, Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw());
         if !knows {
             tracing::warn!(?answer, "the kernel does not say whose connections are: every user of this machine is let in; [auth] asks for tokens");
@@ -121,6 +124,7 @@ mod socket_diagnosis {
     }
 
     fn question(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
+        // A listener on `::` sees IPv4 clients as mapped addresses, which the kernel knows as IPv4.
         let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
         let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let mut body = vec![u8::try_from(family.as_raw()).unwrap_or_default(), TCP, 0, 0];

@@ -87,6 +87,7 @@ impl ReplyStream {
         state.over |= last;
         state.kept.add(message);
         drop(state);
+        // After the lock is let go: whoever wakes takes it at once.
         self.changed.notify_waiters();
     }
 
@@ -106,6 +107,7 @@ impl ReplyStream {
 
     /// It is over: from now on what it carried counts among what is kept.
     pub(super) fn claim(&self, retention: &Arc<AnswerRetention>, session: &Arc<HttpSession>) {
+        // Two steps, because the retention has a lock of its own, and its `shrink` takes the one of this stream.
         let bytes = self.lock().kept.bytes();
         let claim = retention.claim(session, self.number, bytes);
         self.lock().claim = Some(claim);
@@ -119,6 +121,7 @@ impl ReplyStream {
     /// It is not kept any more.
     pub(super) fn release(&self) {
         let claim = self.lock().claim.take();
+        // Dropped without the lock of the stream: the claim takes that of the retention.
         drop(claim);
     }
 
@@ -147,10 +150,13 @@ impl ReplyStream {
         state.last_reader += 1;
         let reader = state.last_reader;
         state.readers.insert(reader);
+        // The newest connection is served: an older one is most likely dead, and nobody has noticed yet.
         state.served = reader;
+        // Whoever comes back has had the pause.
         state.interrupted = None;
         // An id that this stream has not come to says nothing about what the client has: it may be of another life of it.
         let known = after.filter(|after| *after <= state.kept.end());
+        // Without a known place it begins with what nobody was given, so that nothing comes twice.
         let next = known.unwrap_or(state.kept.carried());
         drop(state);
         self.changed.notify_waiters();
@@ -194,11 +200,14 @@ impl Drop for StreamCursor {
 
 impl StreamCursor {
     async fn step(&mut self) -> Option<Bytes> {
+        // The first event has an id and no data: a client that loses the connection before any message can resume as
+        // well.
         if std::mem::take(&mut self.prime) {
             return Some(sse::encode(Some(&self.event_id(self.next)), Some(RETRY), b""));
         }
         let stream = Arc::clone(&self.stream);
         loop {
+            // Before the look: `notify_waiters` keeps no permit, and a change in between would be missed.
             let changed = stream.changed.notified();
             if self.ended {
                 return None;
@@ -247,10 +256,12 @@ impl StreamCursor {
         }
         let waiting = state.kept.at(self.next).map(|(number, data, last)| (number, data.clone(), last));
         if newest && let Some((number, data, last)) = waiting {
+            // By the event's own number: some may have been dropped in between.
             self.next = number + 1;
             state.kept.carry(self.next);
             if state.over && last {
                 state.delivered = true;
+                // Moves to the connection that carries the answer: it counts as written when that one ends.
                 self.handed = std::mem::take(&mut state.handed);
                 self.ended = true;
             }
@@ -263,6 +274,7 @@ impl StreamCursor {
             let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             return Some(sse::encode(Some(&self.event_id(self.next)), Some(pause), b""));
         }
+        // Nothing is left and nothing will come.
         self.ended |= state.over;
         None
     }

@@ -80,6 +80,7 @@ impl AnswerRetention {
         loop {
             let oldest = {
                 let kept = self.lock();
+                // The newest stays whatever its size: an answer that was just made must be there for its client.
                 let one_is_left = kept.answers.len() <= 1;
                 let oldest = kept.answers.first_key_value().filter(|_| kept.bytes > self.limits.all && !one_is_left);
                 oldest.map(|(number, answer)| (*number, answer.session.upgrade(), answer.stream))
@@ -87,6 +88,7 @@ impl AnswerRetention {
             // The session has locks of its own, and letting go of an answer takes the one here.
             match oldest {
                 None => return,
+                // The session may have dropped it already; then only the count is mended.
                 Some((_, Some(session), stream)) if session.forget_stream(stream) => {}
                 Some((number, ..)) => self.release(number),
             }

@@ -62,6 +62,7 @@ impl ArchivedSession {
 
     /// The session has an id.
     pub(super) fn enter(&self, id: &str) {
+        // A session that is resumed has its key already.
         let _ = self.key.set(sha256(id));
         self.mark();
     }
@@ -113,6 +114,7 @@ impl ArchivedSessions {
     pub(super) fn expire(&self, idle: Duration, now: u64) {
         let mut expired = Vec::new();
         self.lock().retain(|key, session| {
+            // The time of last use is rounded, so it may be that much younger than it says.
             let is_young = now.saturating_sub(session.used) < idle.as_secs() + USED;
             if !is_young {
                 expired.push(*key);

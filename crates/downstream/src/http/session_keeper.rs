@@ -37,6 +37,7 @@ impl HttpEndpoint {
     /// Reads the sessions of an earlier process.
     pub(super) async fn read_archive(&self) {
         let Some(archive) = self.waiting.archive.clone() else { return };
+        // The archive is a file.
         let rows = tokio::task::spawn_blocking(move || archive.read()).await.unwrap_or_default();
         let mut removed = Vec::new();
         {
@@ -49,6 +50,7 @@ impl HttpEndpoint {
                 }
             }
         }
+        // Rows that this version can not read are removed, or they would be read at every start.
         self.waiting.removed().append(&mut removed);
         self.waiting.expire(self.options.session_idle, unix_now());
     }
@@ -62,6 +64,7 @@ impl HttpEndpoint {
         if let Some(session) = self.sessions.get(id, principal) {
             return Some(session);
         }
+        // An id that somebody else has learnt opens nothing, and says nothing.
         waiting.get(&key).filter(|session| *session.kept.principal == *principal.name)?;
         let kept = waiting.remove(&key)?.kept;
         let follows = !kept.follows.is_empty();
@@ -71,6 +74,7 @@ impl HttpEndpoint {
         if follows {
             session.archived.mark_following();
         }
+        // Under the id that its client knows.
         match self.sessions.enter(id.to_owned(), &session) {
             Some(displaced) => displaced.iter().for_each(|displaced| self.end(displaced)),
             None => {
@@ -106,6 +110,7 @@ impl HttpEndpoint {
         let Some(archive) = self.waiting.archive.clone() else { return };
         let looked_at = self.sessions.select(|session| {
             let archived = &session.archived;
+            // Taken before the session is described: what changes meanwhile marks it again.
             let is_marked = archived.is_stale.swap(false, Ordering::Relaxed);
             is_marked
                 || sweep == ArchiveSweep::All
@@ -121,11 +126,13 @@ impl HttpEndpoint {
 
     fn step(&self, http: &HttpSession) -> Option<ArchiveStep> {
         let (session, key) = (http.session()?, http.archived.key.get()?);
+        // Rounded, or every request would make the session differ from what was written.
         let used = unix_now().saturating_sub(http.idle_for().as_secs()) / USED * USED;
         let kept = self.gateway.describe_session(session);
         let text = json!({ "used": used, "session": kept.to_json() }).to_string();
         let digest = Digest::of_bytes(text.as_bytes());
         let mut written = http.archived.written.lock().unwrap_or_else(PoisonError::into_inner);
+        // Compared by hash: most marks lead to the same text.
         (written.replace(digest) != Some(digest)).then(|| ArchiveStep::Put(*key, text.into_bytes()))
     }
 }

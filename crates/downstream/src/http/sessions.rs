@@ -84,9 +84,11 @@ impl HttpSession {
     /// Keeps a stream for resumption. What was delivered goes first, then the oldest that is over.
     pub(super) fn keep(&self, stream: &Arc<ReplyStream>) {
         let mut streams = self.streams();
+        // A client that has had everything will not come back for it.
         streams.retain(|_, kept| !kept.is_done());
         while streams.len() >= STREAMS {
             let oldest = streams.values().filter(|kept| kept.is_over()).map(|kept| kept.number).min();
+            // All are still running: their number is bounded by the calls that one client may have.
             let Some(oldest) = oldest else { break };
             streams.remove(&oldest);
         }
@@ -102,6 +104,7 @@ impl HttpSession {
                 let streams = self.streams();
                 let over = || streams.values().filter(|kept| kept.is_over());
                 let bytes: usize = over().map(|kept| kept.claimed()).sum();
+                // The one that was just finished stays, whatever its size.
                 let others = over().filter(|kept| kept.number != stream.number);
                 others.map(|kept| kept.number).min().filter(|_| bytes > self.retention.session_limit())
             };
@@ -110,16 +113,19 @@ impl HttpSession {
                 None => break,
             }
         }
+        // After the session's own bound, so that one session's surplus is not taken from others.
         self.retention.shrink();
     }
 
     /// Forgets what a stream carried; says whether it was kept. Whoever reads it right now still gets the rest.
     pub(super) fn forget_stream(&self, number: u64) -> bool {
         let forgotten = self.streams().remove(&number);
+        // Without the lock of the streams: a claim takes the lock of the retention.
         forgotten.inspect(|stream| stream.release()).is_some()
     }
 
     pub(super) fn stream(&self, number: u64) -> Option<Arc<ReplyStream>> {
+        // The standalone stream is no stream of a request, and is never forgotten.
         if number == 0 { Some(Arc::clone(&self.standalone)) } else { self.streams().get(&number).cloned() }
     }
 
@@ -180,6 +186,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
+        // Before the count goes down: in between, the session must not look idle since long ago.
         self.0.touch();
         self.0.in_use.fetch_sub(1, Ordering::SeqCst);
     }
@@ -234,6 +241,7 @@ impl HttpSessions {
             None
         } else {
             let idle = sessions.iter().filter(|(_, session)| session.is_idle());
+            // A walk over all sessions, but only when the table is full.
             let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
             sessions.remove(&oldest)
         };
@@ -281,6 +289,7 @@ impl HttpSessions {
 
 fn random_id() -> Option<String> {
     let mut random = [0; 16];
+    // Without random numbers there is no session, rather than one whose id can be guessed.
     getrandom::fill(&mut random).ok()?;
     Some(tidings_wire::hex(&random))
 }

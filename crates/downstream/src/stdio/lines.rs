@@ -39,14 +39,17 @@ impl InputLines {
             if lines.buffer.len() > LIMITS.max_bytes {
                 lines.buffer.clear();
                 lines.searched = 0;
+                // Said once per line, however long it goes on.
                 if !std::mem::replace(&mut lines.skipping, true) {
                     let len = LIMITS.max_bytes + 1;
                     let fault = tidings_wire::FrameFault::TooLong { len, limit: LIMITS.max_bytes };
                     return Some(Err(fault.into()));
                 }
             }
+            // So that each byte is looked at once, however many reads a line takes.
             lines.searched = lines.buffer.len();
             let read = tokio::select! {
+                // An error on standard input ends it, like its end.
                 read = input.read_buf(&mut lines.buffer) => read.unwrap_or(0),
                 () = stop.cancelled() => 0,
             };

@@ -51,6 +51,7 @@ impl ClientOutbox {
             state.waiting.extend_from_slice(b"\n");
         }
         drop(state);
+        // Keeps a permit: the writer may be in the middle of a write.
         self.filled.notify_one();
     }
 
@@ -72,6 +73,7 @@ impl ClientOutbox {
     pub(super) fn has_room_for_news(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.waiting.len() < ENOUGH && !state.broken;
+        // Remembered, so that the writer wakes only who found no room.
         state.is_wanted |= !has_room;
         has_room
     }
@@ -85,6 +87,7 @@ impl ClientOutbox {
 
     fn may_read(&self) -> bool {
         let state = self.lock();
+        // Whoever can not be written to is read until its input ends, or the loop would wait for ever.
         state.broken || state.waiting.len() < FULL
     }
 
@@ -103,6 +106,7 @@ impl ClientOutbox {
 
     async fn wait_until(&self, fits: impl Fn(&Self) -> bool) {
         loop {
+            // Made before the look: `notify_waiters` keeps no permit.
             let emptied = self.emptied.notified();
             if fits(self) {
                 return;
@@ -122,6 +126,7 @@ pub(super) async fn write(outbox: Arc<ClientOutbox>, mut output: impl AsyncWrite
     loop {
         let (bytes, closed) = {
             let mut state = outbox.lock();
+            // Everything that has gathered goes out in one write.
             (state.waiting.split().freeze(), state.closed)
         };
         if bytes.is_empty() {
@@ -133,6 +138,7 @@ pub(super) async fn write(outbox: Arc<ClientOutbox>, mut output: impl AsyncWrite
         }
         let broken = output.write_all(&bytes).await.is_err() || output.flush().await.is_err();
         outbox.lock().broken = broken;
+        // Also when the reader is gone: whoever waits for room must not wait any more.
         outbox.emptied.notify_waiters();
         outbox.wake_news();
         if broken {

@@ -27,6 +27,7 @@ pub(super) fn run(spec: &ContainerSpec, identity: &ContainerIdentity<'_>, env_fi
     line.option("--label", format!("{SERVER_LABEL}={}", identity.server));
     line.words(&["--security-opt=no-new-privileges", "--cap-drop=all"]);
     if spec.read_only {
+        // A server that writes temporary files must not fill the memory of the machine, where a tmpfs lives.
         line.words(&["--read-only", "--tmpfs=/tmp:rw,nosuid,nodev,size=256m"]);
     }
     match &spec.network {
@@ -59,6 +60,7 @@ pub(super) fn run(spec: &ContainerSpec, identity: &ContainerIdentity<'_>, env_fi
     if let Some(path) = env_file {
         line.option("--env-file", path.display());
     }
+    // What the user adds comes last, so that it can take back an option of ours.
     let CommandLine(mut words) = line;
     words.extend(spec.run_args.iter().cloned());
     words.push(spec.image.clone());

@@ -37,6 +37,7 @@ pub struct PullProgress {
 /// Whether the image is on this machine. A runtime that can not tell will say why when it is asked to get it.
 pub(super) async fn is_here(tool: &RuntimeTool, image: &str) -> bool {
     let asked = tool.run(&["image", "inspect", "--format", "{{.Id}}", image]).await;
+    // A runtime that fails here fails at the pull too, and says why there.
     asked.is_ok_and(|ended| ended.status.success())
 }
 
@@ -50,6 +51,7 @@ pub(super) async fn pull(
 ) -> Result<(), LinkError> {
     let fail = |reason: String| LinkError::Spawn { program: format!("{} pull {image}", tool.program()), reason };
     let mut command = tool.command(&["pull", image]);
+    // A group of its own, so that the guard ends also what the runtime has started.
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
     // Whoever gives up, or is killed, leaves no download behind.
@@ -79,11 +81,13 @@ pub(super) async fn pull(
             heard(line);
         }
     }
+    // Both pipes are closed, but the process may still unpack the last layer.
     let status = tokio::time::timeout(SILENCE, child.wait()).await.ok().and_then(Result::ok);
     if status.is_some_and(|status| status.success()) {
         return Ok(());
     }
     // What it tried before its last words says the same.
+    // `error` or `Error`: runtimes print progress to the same pipe.
     let error = words.iter().rev().find(|line| line.contains("rror")).or(words.back()).cloned();
     Err(fail(remedy::with_remedy(error.as_deref().unwrap_or("it failed without a word"))))
 }
@@ -140,6 +144,7 @@ impl LayerCount {
     }
 
     fn hear_docker(&mut self, line: &str) {
+        // Docker prints `<layer>: <state>`.
         let Some((layer, state)) = line.split_once(": ") else { return };
         match state {
             "Pulling fs layer" | "Waiting" | "Downloading" => self.see(layer),
@@ -152,6 +157,7 @@ impl LayerCount {
     }
 
     fn see(&mut self, layer: &str) {
+        // The names come from the output of a program, so the set must have a bound.
         if self.seen.len() < Self::MOST {
             self.seen.insert(layer.to_owned());
         }

@@ -80,6 +80,7 @@ impl LeaseHold {
     }
 
     pub(super) fn removed(&self) {
+        // Once: it may be removed by the epilogue and dropped later.
         if self.pending.swap(false, Ordering::Relaxed) {
             self.leases.release();
         }
@@ -132,6 +133,7 @@ impl LeaseFile {
         }
         // Before the container is started, so that whoever cleans up knows where to look, whenever we die.
         let line = serde_json::json!({ "runtime": tool.program(), "args": tool.args });
+        // Appended line by line: a process that dies while it writes leaves the lines before it.
         writeln!(file.0, "{line}")?;
         file.1.push(tool.clone());
         Ok(())
@@ -157,6 +159,7 @@ impl LeaseFile {
     }
 
     fn end(&self) {
+        // If the file stays, the next process finds nothing of ours and removes it.
         let _ = fs::remove_file(self.home.join(format!("{}.{HELD}", self.id)));
     }
 }
@@ -199,6 +202,7 @@ impl AbandonedLease {
         // Its process lives.
         lock.try_lock().ok()?;
         let id = path.file_stem()?.to_str()?.to_owned();
+        // After the lock was taken: nobody writes to it any more.
         let text = fs::read_to_string(path).ok()?;
         Some(Self { id, home: home.to_owned(), _lock: lock, tools: text.lines().filter_map(tool).collect() })
     }

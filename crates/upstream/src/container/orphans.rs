@@ -26,6 +26,7 @@ pub(super) async fn sweep(home: &Path) {
             Ok(count) => tracing::info!(count, "removed containers of a gateway that was killed"),
             Err(error) => {
                 tracing::warn!(%error, run = abandoned.id, "containers of a gateway that was killed may be left");
+                // The lease stays, so the next start tries again.
                 continue;
             }
         }
@@ -42,6 +43,7 @@ async fn remove_all(abandoned: &AbandonedLease) -> Result<usize, NotRemoved> {
 }
 
 async fn remove_of(tool: &RuntimeTool, run: &str) -> Result<usize, NotRemoved> {
+    // The runtime may have been uninstalled; then nobody can say what is left.
     if which(tool.program(), None).is_none() {
         return Err(NotRemoved::NoRuntime(tool.program()));
     }

@@ -41,6 +41,7 @@ impl RuntimeTool {
     /// The runtime that is asked for, else the first that is there.
     pub(super) fn find(spec: &ContainerSpec) -> Result<Self, LinkError> {
         let choices =
+            // Podman first: it needs no daemon and no rights beyond the user's.
             spec.runtime.map_or_else(|| vec![ContainerRuntime::Podman, ContainerRuntime::Docker], |one| vec![one]);
         let found = choices.iter().find(|runtime| which(runtime.program(), None).is_some());
         found.map(|runtime| Self { runtime: *runtime, args: spec.runtime_args.clone() }).ok_or_else(|| {
@@ -64,6 +65,7 @@ impl RuntimeTool {
     /// The words that remove containers, whatever state they are in, and that do not mind if they are gone.
     pub(super) fn removal(&self, names: &[&str]) -> Vec<String> {
         let words: &[&str] = match self.runtime {
+            // It was asked to end before; by force means at once.
             ContainerRuntime::Podman => &["rm", "--force", "--ignore", "--volumes", "--time=0"],
             ContainerRuntime::Docker => &["rm", "--force", "--volumes"],
         };

@@ -55,6 +55,7 @@ pub(super) fn start(shared: Arc<HttpLinkShared>, request: OutgoingRequest) -> Ca
     let is_legacy = shared.state().era == Era::Legacy;
     let call = HttpCall {
         id: request.id,
+        // Made here and not when the request is sent: a cancellation may come before the stream is first polled.
         ticket: is_legacy.then(|| CallTicket::new(&shared, request.id)),
         is_listen: request.method == Method::Listen,
         _running: shared.calls.token(),
@@ -110,6 +111,7 @@ impl HttpCall {
             ticket.begun();
         }
         if request.method == Method::Initialize {
+            // Before the body is read: the server may speak on the new session at once.
             self.shared.adopt_session(answer.headers());
         }
         self.accept(answer, &state).await
@@ -118,6 +120,7 @@ impl HttpCall {
     async fn accept(&mut self, answer: Response<HttpBody>, state: &HttpLinkState) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            // With a challenge it is about credentials; without one some servers mean the session by these statuses.
             let is_challenge = answer.headers().contains_key(WWW_AUTHENTICATE);
             return match session_refused(state, status).filter(|_| !is_challenge) {
                 Some(error) => Ok(CallEvent::Refused { answer: None, error }),
@@ -195,6 +198,7 @@ impl HttpCall {
                         return Ok(true);
                     }
                 }
+                // The answer itself can not be read, so there will be none.
                 Err(error) if error.id.as_ref().is_some_and(|id| self.is_mine(id)) => return Err(unreadable(&error)),
                 Err(error) => tracing::warn!(url = %self.shared.url, %error, "part of a batch is not a message"),
             }
@@ -253,15 +257,18 @@ impl HttpCall {
 
     /// Makes what an event means ready; says whether the answer is among it.
     fn event(&mut self, event: SseEvent) -> Result<bool, LinkError> {
+        // An empty id means that there is nothing to resume from.
         if let Some(id) = event.id.filter(|id| !id.is_empty()) {
             self.resume_from = Some(id);
             // Something new came, so the attempts before were worth it.
             self.attempts = 0;
         }
         if let Some(retry) = event.retry {
+            // A server must not be able to put a call off for hours.
             self.retry = Duration::from_millis(retry.min(60_000));
         }
         if event.data.is_empty() {
+            // An event with an id and no data only makes the stream resumable.
             self.ready.push_back(CallEvent::Opened);
             return Ok(false);
         }
@@ -309,6 +316,8 @@ impl HttpCall {
             Ok(answer) => match session_refused(&state, answer.status()) {
                 Some(error) => {
                     self.shared.trouble(&error);
+                    // The call may have run, so its loss is told; what the refusal means for the link is the watch's
+                    // business.
                     Err(LinkError::Lost)
                 }
                 None => self.interrupted(false),

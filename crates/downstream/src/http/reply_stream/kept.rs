@@ -41,10 +41,12 @@ impl KeptEvents {
         self.bytes += event.data.len();
         self.events.push_back(event);
         self.next += 1;
+        // Both bounds: many small events cost as much as a few large ones.
         while self.events.len() > EVENTS || self.bytes > BYTES {
             let carried = self.carried;
             // Never the newest, which may be the answer.
             let older = self.events.iter().take(self.events.len() - 1);
+            // What was given once may go: it is kept only for a client that lost it on the way.
             let Some(place) = older.into_iter().position(|event| !event.owed || event.number < carried) else { return };
             if let Some(old) = self.events.remove(place) {
                 self.bytes -= old.data.len();
