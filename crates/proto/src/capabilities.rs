@@ -23,6 +23,7 @@ pub fn towards_modern_server() -> Value {
 /// What the only client of several servers declares, as far as it may reach them.
 pub fn among_several(mut capabilities: Value) -> Value {
     if let Some(all) = capabilities.as_object_mut() {
+        // What a client declares as experimental is meant for one server; several would each take it for theirs.
         all.remove("experimental");
         if let Some(declared) = all.get_mut("extensions").and_then(Value::as_object_mut) {
             declared.retain(|id, _| extensions::is_carried(id));
@@ -139,6 +140,7 @@ fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {
     if !told.revision.declares_completions() {
         out.remove("completions");
     }
+    // Where no change of a list is told, there is nothing that a summary could be about.
     if told.asks_changes && out.values().any(|capability| capability.get("listChanged").is_some()) {
         // The old era has no extensions.
         let group = if told.revision.era() == Era::Modern { "extensions" } else { "experimental" };

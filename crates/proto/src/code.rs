@@ -23,6 +23,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Whether only a modern server answers with this code.
 pub fn is_modern(code: i64) -> bool {
+    // Codes are negative, so the range runs from the last one up to the first.
     (UNSUPPORTED_VERSION..=HEADER_MISMATCH).contains(&code)
 }
 
@@ -31,6 +32,7 @@ pub fn modern_status(code: i64) -> u16 {
     match code {
         METHOD_NOT_FOUND => 404,
         code if is_modern(code) => 400,
+        // A JSON-RPC error is an answer, and the request was carried out as far as HTTP is concerned.
         _ => 200,
     }
 }

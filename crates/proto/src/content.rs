@@ -40,8 +40,10 @@ impl ContentView<'_> {
     fn block(&self, bytes: &[u8], span: ByteSpan, patch: &mut Patch) {
         let kind = get(bytes, span, "type").and_then(|at| string_at(bytes, at)).unwrap_or_default();
         match &*kind {
+            // 2024-11-05 has no audio; an embedded resource carries the same bytes, and its type says what they are.
             "audio" if self.hides(Revision::V2025_03_26) => return patch.replace(span, audio_as_resource(bytes, span)),
             "resource_link" if self.hides(Revision::V2025_06_18) => {
+                // A link can not be expressed there, but a person or a model can read it.
                 return patch.replace(span, link_as_text(bytes, span, self.uris));
             }
             "resource_link" => {
@@ -97,6 +99,7 @@ fn raw_or<'b>(bytes: &'b [u8], span: ByteSpan, name: &str, default: &'b str) -> 
 
 fn audio_as_resource(bytes: &[u8], span: ByteSpan) -> String {
     format!(
+        // A resource needs a URI; this one can not be read, and needs not be.
         r#"{{"type":"resource","resource":{{"uri":"audio:///content","mimeType":{},"blob":{}}}}}"#,
         raw_or(bytes, span, "mimeType", "\"application/octet-stream\""),
         raw_or(bytes, span, "data", "\"\""),

@@ -16,6 +16,7 @@ pub fn is_carried(id: &str) -> bool {
 /// Whether a server declares an extension that a method belongs to by its prefix: `com.example/search` is a method of
 /// `com.example/catalog`, and of `com.example`.
 pub fn declares_namespace(capabilities: &Value, method: &str) -> bool {
+    // A method without a prefix belongs to no extension.
     let Some((namespace, _)) = method.split_once('/') else { return false };
     let of = |id: &str| id == namespace || id.split_once('/').is_some_and(|(prefix, _)| prefix == namespace);
     let groups = ["extensions", "experimental"].into_iter().filter_map(|group| capabilities.get(group)?.as_object());
@@ -27,6 +28,7 @@ pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>) -> Map<String, 
     let mut out = Map::new();
     for declared in servers.into_iter().filter_map(|capabilities| capabilities.get("extensions")?.as_object()) {
         for (id, settings) in declared.iter().filter(|(id, _)| is_carried(id)) {
+            // The first configured server wins, as with names.
             out.entry(id.clone()).or_insert_with(|| settings.clone());
         }
     }

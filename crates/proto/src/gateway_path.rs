@@ -24,6 +24,7 @@ const LONGEST: usize = 128;
 impl GatewayPath {
     /// A gateway. `configuration` is the same for two gateways of the same configuration file.
     pub fn new(instance: &str, configuration: Option<&str>) -> Self {
+        // Without a configuration file nothing follows the dot, and two such gateways are never taken for one.
         Self { id: format!("{instance}.{}", configuration.unwrap_or_default()), ahead: Vec::new() }
     }
 
@@ -72,6 +73,7 @@ pub fn answering(result: &Value) -> Vec<String> {
 
 fn read(value: &Value) -> Vec<String> {
     let ids = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    // What is too long is left out and not an error: it is told by somebody we do not know.
     ids.filter(|id| id.len() <= LONGEST).take(MOST).map(str::to_owned).collect()
 }
 

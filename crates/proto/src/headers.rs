@@ -25,7 +25,9 @@ const END: &str = "?=";
 /// Encodes a value for a header, by Base64 where plain text would not survive.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|b| (0x20..0x7f).contains(&b) || b == b'\t')
+        // HTTP strips white space at both ends, so such a value would arrive as another one.
         && value.trim_matches([' ', '\t']).len() == value.len()
+        // A value that looks encoded must be encoded, or it would be decoded at the other end.
         && !(value.starts_with(MARK) && value.ends_with(END));
     if plain { Cow::Borrowed(value) } else { Cow::Owned(format!("{MARK}{}{END}", STANDARD.encode(value))) }
 }
@@ -69,6 +71,7 @@ const ANNOTATION: &str = "x-mcp-header";
 
 /// The annotated parameters of an input schema.
 pub fn annotated(schema: &[u8]) -> Result<Vec<ParamHeader>, AnnotationFault> {
+    // Nearly no schema has any, and walking all of them would cost every listing.
     if memchr::memmem::find(schema, ANNOTATION.as_bytes()).is_none() {
         return Ok(Vec::new());
     }
@@ -96,6 +99,7 @@ fn collect(
             }
             ANNOTATION => {
                 let header = parameter(schema, at, member.value, path)?;
+                // HTTP does not tell the cases of header names apart.
                 if found.iter().any(|other| other.name.eq_ignore_ascii_case(&header.name)) {
                     return Err(AnnotationFault::Duplicate(header.name));
                 }
@@ -115,6 +119,7 @@ fn collect(
 
 fn parameter(schema: &[u8], at: ByteSpan, value: ByteSpan, path: &[String]) -> Result<ParamHeader, AnnotationFault> {
     let name = string_at(schema, value).unwrap_or_default().into_owned();
+    // RFC 9110: what a header name may consist of.
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || !name.bytes().all(token) {
         return Err(AnnotationFault::Name(name));
@@ -150,6 +155,7 @@ impl ParamHeader {
     /// Whether a decoded header says the same as the body. Integers compare as numbers.
     pub fn agrees(&self, header: &str, body: &str) -> bool {
         header == body
+            // `10` and `1e1` are one integer in two spellings.
             || (self.integer && matches!((header.parse::<f64>(), body.parse::<f64>()), (Ok(a), Ok(b)) if a == b))
     }
 }

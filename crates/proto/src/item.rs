@@ -25,6 +25,7 @@ impl ItemView<'_> {
         let mut patch = Patch::new();
         let mut edit = ObjectEdit::new(item, whole);
         let current = edit.get(self.kind.key()).and_then(|at| string_at(item, at));
+        // An edit copies the item; where the name stays there is nothing to copy for.
         if current.as_deref() != Some(public_key) {
             edit.set(self.kind.key(), encode_string(public_key));
         }

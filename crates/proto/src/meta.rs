@@ -89,6 +89,7 @@ impl ModernMeta {
         let bytes = frame.bytes();
         let meta = meta_span(frame).ok_or(MetaFault::Missing)?;
         let (mut version, mut client_info, mut capabilities, mut log_level) = (None, None, None, None);
+        // One walk for all four: this runs for every modern request.
         for member in &*frame.members(meta) {
             for (name, found) in [
                 (PROTOCOL_VERSION, &mut version),
@@ -101,9 +102,11 @@ impl ModernMeta {
                 }
             }
         }
+        // The version first: without it the message may not be modern at all, and is judged as legacy.
         let version = version.ok_or(MetaFault::NoVersion)?;
         let version = string_at(bytes, version).ok_or(MetaFault::Version)?.into_owned();
         let capabilities = capabilities.filter(|span| is_object(bytes, *span)).ok_or(MetaFault::Capabilities)?;
+        // Optional in the protocol, but not of another type.
         if client_info.is_some_and(|span| !is_object(bytes, span)) {
             return Err(MetaFault::ClientInfo);
         }
@@ -114,5 +117,6 @@ impl ModernMeta {
 /// The progress token of a request, with its JSON type.
 pub fn progress_token(frame: &Frame) -> Option<RawId> {
     let meta = meta_span(frame)?;
+    // With its JSON type: `1` and `"1"` are two tokens to a client.
     RawId::from_raw(frame.raw(frame.get(meta, PROGRESS_TOKEN)?))
 }

@@ -36,6 +36,7 @@ pub enum Method {
 impl Method {
     /// What a client of an era asks by this name; `None` when the method belongs to the other era.
     pub fn asked(text: &str, era: Era) -> Option<Self> {
+        // A vendor's method may be sent in either era.
         let method = Self::parse(text).unwrap_or(Self::Other);
         let exists = match era {
             Era::Legacy => method.is_legacy(),

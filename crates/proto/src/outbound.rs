@@ -60,6 +60,7 @@ pub fn translate(
     let bytes = frame.bytes();
     let mut patch = Patch::new();
     if let Some(span) = frame.id_span() {
+        // The client's id may be used by another client at the same time; ours is unique in the process.
         patch.replace(span, destination.id.to_string());
     }
     match frame.params().filter(|span| is_object(bytes, *span)) {
@@ -72,6 +73,7 @@ pub fn translate(
             edit_meta(frame, &mut edit, requester, destination, &mut patch);
             edit.finish(&mut patch);
         }
+        // A modern server needs `_meta` in every request, also in one that came without params.
         None if destination.revision.era() == Era::Modern => {
             // Behind the id, or behind the opening brace: both are places where a member may be inserted with a comma
             // before or after it.
@@ -177,6 +179,7 @@ fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     // What is experimental between this client and one server would be heard by all of them.
     capabilities.remove("experimental");
     let carried = |id: &str| extensions::is_carried(id);
+    // An empty `extensions` says the same as none, so the member goes as a whole.
     let any = |at: &ByteSpan| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));
     match capabilities.get("extensions").filter(|at| is_object(bytes, *at)).filter(any) {
         Some(at) => {

@@ -57,6 +57,7 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> Client
         return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server sent no result");
     };
     let mut patch = Patch::new();
+    // Also where the server gave `null`: the caller waits under its own id (edges G1).
     frame.set_id(&mut patch, id);
     if frame.kind() == FrameKind::Error {
         return translate_error(frame, outcome, id, reader, patch);
@@ -117,6 +118,7 @@ fn translate_result(
     }
     match reader.era() {
         Era::Modern => {
+            // A legacy server, and a modern one that left it out, mean a complete result.
             if result_type.as_deref() != Some("complete") {
                 edit.set("resultType", "\"complete\"");
             }
@@ -149,6 +151,7 @@ fn input_required(
 ) -> ClientAnswer {
     let bytes = frame.bytes();
     let may = reader.method.may_require_input() || (reader.verbatim && reader.method == Method::Other);
+    // The dialogue of several rounds does not exist in that era, so the client could not go on.
     if reader.era() == Era::Legacy || !may {
         let message = "the server asks for input in a way that this client can not answer";
         return ClientAnswer::error(id, code::INTERNAL_ERROR, message);
@@ -176,6 +179,7 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, 
         (Era::Modern, Some(identity)) => {
             if let Some(theirs) = edit.get(meta::SERVER_INFO) {
                 let theirs = theirs.of(bytes).to_vec();
+                // Moved and not dropped: who wants to know which server it was still finds it.
                 edit.set(meta::SERVER_INFO, identity.to_vec()).set(meta::UPSTREAM_INFO, theirs);
             }
         }
@@ -258,6 +262,7 @@ fn translate_error(
     let mut edit = ObjectEdit::new(bytes, error);
     let code = edit.get("code").and_then(|at| std::str::from_utf8(at.of(bytes)).ok()?.parse::<i64>().ok());
     let Some(code) = code else {
+        // JSON-RPC demands a code; a client could not tell it from a result.
         return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server sent an error without a code");
     };
     let message = edit.get("message").and_then(|at| string_at(bytes, at));
@@ -266,6 +271,7 @@ fn translate_error(
         edit.set("message", "\"the server sent an error without a message\"");
     }
     let message = message.unwrap_or_default();
+    // Also inside the error's data: a URI that a client is shown must be one it can use.
     let data_uri = tidings_wire::get_path(bytes, error, &["data", "uri"]);
     if let Some(at) = data_uri
         && let Some(uri) = string_at(bytes, at)
@@ -275,8 +281,10 @@ fn translate_error(
     }
     let modern = reader.era() == Era::Modern;
     let shown = match code {
+        // The modern era has no code of its own for it.
         code::RESOURCE_NOT_FOUND if modern => code::INVALID_PARAMS,
         code::INVALID_PARAMS
+            // And the other way round, where `data.uri` shows that a resource is meant and not any parameter.
             if !modern
                 && reader.from == Era::Modern
                 && reader.method == Method::ResourcesRead
@@ -287,6 +295,7 @@ fn translate_error(
         code::URL_ELICITATION_REQUIRED if modern || !reader.url_elicitation => {
             return as_tool_error(bytes, error, id, reader, &message);
         }
+        // Between the gateway and the server; the client's own headers were right.
         code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION => code::INTERNAL_ERROR,
         code::MISSING_CLIENT_CAPABILITY if !modern => return as_tool_error(bytes, error, id, reader, &message),
         other => other,
@@ -305,6 +314,7 @@ fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &AnswerReade
     }
     let mut text = message.to_owned();
     let asked = tidings_wire::get_path(bytes, error, &["data", "elicitations"]);
+    // A person can still visit the address, though the client can not ask for it.
     for elicitation in asked.into_iter().flat_map(|at| elements(bytes, at)) {
         if let Some(url) = get(bytes, elicitation, "url").and_then(|at| string_at(bytes, at)) {
             text.push('\n');

@@ -91,6 +91,7 @@ impl RequestRefusal {
             Self::InvalidRequest(_) => code::INVALID_REQUEST,
             Self::HeaderMismatch(_) => code::HEADER_MISMATCH,
             Self::UnsupportedVersion(_) => code::UNSUPPORTED_VERSION,
+            // JSON-RPC has no code for it; the words say what happened.
             Self::ServerDown { .. } | Self::TimedOut { .. } | Self::TooMany { .. } | Self::ShuttingDown => {
                 code::INTERNAL_ERROR
             }
@@ -103,6 +104,7 @@ impl RequestRefusal {
             Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {
                 Some(format!("{{\"uri\":{}}}", encode_string(uri)))
             }
+            // The protocol asks for both lists, so that the client can try again with one that fits.
             Self::UnsupportedVersion(asked) => {
                 let supported: Vec<_> = Revision::of_era(Era::Modern).map(|known| format!("\"{known}\"")).collect();
                 let supported = supported.join(",");

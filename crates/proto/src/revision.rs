@@ -81,11 +81,14 @@ impl Revision {
 
     /// The revision a legacy session speaks when the client asked for `wanted`.
     pub fn negotiate(wanted: &str) -> Self {
+        // The protocol has the server answer with a version of its own where it does not know the client's; the client
+        // then decides.
         Self::parse_legacy(wanted).unwrap_or(Self::LATEST_LEGACY)
     }
 
     /// Whether several messages may come as one.
     pub const fn has_batches(self) -> bool {
+        // Brought by one revision, and taken away by the next.
         matches!(self, Self::V2025_03_26)
     }
 

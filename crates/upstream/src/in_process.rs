@@ -122,6 +122,7 @@ impl LinkLife {
 
 impl Drop for LinkLife {
     fn drop(&mut self) {
+        // Also without `end`: tasks that wait for this token must not outlive the link.
         self.stop.cancel();
     }
 }

@@ -55,6 +55,7 @@ impl LogBudget {
 
     fn admit_at(&self, len: usize, now: Instant) -> LineAdmission {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The window begins with the first line, not with the server.
         let renewed = *state.renewed.get_or_insert(now + PAUSE);
         if now >= renewed {
             state.left = self.per_pause;
@@ -64,6 +65,7 @@ impl LogBudget {
         // The first line after a pause is written however long it is.
         if cost > state.left && state.left < self.per_pause {
             state.left_out += 1;
+            // What still fitted is given up: a short line must not come out between long ones that were left out.
             state.left = 0;
             return LineAdmission::LeaveOut { first: state.left_out == 1 };
         }

@@ -36,6 +36,7 @@ impl UnaskedPace {
             return None;
         }
         self.seen += unasked;
+        // Only until the window is over, so that the stream goes on at the pace that is allowed.
         (self.seen > UNASKED).then(|| WINDOW - gone)
     }
 }

@@ -40,6 +40,7 @@ fn of_command(spec: &StdioSpec, error: &LinkError) -> Option<String> {
     }
     let program = &spec.program;
     let mut words = program.split_whitespace();
+    // The whole command line was written as `command`, as clients' files often have it.
     if let (Some(first), true) = (words.next(), program.trim().contains(char::is_whitespace)) {
         let args: Vec<String> =
             words.map(str::to_owned).chain(spec.args.iter().cloned()).map(|arg| format!("{arg:?}")).collect();
@@ -56,6 +57,7 @@ fn of_command(spec: &StdioSpec, error: &LinkError) -> Option<String> {
 /// A server that asks for a variable which the gateway has, and does not pass on.
 fn of_environment(spec: &StdioSpec, error: &LinkError) -> Option<String> {
     let mut withheld = spec.inherit_env.withheld();
+    // What the description sets itself is not missing.
     withheld.retain(|name| !spec.env.iter().any(|(given, _)| given == name));
     let named = environment::named_in(error.last_words()?, &withheld);
     let (first, more) = named.split_first()?;

@@ -66,6 +66,7 @@ pub enum EraChoice {
 
 impl std::fmt::Debug for StdioSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Names only: values are often keys.
         let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("StdioSpec")
             .field("program", &self.program)
@@ -77,6 +78,7 @@ impl std::fmt::Debug for StdioSpec {
 
 impl std::fmt::Debug for HttpSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Names only, for the same reason.
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("HttpSpec").field("url", &self.url).field("headers", &names).finish()
     }

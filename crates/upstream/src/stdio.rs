@@ -91,8 +91,10 @@ impl StdioLink {
         });
         let stdin = process.take_stdin();
         let stdout = process.take_stdout();
+        // A task of its own: a server that does not read its input must not keep us from reading its output.
         link.tasks.spawn(write(Arc::clone(&link.outbox), stdin, link.stop.clone()));
         link.tasks.spawn(Arc::clone(&link).run(process, stdout));
+        // From now on `wait` returns when both have ended.
         link.tasks.close();
         Ok(link)
     }
@@ -113,9 +115,11 @@ impl StdioLink {
         self.stop.cancel();
         self.outbox.close();
         let error = match error {
+            // Lost: how the process ended is the reason, so it is waited for before the calls hear of it.
             LinkError::Lost => process.end().await,
             other => {
                 // How it ends is no part of what is to be said.
+                // At once, because ending the process may take seconds.
                 self.fail(&other);
                 process.end().await;
                 other
@@ -142,6 +146,7 @@ impl StdioLink {
                 // The line break frames the message and is no part of it.
                 line.truncate(searched + at);
                 searched = 0;
+                // The line takes its share of the budget with it, and the buffer begins with none.
                 if let Some(pause) = pace.count(self.line(&lease.take().attach(line.freeze()))) {
                     tokio::time::sleep(pause).await;
                 }
@@ -225,6 +230,7 @@ impl StdioLink {
         let number = id.and_then(calls::number);
         let waiting = match (number, id) {
             (Some(number), _) => self.lock().answered(number),
+            // An id that is no number of ours was never given to a call.
             (None, Some(_)) => None,
             // Without a readable id it can only be given to somebody if there is only one who waits.
             (None, None) => self.lock().take_sole(),
@@ -251,6 +257,7 @@ impl StdioLink {
                 (None, None) => self.lock().take_sole(),
             };
             let is_late = match queue {
+                // The stream was dropped and the call not cancelled yet: for the server it is over all the same.
                 Some(queue) => !queue.answer(frame),
                 None if frame.id().is_none() => {
                     self.sink.remark(format!("sent an error that answers nobody: {}", excerpt(frame.bytes())));
@@ -274,6 +281,7 @@ impl StdioLink {
 
     /// Gives a message that is no answer to the call it belongs to, or to the gateway.
     fn pass_on(&self, message: ServerMessage) {
+        // By the token where there is one; only otherwise must the gateway guess from what is in flight.
         let owner = progress_owner(&message).or_else(|| self.sink.owner(&message));
         let refused = match owner {
             None => return self.sink.unowned(message),
@@ -284,6 +292,7 @@ impl StdioLink {
             },
         };
         if let Some(message) = refused
+            // A question that is dropped in silence would make the server wait for ever.
             && message.subject().is_request()
         {
             let text = "the client does not keep up";
@@ -323,6 +332,7 @@ fn progress_owner(message: &ServerMessage) -> Option<u64> {
 impl Link for StdioLink {
     fn call(&self, request: OutgoingRequest) -> CallStream {
         let (queue, stream) = call_channel();
+        // Before the bytes go out: the answer may come before `push` has returned.
         if let Err(error) = self.lock().open(request.id, request.method, queue) {
             return CallStream::failed(error);
         }
@@ -334,6 +344,7 @@ impl Link for StdioLink {
     }
 
     fn cancel(&self, id: u64, reason: Option<&str>) {
+        // Before the cancellation is sent, so that an answer which crosses it counts as late.
         self.lock().abandon(id);
         let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
         let params = format!("{{\"requestId\":{id}{reason}}}");

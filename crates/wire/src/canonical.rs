@@ -30,6 +30,7 @@ impl Digest {
     /// The digest of a set with one member put in, or taken out if it was there. The order does not count.
     #[must_use]
     pub fn toggled(self, member: Self) -> Self {
+        // Putting in and taking out are the same operation, and cost nothing that grows with the set.
         Self(std::array::from_fn(|i| self.0[i] ^ member.0[i]))
     }
 
@@ -79,6 +80,7 @@ fn feed(hasher: &mut Hasher, bytes: &[u8], span: ByteSpan) {
             // A lone surrogate has no text; its spelling is all there is.
             None => feed_text(hasher, b'x', raw),
         },
+        // `1.0` and `1` may differ to a peer, so the text counts.
         _ => feed_text(hasher, b'n', raw),
     }
 }

@@ -183,6 +183,7 @@ fn check_text(bytes: &[u8], limits: &FrameLimits) -> Result<(), FrameFault> {
     if bytes.len() > limits.max_bytes {
         return Err(FrameFault::TooLong { len: bytes.len(), limit: limits.max_bytes });
     }
+    // Once, here: everything after this may take spans for text.
     std::str::from_utf8(bytes).map(drop).map_err(|e| FrameFault::Utf8 { valid: e.valid_up_to() })
 }
 
@@ -198,6 +199,7 @@ impl Frame {
         let mut found = [None; 6];
         let (mut index, mut meta) = (MemberIndex::default(), MemberIndex::default());
         let read = envelope(&bytes, limits, &mut found, &mut index, &mut meta);
+        // Also of a message that is refused: whoever sent it is answered under it.
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
         match read.and_then(|()| classify(&bytes, &found)) {
             Ok(kind) => {
@@ -263,6 +265,7 @@ impl Frame {
 
     /// Gives the message this id: in the place of the one it has (`null` included), else in front.
     pub fn set_id(&self, patch: &mut Patch, id: &RawId) {
+        // White space may stand before the object.
         match (self.id, memchr::memchr(b'{', &self.bytes)) {
             (Some(span), _) => patch.replace(span, id.as_str().to_owned()),
             (None, Some(open)) => patch.insert(open + 1, format!("\"id\":{id},")),
@@ -293,6 +296,7 @@ impl Frame {
 
     /// As [`get`](crate::get), without scanning what was remembered.
     pub fn get(&self, span: ByteSpan, name: &str) -> Option<ByteSpan> {
+        // By place: a span that was not remembered is scanned, so the answer is the same either way.
         match self.remembered(span) {
             // The last one wins where a key stands twice, as everywhere.
             Some(members) => members.iter().rev().find(|member| member.key.is(&self.bytes, name)).map(|m| m.value),
@@ -379,6 +383,7 @@ fn scan_envelope(
         return Err(FrameFault::NotAnObject);
     }
     scanner.pos += 1;
+    // The envelope counts as a level, as it does for everybody who measures depth.
     scanner.enter()?;
     scanner.space();
     if scanner.peek() == Some(b'}') {

@@ -13,8 +13,10 @@ impl RawId {
     pub fn from_raw(raw: &[u8]) -> Option<Self> {
         match raw.first() {
             // What nearly every client sends.
+            // Decided without the scanner, for every message.
             Some(b'1'..=b'9') if raw.iter().all(u8::is_ascii_digit) => {}
             Some(b'"' | b'-' | b'0'..=b'9') => {
+                // Depth 0: anything with brackets is refused.
                 let span = validate(raw, 0).ok()?;
                 if span.end != raw.len() {
                     return None;
@@ -32,6 +34,7 @@ impl RawId {
 
     /// The number, when this is an unsigned integer.
     pub fn as_u64(&self) -> Option<u64> {
+        // A string in quotes is no number, so it fails here as it should.
         self.0.parse().ok()
     }
 }

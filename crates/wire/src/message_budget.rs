@@ -77,6 +77,7 @@ impl BudgetLease {
         let more = (length - self.taken).next_multiple_of(FREE);
         let limit = self.budget.limit.load(Ordering::Relaxed);
         let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
+        // The counter guards no other memory: it only has to add up.
         match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => {
                 self.taken += more;
@@ -94,6 +95,7 @@ impl BudgetLease {
 
     /// The message that was gathered: what it takes is given back with the last reference to it.
     pub fn attach(self, bytes: Bytes) -> Bytes {
+        // Small messages stay plain `Bytes`, with no owner and no drop.
         if self.taken == 0 {
             return bytes;
         }

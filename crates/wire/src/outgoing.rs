@@ -72,6 +72,7 @@ fn check_error(frame: &Frame, error: ByteSpan) -> Result<(), OutgoingFault> {
 #[inline]
 #[track_caller]
 pub fn assert_outgoing(bytes: &Bytes) {
+    // A check of every message would cost as much as parsing it a second time; tests run with it.
     if cfg!(debug_assertions)
         && let Err(fault) = check_outgoing(bytes)
     {

@@ -57,6 +57,8 @@ impl Patch {
         let mut out = BytesMut::with_capacity(span.end - span.start + grown);
         let mut from = span.start;
         for (at, with) in &self.edits {
+            // Two edits of one place are a fault of the program; in a release build the later one is dropped rather
+            // than the message torn.
             debug_assert!(at.start >= from, "edits overlap");
             out.extend_from_slice(&bytes[from..at.start.max(from)]);
             out.extend_from_slice(with);
@@ -95,6 +97,7 @@ impl<'a> ObjectEdit<'a> {
 
     /// The value of a member, as it was.
     pub fn get(&self, name: &str) -> Option<ByteSpan> {
+        // Of a repeated key the last one counts, as for most parsers.
         self.members.iter().rev().find(|m| m.key.is(self.bytes, name)).map(|m| m.value)
     }
 
@@ -115,6 +118,7 @@ impl<'a> ObjectEdit<'a> {
         let mut found = false;
         for place in 0..self.members.len() {
             if self.members[place].key.is(self.bytes, name) {
+                // Of a repeated key one is left, so that two readers can not see two values.
                 self.decide(place, if found { MemberFate::Remove } else { MemberFate::Replace(value.clone()) });
                 found = true;
             }
@@ -193,6 +197,7 @@ impl<'a> ObjectEdit<'a> {
             if kept_before {
                 text.extend_from_slice(b",");
             }
+            // In front: the place behind the last member may have been taken out.
             patch.insert(self.span.start + 1, text.freeze());
         }
     }

@@ -36,6 +36,7 @@ impl Payload {
     /// In one piece; copied only when it is not.
     pub fn to_bytes(&self) -> Bytes {
         let [head, shared, tail] = &self.0;
+        // The ordinary message is one piece, and is not copied.
         if shared.is_empty() && tail.is_empty() {
             return head.clone();
         }

@@ -81,6 +81,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     pub(crate) fn fail<T>(&self) -> Result<T, ScanError> {
+        // Told apart, because text that only ends too early may go on in the next line.
         if self.pos >= self.bytes.len() { Err(ScanError::Truncated) } else { Err(ScanError::Syntax { at: self.pos }) }
     }
 
@@ -133,6 +134,7 @@ impl<'a> JsonScanner<'a> {
         index: &mut MemberIndex,
         inner: Option<(&[u8], &mut MemberIndex)>,
     ) -> Result<ByteSpan, ScanError> {
+        // A repeated `params` would leave the members of the first one.
         index.clear();
         self.space();
         if self.peek() != Some(b'{') {
@@ -143,6 +145,7 @@ impl<'a> JsonScanner<'a> {
             Some((name, inner)) => {
                 inner.clear();
                 self.members(
+                    // Compared as it is spelled: an escaped `_meta` is only not remembered, and is found by a scan.
                     |scanner, key| match key.span.of(scanner.bytes) == name {
                         true => scanner.indexed_value(inner, None),
                         false => scanner.value(),
@@ -283,6 +286,8 @@ impl<'a> JsonScanner<'a> {
             Some(b'u') => {
                 self.pos += 1;
                 for _ in 0..4 {
+                    // Whether a pair of surrogates is whole is not the scanner's business: such a string passes as it
+                    // is.
                     if !self.peek().is_some_and(|b| b.is_ascii_hexdigit()) {
                         return self.fail();
                     }
@@ -306,6 +311,7 @@ impl<'a> JsonScanner<'a> {
             self.pos += 1;
         }
         match self.peek() {
+            // JSON allows no digit after a leading zero.
             Some(b'0') => self.pos += 1,
             Some(b'1'..=b'9') => self.digits()?,
             _ => return self.fail(),

@@ -83,6 +83,7 @@ impl SseDecoder {
     /// error is final.
     pub fn next_event(&mut self) -> Result<Option<SseEvent>, EventTooLong> {
         loop {
+            // Counted together: each of them may be sent many times before the event ends.
             if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
             {
                 return Err(EventTooLong::OverLimit { limit: self.limit });
@@ -122,6 +123,7 @@ impl SseDecoder {
         }
         self.searched = 0;
         let mut line = self.buffer.split_to(end).freeze();
+        // A `\r` alone ends a line as well; whether a `\n` follows may be known only with the next chunk.
         self.skip_newline = self.buffer[0] == b'\r';
         self.buffer.advance(1);
         if std::mem::take(&mut self.at_start) && line.starts_with(BYTE_ORDER_MARK) {
@@ -136,6 +138,7 @@ impl SseDecoder {
             Some(0) => return,
             Some(colon) => {
                 let value = &line[colon + 1..];
+                // One space after the colon belongs to the framing, more to the value.
                 (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
             }
             None => (line, &[][..]),

@@ -13,6 +13,7 @@ pub fn decode_string(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
     match memchr::memchr2(b'"', b'\\', inner.as_bytes()) {
         None => return Some(Cow::Borrowed(inner)),
+        // A quote inside means that this was no single string.
         Some(at) if inner.as_bytes()[at] == b'"' => return None,
         Some(_) => {}
     }
@@ -42,6 +43,7 @@ pub fn decode_string(raw: &[u8]) -> Option<Cow<'_, str>> {
 
 fn unicode_escape(chars: &mut std::str::Chars<'_>) -> Option<char> {
     let high = hex4(chars)?;
+    // Below or above the surrogates a code stands for itself; a low surrogate first is refused by `from_u32`.
     if !(0xD800..0xDC00).contains(&high) {
         return char::from_u32(high);
     }

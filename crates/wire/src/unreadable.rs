@@ -11,6 +11,7 @@ pub fn unreadable_answer_id(text: &[u8]) -> Option<RawId> {
     let mut found: Option<RawId> = None;
     for (key, rest) in OutermostKeys::of(text) {
         match key {
+            // A request or a notification: nobody waits for it here.
             b"method" => return None,
             b"id" => {
                 let id = RawId::from_raw(scalar(rest))?;
@@ -67,11 +68,13 @@ impl<'a> Iterator for OutermostKeys<'a> {
         loop {
             match self.text.get(self.at)? {
                 b'{' | b'[' => self.depth += 1,
+                // The text is broken, so brackets need not match.
                 b'}' | b']' => self.depth = self.depth.saturating_sub(1),
                 b'"' => {
                     let (start, end) = (self.at, string_end(self.text, self.at)?);
                     self.at = end;
                     let rest = self.text[end..].trim_ascii_start();
+                    // Deeper down an `id` belongs to something else.
                     if let (1, Some(value)) = (self.depth, rest.strip_prefix(b":")) {
                         return Some((&self.text[start + 1..end - 1], value));
                     }

@@ -116,6 +116,7 @@ struct JsonWalker<'a> {
 
 impl<'a> JsonWalker<'a> {
     fn new(bytes: &'a [u8], span: ByteSpan, opening: u8, closing: u8) -> Self {
+        // The depth was checked when the message was parsed.
         let mut scanner = JsonScanner::new(&bytes[..span.end.min(bytes.len())], usize::MAX);
         scanner.pos = span.start;
         let mut open = scanner.expect(opening).is_ok();

@@ -81,6 +81,7 @@ impl CallProgress {
     /// Waits until the server has given a sign, or nothing more can come of it.
     async fn begun(&self) {
         loop {
+            // Made before the look: `notify_waiters` keeps no permit.
             let changed = self.changed.notified();
             if self.lock().position != CallPosition::Sent {
                 return;
@@ -107,6 +108,7 @@ impl CallTicket {
     /// The call is about to be sent. False when it was cancelled before.
     pub(super) fn send(&self) -> bool {
         let mut state = self.call.lock();
+        // Checked and set under one lock: a cancellation finds the call either unsent or sent.
         let may = state.position == CallPosition::Waiting;
         if may {
             state.position = CallPosition::Sent;
@@ -132,6 +134,7 @@ impl Drop for CallTicket {
     fn drop(&mut self) {
         let is_open = matches!(self.call.lock().position, CallPosition::Sent | CallPosition::Begun);
         let mut table = self.shared.progress.lock();
+        // Answered, failed or never sent: nobody can want to cancel it.
         if !is_open {
             table.calls.remove(&self.id);
             return;
@@ -173,6 +176,7 @@ pub(super) fn cancel(shared: &Arc<HttpLinkShared>, id: u64, reason: Option<&str>
 }
 
 async fn tell(shared: Arc<HttpLinkShared>, call: Arc<CallProgress>, message: Bytes) {
+    // With or without a sign, it is told now.
     let _ = tokio::time::timeout(MOMENT, call.begun()).await;
     let position = {
         let mut state = call.lock();

@@ -33,6 +33,7 @@ impl HttpClient {
 
     /// The same with connections of its own: a link to a server that was lost must not meet those from before.
     pub(crate) fn with_own_pool(&self) -> Self {
+        // The connector is shared, because it holds the trusted certificates, which are costly to load.
         Self { pool: ConnectionPool::new(self.pool.connector().clone()) }
     }
 
@@ -89,6 +90,7 @@ pub(crate) async fn chunk(body: &mut HttpBody) -> Option<Result<Bytes, LinkError
     loop {
         match body.frame().await? {
             Ok(frame) => {
+                // A trailer is no data.
                 if let Ok(data) = frame.into_data() {
                     return Some(Ok(data));
                 }
@@ -103,8 +105,10 @@ pub(crate) async fn read_all(mut body: HttpBody, limit: usize) -> Result<Bytes, 
     let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
     let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let mut rest = BytesMut::new();
+    // From the one budget of memory for messages (ADR 27); a body in one piece is hyper's own buffer and takes nothing.
     let mut lease = MESSAGES.lease();
     while let Some(more) = chunk(&mut body).await.transpose()? {
+        // Copied only when a second piece comes: nearly every answer is one.
         if rest.is_empty() {
             rest.extend_from_slice(&first);
         }

@@ -31,6 +31,7 @@ pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tcp = |reach| {
         let mut tcp = HttpConnector::new_with_resolver(CheckedResolver::new(reach));
+        // It would refuse `https`, which the layer above turns into TLS.
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
@@ -42,6 +43,7 @@ pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
     };
     let dialer = |untrusting| HttpDialer {
         tcp: tcp(reach),
+        // A proxy may well stand in a private network; the check is for the target.
         proxy: tcp(NetworkReach::Anywhere),
         proxies: Matcher::from_env().into(),
         untrusting,
@@ -55,6 +57,7 @@ pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
             (HttpsConnectorBuilder::new().with_tls_config(config), Some(NoRoots(error.to_string())))
         }
     };
+    // One request per connection at a time is what cancelling by closing needs; HTTP/2 would share it.
     Ok(tls.https_or_http().enable_http1().wrap_connector(dialer(untrusting)))
 }
 
@@ -84,6 +87,7 @@ type DialError = Box<dyn std::error::Error + Send + Sync>;
 /// gateway, is nobody else's.
 fn is_loopback(target: &Uri) -> bool {
     let host = target.host().unwrap_or_default();
+    // A name may be written with the dot of the root.
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),

@@ -61,6 +61,7 @@ impl HttpDestination {
     }
 
     fn leads_where(&self, other: &Self) -> bool {
+        // The path does not count: connections lead to a host.
         self.authority == other.authority && self.scheme == other.scheme
     }
 }
@@ -128,6 +129,7 @@ impl ConnectionPool {
             // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
             match connection.sender.ready().await {
                 Ok(()) => {}
+                // Of those that were kept, any number may be closed; only a new one that breaks is a sign.
                 Err(_) if !fresh || std::mem::take(&mut once_more) => continue,
                 Err(error) => return Err(LinkError::Unreachable(innermost(&error))),
             }
@@ -136,6 +138,7 @@ impl ConnectionPool {
                     let lease = ConnectionLease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| HttpBody::new(incoming, lease)));
                 }
+                // hyper gives the request back when nothing of it was written.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if !fresh || std::mem::take(&mut once_more) => request = unsent,
                     Some(_) => return Err(LinkError::Unreachable(innermost(&error.into_error()))),
@@ -164,6 +167,7 @@ impl ConnectionPool {
             return;
         }
         state.idle.push(IdleConnection { to, connection, since: Instant::now() });
+        // Started with the first connection that is kept, so that an idle client has no task.
         if state.tending.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
             let tending = tokio::spawn(tend(Arc::downgrade(self)));
             state.tending = Some(AbortOnDropHandle::new(tending));
@@ -202,6 +206,7 @@ async fn tend(pool: Weak<ConnectionPool>) {
     let mut wait = IDLE;
     loop {
         tokio::time::sleep(wait).await;
+        // Weak: the task must not keep a pool that nobody uses.
         let Some(pool) = pool.upgrade() else { return };
         let mut state = pool.state();
         state.idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < IDLE);
@@ -252,6 +257,7 @@ pub struct HttpBody {
 
 impl HttpBody {
     fn new(incoming: Incoming, lease: ConnectionLease) -> Self {
+        // An answer without a body is at its end already.
         let mut body = Self { incoming, lease: Some(lease) };
         body.release_at_end();
         body

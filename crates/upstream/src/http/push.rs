@@ -74,6 +74,7 @@ impl PushStream {
                     short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
                 }
                 PushEnd::Later => {
+                    // Without a count of failures: the server has said that it is there.
                     tokio::time::sleep(LONGEST / 2).await;
                     continue;
                 }
@@ -95,6 +96,7 @@ impl PushStream {
         let usual = self.retry.unwrap_or(RETRY);
         let longest = LONGEST.max(usual);
         match (failures, short) {
+            // A proxy that cuts streams after a while is no failure, and nothing is heard until the next one.
             (0, 0) => self.retry.unwrap_or(AGAIN),
             (0, 1) => usual,
             (0, more) => usual.max(RETRY).saturating_mul(1 << (more - 1).min(16)).min(longest),
@@ -103,6 +105,7 @@ impl PushStream {
     }
 
     async fn once(&mut self) -> PushEnd {
+        // Read anew each time: the session is known only after `initialize`.
         let state = self.shared.state();
         let mut headers = self.shared.base_headers(&state);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -144,6 +147,7 @@ impl PushStream {
             loop {
                 match decoder.next_event() {
                     Ok(Some(event)) => {
+                        // A server that floods its stream is read more slowly, and so waits for itself (edges G7).
                         if let Some(pause) = pace.count(self.event(event)) {
                             tokio::time::sleep(pause).await;
                         }

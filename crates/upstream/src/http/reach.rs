@@ -72,8 +72,11 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || address.is_multicast()
         || address.is_documentation();
+    // 100.64.0.0/10, which providers use behind their own translation (RFC 6598).
     let shared = a == 100 && (64..128).contains(&b);
+    // 198.18.0.0/15, for benchmarks (RFC 2544).
     let benchmark = a == 198 && (18..20).contains(&b);
+    // 0.0.0.0/8 means this host, 240.0.0.0/4 is reserved, 192.0.0.0/24 is for protocol assignments.
     !(special || shared || benchmark || a == 0 || a >= 240 || (a, b, c) == (192, 0, 0))
 }
 
@@ -86,10 +89,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     match words {
         // Addresses of the other kind in disguise: mapped, translated, tunnelled.
         [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0x64, 0xff9b, ..] => low(),
+        // 6to4 carries an IPv4 address in its second and third word.
         [0x2002, high, rest, ..] => {
             let ([a, b], [c, d]) = (high.to_be_bytes(), rest.to_be_bytes());
             is_public_v4(Ipv4Addr::new(a, b, c, d))
         }
+        // Teredo, which tunnels to an address that can not be seen here, and documentation.
         [0x2001, 0 | 0xdb8, ..] => false,
         // Only 2000::/3 has been given out.
         [first, ..] => first & 0xe000 == 0x2000,

@@ -27,6 +27,7 @@ pub(super) fn refused(
     error: Option<&Frame>,
     body: &[u8],
 ) -> Option<LinkError> {
+    // Before the introduction is over, a refusal is the handshake's to read.
     if !state.is_settled() {
         return None;
     }

@@ -44,6 +44,7 @@ impl StdioCalls {
 
     /// Nobody waits for its answer any more, which may still come.
     pub(super) fn abandon(&mut self, id: u64) {
+        // A listen is never answered, so nothing late can come of it.
         if self.open.remove(&id).is_none_or(|open| open.is_listen) {
             return;
         }
@@ -68,6 +69,7 @@ impl StdioCalls {
     pub(super) fn take_sole(&mut self) -> Option<CallQueue> {
         let mut waiting = self.open.iter().filter(|(_, open)| !open.is_listen).map(|(id, _)| *id);
         let (sole, other) = (waiting.next()?, waiting.next());
+        // An answer without an id could be to one of those, so nobody gets it.
         if other.is_some() || !self.abandoned.is_empty() || self.forgot {
             return None;
         }
@@ -83,6 +85,7 @@ impl StdioCalls {
 
 /// The number of the call that an answer names; also when the server made a string of our number.
 pub(super) fn number(id: &RawId) -> Option<u64> {
+    // Some servers answer the number 1 with the string "1".
     id.as_u64().or_else(|| id.as_str().strip_prefix('"')?.strip_suffix('"')?.parse().ok())
 }
 

@@ -44,6 +44,7 @@ impl LineFragments {
         }
         if !self.open {
             let verdict = judge(line);
+            // Only a message that is cut off goes on in the next line; any other fault is final.
             let begins = line.starts_with(b"{") && matches!(fault, FrameFault::Json(ScanError::Truncated));
             if begins {
                 self.open = true;
@@ -54,6 +55,7 @@ impl LineFragments {
         }
         self.text.push(b'\n');
         self.text.extend_from_slice(line);
+        // A printer that indents puts the last brace in the first column.
         let closes = line.starts_with(b"}") || self.text.len() > LONGEST;
         let verdict = match judge(&self.text) {
             _ if self.judged => LineVerdict::Fragment,
@@ -74,6 +76,7 @@ fn judge(text: &[u8]) -> LineVerdict {
     /// What a message says of itself, up to its first member.
     const BEGIN: &[u8] = b"{\"jsonrpc\"";
     let is_message =
+        // A line of one or two characters may be the very beginning.
         memchr::memmem::find(text, b"\"jsonrpc\"").is_some() || (text.len() > 1 && BEGIN.starts_with(text));
     match unreadable_answer_id(text) {
         _ if !is_message || !text.trim_ascii_start().starts_with(b"{") => LineVerdict::Chatter,

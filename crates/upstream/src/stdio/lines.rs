@@ -42,6 +42,7 @@ impl<R: AsyncBufRead + Unpin> BoundedLines<R> {
         }
         let lines = memchr::memchr_iter(b'\n', buffer).count();
         let read = buffer.len();
+        // Kept, because the last lines before a crash are often part of the flood.
         self.tail.extend_from_slice(&buffer[read.saturating_sub(TAIL)..]);
         self.tail.drain(..self.tail.len().saturating_sub(TAIL));
         self.reader.consume(read);

@@ -57,9 +57,11 @@ pub fn kill_marked(wanted: impl Fn(&str) -> bool) -> usize {
         }
         found += left.len();
         for pid in left.iter().filter_map(|process| Pid::from_raw(process.pid)) {
+            // It may lead a group that it made itself; the process alone would leave the others.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
         }
+        // Gives the killed the time to disappear from `/proc`.
         std::thread::yield_now();
     }
     found
@@ -67,6 +69,7 @@ pub fn kill_marked(wanted: impl Fn(&str) -> bool) -> usize {
 
 /// Ends all that carries one of these marks. Gives the number of those found.
 pub async fn end_marked(marks: HashSet<String>) -> usize {
+    // Reads the environment of every process of the machine.
     let found = tokio::task::spawn_blocking(move || kill_marked(|mark| marks.contains(mark))).await;
     found.unwrap_or_default()
 }
@@ -82,6 +85,7 @@ pub(crate) struct StragglerSweep {
 impl StragglerSweep {
     /// Ends everything with this mark.
     pub(crate) async fn end(&self, mark: String) {
+        // Before the turn is waited for, so that whoever looks meanwhile looks for this one too.
         self.waiting().insert(mark.clone());
         let _looking = self.looking.lock().await;
         // Whoever looked meanwhile has looked for this one too.

@@ -37,6 +37,7 @@ impl StdioOutbox {
         state.waiting.extend_from_slice(line);
         state.waiting.extend_from_slice(b"\n");
         drop(state);
+        // Keeps a permit, and the lock is free by now.
         self.filled.notify_one();
         Ok(())
     }

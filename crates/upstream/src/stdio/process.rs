@@ -72,12 +72,15 @@ impl ProcessLauncher {
         std::thread::Builder::new()
             .name("spawner".into())
             .spawn(move || {
+                // Spawning registers the pipes with the runtime, which this thread is no part of.
                 let _context = runtime.enter();
                 for (mut command, reply) in inbox {
+                    // Whoever asked may have gone away; then the child is dropped, and killed with that.
                     let _ = reply.send(command.spawn());
                 }
             })
             .map_or_else(|error| tracing::error!(%error, "no thread to start servers from"), drop);
+        // Process ids are reused, so the time is part of the mark.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}-{:x}", std::process::id(), now.as_nanos());
         let (servers, stragglers) = (AtomicU64::new(1), StragglerSweep::default());
@@ -135,6 +138,7 @@ impl ProcessLauncher {
         let mut child = spawned.await.map_err(|e| fail(e.to_string()))?.map_err(|e| fail(e.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(group) = group {
+            // After the start: the group does not exist before it, and until now the parent-death signal holds.
             self.tell_watchdog(&format!("+{}", group.as_raw_nonzero()));
         }
         let words = StderrTail::default();
@@ -154,19 +158,23 @@ impl ProcessLauncher {
         };
         command
             .args(&spec.args)
+            // A command sees a small environment and not the keys of others (ADR 32).
             .env_clear()
             .envs(spec.inherit_env.variables())
+            // After what is inherited, so that the description wins.
             .envs(spec.env.iter().map(|(k, v)| (k, v)))
             .env(DEPTH, (depth + 1).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
+            // For a start that is given up before anything looks after the child.
             .kill_on_drop(true);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
         if let Some(mark) = mark {
+            // Last: neither what is inherited nor the description may change the mark.
             command.env(marked_processes::MARK, mark);
         }
         command
@@ -196,6 +204,7 @@ impl ProcessLauncher {
     fn with_watchdog(&self, tell: impl FnOnce(&mut std::process::ChildStdin) -> std::io::Result<()>) {
         let Some(helper) = &self.helper else { return };
         let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        // Started with the first child: a gateway without processes needs none.
         if watchdog.is_none() {
             *watchdog = start_watchdog(helper, &self.mark);
         }
@@ -227,10 +236,12 @@ fn start_watchdog(helper: &Path, mark: &str) -> Option<std::process::ChildStdin>
     let started = std::process::Command::new(helper)
         .arg("__watchdog")
         .arg(mark)
+        // The watchdog must not carry a mark itself, or it would kill itself first.
         .env_remove(marked_processes::MARK)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // In a group of its own, so that a signal to the terminal's group does not end it before its work is done.
         .process_group(0)
         .spawn();
     match started {
@@ -263,6 +274,7 @@ pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::i
     if rustix::process::getppid().map(|p| p.as_raw_nonzero().get()) != Some(parent) {
         return invalid("the parent has ended");
     }
+    // Replaces this process, so the child has the pid that the parent knows.
     std::process::Command::new(program).args(args).exec()
 }
 
@@ -291,6 +303,7 @@ pub fn watchdog_helper(mut args: impl Iterator<Item = std::ffi::OsString>) {
     }
     run_last(commands.iter().filter_map(|command| serde_json::from_str(command).ok()));
     let Some(mark) = mark.filter(|mark| !mark.is_empty()) else { return };
+    // The mark of another launcher may begin with the same digits.
     let is_ours = |found: &str| found.strip_prefix(mark.as_str()).is_some_and(|rest| rest.starts_with('.'));
     marked_processes::kill_marked(is_ours);
     // One may have been forked, and not yet marked, when the gateway died.
@@ -348,6 +361,7 @@ pub(crate) struct GroupGuard {
 
 impl Drop for GroupGuard {
     fn drop(&mut self) {
+        // Before it is withdrawn: if we die in between, the watchdog kills it once more, which does no harm.
         let _ = kill_process_group(self.group, Signal::KILL);
         self.launcher.tell_watchdog(&format!("-{}", self.group.as_raw_nonzero()));
     }
@@ -381,6 +395,7 @@ impl ChildProcess {
 
     /// Waits until it has ended, by itself or by somebody else.
     pub(crate) async fn gone(&mut self) {
+        // Only that it ended matters; how is asked in `end`, and tokio remembers it.
         let _ = self.child.wait().await;
     }
 
@@ -398,6 +413,7 @@ impl ChildProcess {
         if status.is_none() {
             status = Some(self.child.wait().await);
         }
+        // Withdrawn only after it is dead; a reused number must not be killed by the watchdog.
         if let Some(group) = self.group.take() {
             self.launcher.tell_watchdog(&format!("-{}", group.as_raw_nonzero()));
         }
@@ -475,5 +491,6 @@ pub(crate) fn which(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
         let path = cwd.map_or_else(|| PathBuf::from(program), |dir| dir.join(program));
         return path.exists().then_some(path);
     }
+    // Folders in the PATH are no programs.
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
