@@ -9,6 +9,7 @@
 mod files;
 mod http;
 mod link;
+mod members;
 mod mime;
 mod note;
 mod observations;
@@ -202,7 +203,7 @@ impl WatchShared {
 
     async fn list(&self) -> Vec<SourceEntry> {
         let sources = self.sources();
-        let lists = join_all(sources.iter().map(|(watched, _)| watched.source.list())).await;
+        let lists = join_all(sources.iter().map(|(watched, _)| watched.list())).await;
         lists.into_iter().flatten().collect()
     }
 

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
+use super::members::{self, SeenMembers};
+use super::source::SourceEntry;
+
 /// A hash of content.
 pub type Hash = [u8; 32];
 
@@ -215,9 +218,15 @@ impl Drop for ObservationPlace {
 pub struct SourceSignals {
     pub(super) observations: Arc<Observations>,
     pub(super) ready: watch::Sender<bool>,
+    members: Arc<SeenMembers>,
 }
 
 impl SourceSignals {
+    pub(super) fn new(observations: &Arc<Observations>) -> Self {
+        let observations = Arc::clone(observations);
+        Self { observations, ready: watch::Sender::new(false), members: Arc::default() }
+    }
+
     /// From now on no change is missed.
     pub fn ready(&self) {
         self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
@@ -250,6 +259,25 @@ impl SourceSignals {
         self.observations.list_changed();
     }
 
+    /// The first look at which resources there are: what followers begin with.
+    pub(super) fn first_members(&self, seen: Hash) {
+        self.members.looked(seen);
+    }
+
+    /// A later look at which resources there are: told unless it is what the last look or the last list showed.
+    pub(super) fn later_members(&self, seen: Hash) {
+        if self.members.looked(seen) {
+            self.list_changed();
+        }
+    }
+
+    /// A client was given these resources. They may be others than the watch saw, and gone again before it looks.
+    pub(super) fn listed_members(&self, entries: &[SourceEntry]) {
+        if self.members.listed(members::digest(entries.iter().map(|entry| entry.uri.as_str()))) {
+            self.list_changed();
+        }
+    }
+
     /// Whether anybody follows it, so that a look is worth its cost.
     pub fn follows(&self, uri: &str) -> bool {
         self.observations.follows(uri)
@@ -264,7 +292,7 @@ mod tests {
 
     fn observations() -> (Arc<Observations>, SourceSignals) {
         let observations = Arc::new(Observations::default());
-        let signals = SourceSignals { observations: Arc::clone(&observations), ready: watch::Sender::new(false) };
+        let signals = SourceSignals::new(&observations);
         (observations, signals)
     }
 
@@ -317,6 +345,24 @@ mod tests {
             signals.observed("x", Some(hash(b"1")));
             assert_eq!(told(&a), Some(vec!["x".into()]));
         }
+    }
+
+    // S1.6, S1.8
+    #[test]
+    fn a_client_that_listed_something_new_is_told_of_the_way_back() {
+        let (observations, signals) = observations();
+        let a = follow(&observations, &[], true);
+        let entry = |uri: &str| SourceEntry { uri: uri.to_owned(), ..SourceEntry::default() };
+        let both = members::digest(["x", "y"].into_iter());
+        signals.listed_members(&[entry("x")]);
+        signals.first_members(both);
+        signals.listed_members(&[entry("x"), entry("y")]);
+        signals.later_members(both);
+        assert_eq!(told(&a), None, "what followers begin with");
+        signals.listed_members(&[entry("x")]);
+        assert_eq!(told(&a), Some(vec!["list".into()]), "others have not listed it");
+        signals.later_members(both);
+        assert_eq!(told(&a), Some(vec!["list".into()]), "the same as the last look, but not as the last list");
     }
 
     #[test]

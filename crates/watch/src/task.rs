@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::observations::{Observations, SourceSignals};
-use super::source::WatchedSource;
+use super::source::{SourceEntry, WatchedSource};
 
 /// How long a subscriber waits for a source that does not get ready.
 const READY: Duration = Duration::from_secs(3);
@@ -45,12 +44,22 @@ impl SourceTask {
         if let Some(task) = slot.upgrade() {
             return task;
         }
-        let signals = SourceSignals { observations: Arc::clone(&self.observations), ready: watch::Sender::new(false) };
+        let signals = SourceSignals::new(&self.observations);
         let abort = tokio::spawn(watch_on(Arc::clone(&self.source), signals.clone())).abort_handle();
         let task = Arc::new(RunningWatch { signals, abort });
         // Weak: the task ends with the last listen that needs it.
         *slot = Arc::downgrade(&task);
         task
+    }
+
+    /// What there is now, for a client.
+    pub(super) async fn list(&self) -> Vec<SourceEntry> {
+        let entries = self.source.list().await;
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(task) = task {
+            task.signals.listed_members(&entries);
+        }
+        entries
     }
 
     #[cfg(test)]
@@ -93,7 +102,7 @@ mod tests {
 
     use super::super::observations::hash;
     use super::super::probe::ProbeLink;
-    use super::super::source::{SourceContent, SourceEntry, UnreadableReason};
+    use super::super::source::{SourceContent, UnreadableReason};
     use super::*;
 
     /// Looks when it is let.

@@ -9,8 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use super::glob::{FileGlob, is_pattern};
-use crate::encoded;
+use crate::observations::Hash;
 use crate::source::UnreadableReason;
+use crate::{encoded, members};
 
 /// More files than this are not listed.
 const MOST_FILES: usize = 10_000;
@@ -74,6 +75,13 @@ impl FileStamp {
             changed: (metadata.ctime(), metadata.ctime_nsec()),
             mode: metadata.mode(),
         }
+    }
+}
+
+impl FileSurvey {
+    /// A digest of which files there are.
+    pub(super) fn members(&self) -> Hash {
+        members::digest(self.files.keys().map(String::as_str))
     }
 }
 

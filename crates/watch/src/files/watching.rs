@@ -8,7 +8,7 @@ use tidings_folder_events::NoEvents;
 use super::events::{EventBell, FolderEvents, PathBatch, PathInterest};
 use super::survey::{DeclaredPath, FileSurvey, ServedFile, is_link};
 use super::{LONGEST_COMPARED, UnreadableReason};
-use crate::observations::{SourceSignals, hash};
+use crate::observations::{Hash, SourceSignals, hash};
 
 /// Something to do where blocking is allowed.
 pub(super) type Look = Box<dyn FnOnce() -> SeenFiles + Send>;
@@ -21,6 +21,8 @@ pub(super) struct SeenFiles {
     events: Option<FolderEvents>,
     without_events: Option<NoEvents>,
     survey: FileSurvey,
+    /// The digest of the survey's URIs.
+    members: Hash,
     first: bool,
 }
 
@@ -37,7 +39,9 @@ impl SeenFiles {
     pub(super) fn new(id: &str, declared: &DeclaredPath, signals: SourceSignals) -> Self {
         let without_events = Some(NoEvents::System("not asked for".to_owned()));
         let (id, declared) = (id.to_owned(), declared.clone());
-        Self { id, declared, signals, events: None, without_events, survey: FileSurvey::default(), first: true }
+        let survey = FileSurvey::default();
+        let members = survey.members();
+        Self { id, declared, signals, events: None, without_events, survey, members, first: true }
     }
 
     /// Asks for events, where the file system has them.
@@ -101,8 +105,10 @@ impl SeenFiles {
             members_changed |= self.check(&root, &name, DifferenceDoubt::Any);
         }
         if members_changed {
-            self.signals.list_changed();
+            self.members = self.survey.members();
         }
+        // Also when they are the same as before: a client may have listed while one was gone.
+        self.signals.later_members(self.members);
         self
     }
 
@@ -157,15 +163,14 @@ impl SeenFiles {
     /// Takes a new survey for the old one and signals the difference. The first is only the beginning, unless somebody
     /// could not wait for it.
     fn take(&mut self, survey: FileSurvey, doubt: DifferenceDoubt) {
+        self.members = survey.members();
         let old = std::mem::replace(&mut self.survey, survey);
         // The first look is what followers begin with, no change.
         if std::mem::take(&mut self.first) && !self.signals.is_ready() {
-            return;
+            return self.signals.first_members(self.members);
         }
+        self.signals.later_members(self.members);
         let new = &self.survey;
-        if !old.files.keys().eq(new.files.keys()) {
-            self.signals.list_changed();
-        }
         for (uri, was) in &old.files {
             self.compare(uri, Some(was), new.files.get(uri), doubt);
         }
