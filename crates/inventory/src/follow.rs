@@ -39,9 +39,11 @@ impl ServerRegistry {
             // A file that is not there at the moment is being replaced, or was removed by mistake.
             if now.is_some() && now != text {
                 text = now;
+                // The outcome is logged there, and stays in the state; the next change of the file is the next try.
                 let _ = self.reload().await;
             }
             match &watcher {
+                // The watcher lives as long as this loop: dropping it would end the events.
                 Ok(_) => quiet(&bell).await,
                 Err(_) => tokio::time::sleep(POLL).await,
             }
@@ -58,6 +60,7 @@ fn watch(file: &Path, bell: &Arc<FolderBell>) -> notify::Result<notify::Recommen
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         match event.map(|event| event.kind) {
             Ok(EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Modify(ModifyKind::Name(_))) => {
+                // Before the bell: whoever hears it finds the mark.
                 bell.whole.store(true, Ordering::SeqCst);
             }
             // Reading it is no change; what can not be understood may be one.
@@ -79,6 +82,7 @@ fn folders(file: &Path) -> Vec<PathBuf> {
     let there = std::fs::canonicalize(file).ok();
     let mut folders: Vec<PathBuf> =
         [here, there].into_iter().flatten().filter_map(|path| path.parent().map(Path::to_owned)).collect();
+    // Nearly always both are the same folder.
     folders.dedup();
     folders
 }

@@ -47,6 +47,7 @@ impl NameLocks {
         let mut queue = self.queue();
         let ticket = queue.next;
         queue.next += 1;
+        // One ticket for all names at once, so that two changes can not each hold what the other waits for.
         queue.tickets.push((ticket, names));
         NameGuard { locks: self, ticket }
     }
@@ -75,6 +76,7 @@ impl NameGuard<'_> {
 impl Drop for NameGuard<'_> {
     fn drop(&mut self) {
         self.locks.queue().tickets.retain(|(ticket, _)| *ticket != self.ticket);
+        // All of them: several may be first now, each for its own names.
         self.locks.left.notify_waiters();
     }
 }

@@ -143,6 +143,7 @@ impl ChangeBatch {
 impl ServerRegistry {
     /// A registry with everything that is kept. Blocks while it reads the store.
     pub fn new(setup: RegistrySetup) -> Self {
+        // A store that can not be read must not keep the servers of the file from starting.
         let kept = setup.table.read().unwrap_or_else(|error| {
             tracing::error!(%error, "servers that were added at run time are not started");
             KeptServers::default()
@@ -183,6 +184,7 @@ impl ServerRegistry {
 
     /// What the gateway is to start with: the servers of the file, then those that were kept.
     pub fn plans(&self) -> Vec<ServerPlan> {
+        // Called before anything else can hold it; this function is not asynchronous.
         let Ok(desired) = self.0.desired.try_lock() else { return Vec::new() };
         let resolved = desired.sources.resolve();
         let planned = resolved.wanted.iter().filter_map(|wanted| {
@@ -226,14 +228,17 @@ impl ServerRegistry {
                 return Err(RegistryRefusal::Twice { name: change.name().to_owned() });
             }
         }
+        // Names first: everything below compares with what is there, and that must stay so.
         let mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
         let batch = self.describe(changes).await?;
+        // Before the transaction, whose limit is for starting a server and not for downloading an image.
         unless(cancelled, self.prepare(&batch)).await??;
         self.transact(mine, batch, cancelled).await
     }
 
     /// What a batch means for the sources. What it describes is read and planned here, once: whatever follows uses that.
     async fn describe(&self, changes: Vec<RegistryChange>) -> Result<ChangeBatch, RegistryRefusal> {
+        // A copy: reading and planning below must not hold `desired`.
         let sources = self.0.desired.lock().await.sources.clone();
         let mut batch = ChangeBatch::default();
         for change in changes {
@@ -266,6 +271,7 @@ impl ServerRegistry {
         let state = self.state();
         match state.server(name) {
             None => return Err(RegistryRefusal::Unknown { name: name.to_owned() }),
+            // It does not run, so there is nothing to restart.
             Some(entry) if !entry.enabled || entry.problem.is_some() => {
                 return Err(RegistryRefusal::Disabled { name: name.to_owned() });
             }
@@ -301,6 +307,7 @@ impl ServerRegistry {
         // Whoever switches a server of the file on wants it to be there, also if it fails.
         let must_start =
             if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
+        // `transact` takes it again, and the engine's lock has to come before it.
         drop(desired);
         let steps = vec![SourceStep::Switch(name.to_owned(), switch)];
         self.transact(mine, ChangeBatch { steps, must_start, planned: BTreeMap::new() }, cancelled).await
@@ -308,6 +315,7 @@ impl ServerRegistry {
 
     /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
     pub(crate) async fn finish<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        // A task of its own: a caller that is dropped must not leave a change half-way.
         self.0.tasks.spawn(work).await.ok()
     }
 
@@ -318,6 +326,7 @@ impl ServerRegistry {
         F: Future<Output = Result<(), RegistryRefusal>> + Send + 'static,
     {
         let cancelled = CancellationToken::new();
+        // Rings when this future is dropped, which is how the task hears that nobody waits any more.
         let _gone = cancelled.clone().drop_guard();
         self.finish(work(cancelled)).await.unwrap_or(Err(RegistryRefusal::NotRunning))
     }
@@ -329,6 +338,7 @@ impl ServerRegistry {
         };
         let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
         let mut plan = self.plan(&read, Origin::Runtime)?;
+        // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {
             let refused = |reason| RegistryRefusal::Unsupported { name: name.clone(), reason };
             plan.source = Source::Local(unready.try_again().map_err(refused)?);
@@ -361,9 +371,11 @@ impl ServerRegistry {
             let mut desired = self.0.desired.lock().await;
             let table = self.0.table.clone();
             let kept: Vec<KeepStep> = batch.steps.iter().map(KeepStep::from).collect();
+            // Writing the store waits for the disk.
             let kept = tokio::task::spawn_blocking(move || table.keep(&kept).map_err(|error| error.to_string()));
             kept.await.unwrap_or_else(|error| Err(error.to_string()))?;
             batch.steps.iter().for_each(|step| desired.sources.take(step));
+            // Only after the store has it: what can not be kept has not happened.
             let entries = desired.settle(&todo);
             self.0.state.send_modify(|state| Arc::make_mut(state).servers = entries);
             Ok(())
@@ -464,6 +476,7 @@ impl DesiredServers {
 /// Does something unless whoever asked has gone.
 async fn unless<T>(cancelled: &CancellationToken, work: impl Future<Output = T>) -> Result<T, RegistryRefusal> {
     tokio::select! {
+        // Whoever has gone counts more than work that is ready just now.
         biased;
         () = cancelled.cancelled() => Err(RegistryRefusal::Cancelled),
         done = work => Ok(done),
@@ -475,6 +488,7 @@ fn check_name(sources: &ServerSources, change: &RegistryChange) -> Result<(), Re
     let name = change.name().to_owned();
     if sources.in_file(&name) {
         return Err(match change {
+            // For whoever adds, it does not matter where the other one comes from.
             RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
             RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
         });

@@ -63,6 +63,7 @@ impl ServerRegistry {
             let needs_restart = needs_restart(&self.0.first, &config);
             // A reading of the file is nobody's: nobody goes away.
             let never = CancellationToken::new();
+            // Nothing is kept: the file is its own store.
             let applied = gateway.change_if(operations, &never, async || {
                 let mut desired = self.desired().await;
                 desired.config = config.clone();
@@ -85,6 +86,7 @@ impl ServerRegistry {
             }
             drop(mine);
             if let Some(committed) = committed {
+                // After the commit: the watches of the new configuration take over only when everything else has.
                 committed();
             }
             let changed = begun.elapsed() - read - compared;
@@ -97,6 +99,7 @@ impl ServerRegistry {
     /// What the file wants otherwise than it is, with the names of it held; the generation that it was compared with; and whether
     /// the watches differ.
     async fn hold_what_differs(&self, config: &Config) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
+        // No names yet: which ones differ is only known after the first comparison.
         let mut mine = self.hold(BTreeSet::new()).await;
         loop {
             let (todo, generation, watches) = {
@@ -110,6 +113,7 @@ impl ServerRegistry {
             if mine.holds(&names) {
                 return Ok((mine, todo, generation, watches));
             }
+            // Given up before more are asked for, or two changes could wait for each other.
             drop(mine);
             mine = self.hold(names).await;
         }

@@ -149,6 +149,7 @@ impl ServerSources {
 
     /// The server of the file whose public names could not be told from this one's, and which names they are.
     pub(crate) fn clash(&self, server: &ServerConfig) -> Option<(&ServerConfig, Prefix)> {
+        // A server that is switched off has no names that another could clash with.
         let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
         self.file.iter().filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
     }

@@ -64,6 +64,7 @@ pub(crate) enum LogEntry {
 impl LogEntry {
     /// About how much memory it takes while it waits.
     pub(crate) fn weight(&self) -> usize {
+        // The hash, and about what a boxed name takes beside its text.
         let items = |items: &[ListedItem]| items.iter().map(|(name, _)| name.len() + 56).sum::<usize>();
         128 + match self {
             Self::Began(_, servers) => servers.iter().map(|owner| owner.server.len() + 40).sum(),
@@ -168,6 +169,7 @@ impl LastLists {
                 Ok(())
             }
             LogEntry::Gone(time, owner) => {
+                // First: nothing of this server is awaited any more.
                 self.overlook(&owner);
                 self.owners.remove(&owner);
                 forget(time, owner, false, known, batch)
@@ -181,6 +183,8 @@ impl LastLists {
     }
 
     fn know(&mut self, owner: &ListOwner, batch: &mut Batch) {
+        // Written once per server, also where it lists nothing: an empty list is a fact that the next process compares
+        // with.
         if self.owners.insert(owner.clone()) {
             batch.step(ListStep::Know(owner.clone()));
         }
@@ -224,6 +228,7 @@ impl LastLists {
     ) -> Result<(), K::Error> {
         let ListDelta { owner, put, removed } = delta;
         let is_first = self.awaited.contains(&(owner.clone(), record.kind.clone()));
+        // Only additions can be a whole list; anything else is a difference to one that was seen.
         if is_first && removed.is_empty() && record.changed.is_empty() {
             // This list failed when the others came: now it is all there.
             return self.compare(record.time, &owner, &record.kind, put, false, known, batch);
@@ -268,6 +273,7 @@ impl LastLists {
             batch.step(ListStep::Remove(owner.clone(), kind.to_owned(), name));
         }
         // What is there when a gateway is started for the first time is no change.
+        // What comes later, clients saw come, so it is recorded also in the first process.
         let is_silent = is_first && !self.has_past && at_start;
         if !is_silent {
             batch.records.extend(difference.record(time, owner, kind, is_first && self.has_past));
@@ -310,6 +316,7 @@ impl Names {
         let mut omitted = 0;
         for names in all {
             omitted += names.len().saturating_sub(MOST_NAMES) as u64;
+            // A record is read as a whole, so it must stay of a size that can be.
             names.truncate(MOST_NAMES);
         }
         // Hashes tell that an item says something else, and not what it said.

@@ -145,6 +145,7 @@ impl ChangeLog {
     fn hand_over(&self, entry: LogEntry) {
         let shared = &self.0.0;
         let mut queue = shared.queue();
+        // The process is ending; there is nobody left to tell.
         if queue.closed {
             return;
         }
@@ -158,6 +159,7 @@ impl ChangeLog {
             let owner = entry.owner().cloned();
             let server = owner.as_ref().map(|owner| owner.server.as_str()).unwrap_or_default();
             tracing::error!(server, "too many changes wait to be recorded; one is lost");
+            // What this server lists next can not be compared any more: a part of its history is missing.
             queue.overlooked.extend(owner);
         } else {
             queue.bytes += weight;
@@ -198,6 +200,7 @@ impl ChangeLog {
         self.0.0.close();
         let mut progress = self.0.0.progress.subscribe();
         // Nobody need wait for a store that nothing is written to.
+        // A store on a slow disk may still be opening.
         if *progress.borrow() == WriteProgress::Opening && self.0.0.queue().waiting.is_empty() {
             return;
         }
@@ -241,6 +244,7 @@ impl LogTail {
             let query = ChangeQuery { from: QueryStart::After(self.cursor), limit: BATCH, max_bytes: BATCH_BYTES };
             let rows = self.log.read(query).await?.rows;
             if let Some(row) = rows.last() {
+                // Moved only with what is given back, so that dropping this future loses nothing.
                 self.cursor = row.seq;
                 return Ok(rows);
             }
@@ -297,6 +301,7 @@ struct LogWriter(Arc<LogShared>);
 
 impl LogWriter {
     fn run(self, open: impl FnOnce() -> Store) {
+        // Set here and not at the start: opening the file may take seconds, and nobody waits for that.
         let shelf = self.0.shelf.get_or_init(|| ChangeRowStorage::new(&open()));
         let mut last = match shelf.last() {
             Ok(last) => last,
@@ -311,6 +316,7 @@ impl LogWriter {
             overlooked.iter().for_each(|owner| lists.overlook(owner));
             let mut batch = Batch::default();
             for entry in entries {
+                // What the entry is compared with must be in the store, so everything before it is written first.
                 if lists.compares(&entry) && entry.owner().is_none_or(|owner| batch.touches(owner)) {
                     self.flush(shelf, &mut last, std::mem::take(&mut batch), &mut lost);
                 }
@@ -330,6 +336,7 @@ impl LogWriter {
             return;
         }
         let count = batch.records.len() as u64;
+        // A batch without records has nothing that could tell of a loss.
         let before = if count == 0 { 0 } else { std::mem::take(lost) };
         match self.write(shelf, *last, batch, before) {
             Ok(newest) => {
@@ -368,6 +375,7 @@ impl LogWriter {
 impl Drop for LogWriter {
     fn drop(&mut self) {
         // Also when the thread panicked or was never started.
+        // Whoever hands something over from now on is not told that it waits.
         self.0.queue().closed = true;
         self.0.progress.send_replace(WriteProgress::Closed);
     }

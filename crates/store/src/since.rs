@@ -32,10 +32,12 @@ impl LogPosition {
         if let Ok(time) = Timestamp::from_str(text) {
             return Ok(Self::At(time));
         }
+        // Without an offset the time of this machine is meant.
         if let Ok(local) = civil::DateTime::from_str(text) {
             let zoned = local.to_zoned(now.time_zone().clone()).map_err(|_| unknown())?;
             return Ok(Self::At(zoned.timestamp()));
         }
+        // "1h" and "-1h" both mean an hour ago.
         let ago = Span::from_str(text).map_err(|_| unknown())?.abs();
         now.checked_sub(ago).map(|then| Self::At(then.timestamp())).map_err(|_| unknown())
     }

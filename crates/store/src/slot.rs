@@ -30,6 +30,7 @@ impl DatabaseSlot {
     pub(crate) fn run<T>(&self, work: impl Fn(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let database = self.get()?;
         match work(&database) {
+            // redb refuses everything after an error of the file system, also when the disk is well again.
             Err(error) if is_io(&error) => {
                 tracing::warn!(%error, path = %self.path.display(), "the store failed; it is opened again");
                 // Only if it is still the one in use: another thread may have opened the next already.

@@ -141,6 +141,7 @@ pub(crate) fn open(path: &Path, create: bool) -> Result<Database, StoreError> {
     match opened {
         Ok(Ok(database)) => Ok(database),
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path.to_owned())),
+        // A disk that is full or read-only is no broken file, and must not be moved aside.
         Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if !is_damage(&error) => Err(unavailable(error)),
         Ok(Err(error)) => Err(broken(error.to_string())),
         Err(_) => Err(broken("it is damaged".into())),

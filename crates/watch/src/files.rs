@@ -145,6 +145,7 @@ impl WatchedSource for FileSource {
             let watching = SeenFiles::new(&self.about.id, &self.declared, signals.clone());
             let mut next = watching.first_look(self.events);
             loop {
+                // The look panicked; the task begins the watch again after a pause.
                 let Some(looked) = blocking(next).await else { return };
                 let every = self.poll.as_secs();
                 let remark =
@@ -152,9 +153,11 @@ impl WatchedSource for FileSource {
                 if self.note.set(remark) {
                     signals.list_changed();
                 }
+                // Only after the first look: from here on every change is seen.
                 signals.ready();
                 next = match looked.bell() {
                     Some(bell) => {
+                        // Waited for without the rest of the state, which moves into the next look.
                         let batch = bell.next().await;
                         Box::new(move || looked.after(&batch))
                     }

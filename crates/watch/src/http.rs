@@ -153,8 +153,10 @@ impl HttpSource {
         let response = self.client.fetch(self.request(known.as_ref()), PATIENCE, LONGEST).await;
         let (head, bytes) = response.map_err(NoBody::Link)?.into_parts();
         match (head.status, known) {
+            // Counts as an answer with the same body, so a slower one before it is not believed any more.
             (StatusCode::NOT_MODIFIED, Some(known)) => Ok((number, known)),
             (StatusCode::OK, known) => Ok((number, self.body(&head.headers, bytes, known))),
+            // Not followed: another host may be private, or get the headers that were meant for this one.
             (status, _) if status.is_redirection() => Err(NoBody::Redirect(status)),
             (status, _) => {
                 if let Some(wait) = retry_after(&head.headers, SystemTime::now()) {
@@ -172,6 +174,7 @@ impl HttpSource {
         let agent = concat!("tidings/", env!("CARGO_PKG_VERSION"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        // After ours, so that the configuration can replace them.
         headers.extend(self.headers.clone());
         if let Some(etag) = known.and_then(|known| known.etag.clone()) {
             headers.insert(header::IF_NONE_MATCH, etag);
@@ -185,6 +188,7 @@ impl HttpSource {
     fn body(&self, headers: &HeaderMap, bytes: Bytes, known: Option<HttpSourceBody>) -> HttpSourceBody {
         let guessed = || {
             let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+            // Without the charset: clients compare types as text.
             Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
         };
         let mime_type = self.about.mime_type.clone().or_else(guessed);
@@ -209,6 +213,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
+        // A date that has passed is no wait.
         Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(now).ok()?,
     };
     Some(wait.min(LONGEST_WAIT))
@@ -234,6 +239,7 @@ impl WatchedSource for HttpSource {
         Box::pin(async move {
             let fresh = {
                 let state = self.state();
+                // Many clients read at the same moment, after one notice; one request serves them all.
                 state.body.clone().filter(|_| state.fetched.is_some_and(|at| at.elapsed() < FRESH))
             };
             match fresh {
@@ -251,6 +257,7 @@ impl WatchedSource for HttpSource {
                 let wait = match self.fetch().await {
                     Ok(content) => {
                         let seen = Some(hash(&content.bytes));
+                        // Somebody was acknowledged without this look, so it may be a change for them.
                         if signals.is_ready() {
                             signals.observed(&uri, seen)
                         } else {
@@ -270,6 +277,7 @@ impl WatchedSource for HttpSource {
                         let asked = if let NoBody::Wait(asked) = why { asked } else { Duration::ZERO };
                         let until = self.state().wait_until;
                         let asked = until.map_or(asked, |until| until.saturating_duration_since(Instant::now()));
+                        // The server's wish counts where it is longer than our own pause.
                         pause::jittered(pause::after(failures, self.every)).max(asked)
                     }
                 };

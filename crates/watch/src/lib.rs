@@ -1,7 +1,7 @@
 //! Data sources as live resources: a server in the process whose resources are files, query results, URLs and what is
 //! posted to webhooks.
 //!
-//! A kind of source is one file behind [`WatchedSource`]. The observations knows who follows what; a task watches one
+//! A kind of source is one file behind [`WatchedSource`]. The observations know who follows what; a task watches one
 //! source for as long as somebody needs it; the link speaks the protocol. Changes are not delayed here: quiet times
 //! belong to the hub.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]

@@ -90,6 +90,7 @@ impl WatchShared {
 
 fn refusal(error: &UnreadableReason) -> RequestError {
     match error {
+        // To a client it is not there, whatever the reason.
         UnreadableReason::NotFound | UnreadableReason::Outside | UnreadableReason::NothingYet => {
             RequestError::invalid_params(error.to_string())
         }
@@ -123,6 +124,7 @@ fn contents(uri: &str, content: &SourceContent) -> Value {
         item["mimeType"] = mime_type.into();
     }
     match std::str::from_utf8(&content.bytes) {
+        // Bytes of an image may happen to be valid UTF-8.
         Ok(text) if !mime_type.is_some_and(mime::is_binary) => item["text"] = text.into(),
         _ => item["blob"] = STANDARD.encode(&content.bytes).into(),
     }
@@ -149,11 +151,13 @@ fn listen(
         let asked = filter["resourceSubscriptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let uris: Vec<String> = asked.filter(|uri| shared.owns(uri)).map(str::to_owned).collect();
         let list = filter["resourcesListChanged"] == true;
+        // Before the acknowledgement: it returns when no change can be missed any more.
         let attention = shared.follow(uris.clone(), list).await;
         let mut honoured = json!({});
         if list {
             honoured["resourcesListChanged"] = true.into();
         }
+        // An empty list was asked for and is acknowledged as empty; one that was not asked for is left out.
         if !filter["resourceSubscriptions"].is_null() {
             honoured["resourceSubscriptions"] = uris.into();
         }

@@ -85,8 +85,10 @@ impl Observations {
         let id = state.next;
         state.next += 1;
         let mut kept = Vec::with_capacity(uris.len());
+        // Each URI once: a client may name one twice.
         for uri in uris.iter().collect::<BTreeSet<_>>() {
             let key =
+                // The same text for all who follow it.
                 state.by_uri.get_key_value(uri.as_str()).map_or_else(|| uri.as_str().into(), |(k, _)| Arc::clone(k));
             state.by_uri.entry(Arc::clone(&key)).or_default().followers.push(id);
             kept.push(key);
@@ -249,6 +251,8 @@ impl SourceSignals {
 
     /// It changed, whatever it was.
     pub fn changed(&self, uri: &str) {
+        // Three steps, because what it says now is not known: told in any case, and nothing is remembered to compare
+        // with.
         self.observations.forget(uri);
         self.observations.observe(uri, None, ObservedLook::Again);
         self.observations.forget(uri);

@@ -17,6 +17,7 @@ pub(super) fn jittered(length: Duration) -> Duration {
 
 /// The wait after so many failures in a row, of something that is asked this often. Twice as long each time.
 pub(super) fn after(failures: u32, every: Duration) -> Duration {
+    // Bounded before the shift: failures are counted for as long as the source is away.
     let doubled = every.max(FIRST).saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(LONGEST.max(every))
 }

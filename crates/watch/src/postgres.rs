@@ -120,6 +120,7 @@ impl PostgresSource {
         let bell = Arc::new(Notify::new());
         let ring = Arc::clone(&bell);
         let driver = tokio::spawn(async move {
+            // Drives the connection; without it neither queries nor notifications go on.
             while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notification(_) = message {
                     // What the notification says does not matter, and several are one: the query is asked again
@@ -136,6 +137,7 @@ impl PostgresSource {
         let rows = rows::fetch(client, &self.query, self.limits).await?;
         let hash = hash(&rows);
         let mut known = self.known();
+        // The time of change moves only when the rows differ.
         if known.is_none_or(|known| known.hash != hash) {
             *known = Some(KnownRows { hash, size: rows.len() as u64, changed: SystemTime::now() });
         }
@@ -149,6 +151,7 @@ impl PostgresSource {
             Err(why) => return why,
         };
         // Before the first look: a change between the two would be told to nobody otherwise.
+        // Quoted: channels are case-sensitive, and SQL folds what is not quoted.
         let listen = format!("LISTEN {}", trigger::identifier(&self.channel));
         match tokio::time::timeout(CONNECT, connected.client.batch_execute(&listen)).await {
             Ok(Ok(())) => {}
@@ -172,12 +175,14 @@ impl PostgresSource {
                     (*failures, again) = (0, 0);
                     self.remark(None, signals);
                 }
+                // The connection is gone; the caller makes another and listens again.
                 Err(why) if connected.client.is_closed() => return why,
                 Err(why) => {
                     again += 1;
                     self.trouble(&why, again, signals);
                 }
             }
+            // Also after a failure: a query that fails must not keep a listen from being acknowledged.
             signals.ready();
             let retry = (again > 0).then(|| pause::jittered(pause::after(again, AGAIN)));
             if let WaitEnd::Lost = connected.next(retry).await {
@@ -212,6 +217,7 @@ impl PostgresConnection {
         tokio::select! {
             () = self.bell.notified() => WaitEnd::Notified,
             () = again => WaitEnd::Notified,
+            // The driver ends with the connection, which may die without a word to anybody else.
             _ = &mut self.driver => WaitEnd::Lost,
         }
     }

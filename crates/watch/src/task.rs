@@ -40,6 +40,7 @@ impl SourceTask {
 
     /// The running watch, or a new one.
     pub(super) fn need(&self) -> Arc<RunningWatch> {
+        // Held over the start: two listens that come at once share one task.
         let mut slot = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = slot.upgrade() {
             return task;
@@ -87,6 +88,7 @@ impl RunningWatch {
         // A source that is slow to begin, such as a database that is down, must not keep the listen from being
         // acknowledged.
         if tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await.is_err() {
+            // For everybody: the first look that comes later is told as a change.
             self.signals.ready();
         }
     }

@@ -129,6 +129,7 @@ impl WebhookSource {
         let received =
             ReceivedBody { hash: hash(&body), content: SourceContent { mime_type, bytes: body }, at, number };
         let mut state = self.state();
+        // The highest number that was kept; rows come in no order.
         self.deliveries.send_if_modified(|last| number > std::mem::replace(last, number.max(*last)));
         if uri == self.about.uri() {
             state.last = Some(received);
@@ -143,6 +144,7 @@ impl WebhookSource {
 
     /// Takes a delivery whose signature is right. What is kept of it is on disk when this returns.
     pub async fn deliver(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Result<DeliveryOutcome, BadSignature> {
+        // Before the disk: followers are told at once, and the poster gets its answer when it is kept.
         let (delivered, touched) = self.take(headers, body, SystemTime::now())?;
         if !touched.is_empty() {
             let hook = Arc::clone(self);
@@ -206,10 +208,12 @@ impl WebhookSource {
 
     /// The URI of the part that a body concerns.
     fn part(&self, body: &[u8]) -> Option<String> {
+        // A body that is no JSON has no part, and is the content of the whole all the same.
         let json: Value = serde_json::from_slice(body).ok()?;
         let name = match json.pointer(self.pointer.as_deref()?)? {
             Value::String(text) if !text.is_empty() => text.clone(),
             Value::Number(number) => number.to_string(),
+            // An object or a list is no name.
             _ => return None,
         };
         Some(format!("{}/{}", self.about.uri(), encoded(name.as_bytes())))
@@ -319,6 +323,7 @@ impl WatchedSource for WebhookSource {
 
     fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            // Before the first tell: a delivery in between rings again.
             let mut deliveries = self.deliveries.subscribe();
             let mut known = Vec::new();
             self.tell(&mut known, &signals, !signals.is_ready());
@@ -348,6 +353,7 @@ impl WebhookSet {
 
     /// From now on there are those of another set.
     pub fn replace(&self, other: &Self) {
+        // Cloned first: both locks at once could wait for each other if two sets were exchanged.
         let hooks = other.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }

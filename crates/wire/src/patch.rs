@@ -57,8 +57,7 @@ impl Patch {
         let mut out = BytesMut::with_capacity(span.end - span.start + grown);
         let mut from = span.start;
         for (at, with) in &self.edits {
-            // Two edits of one place are a fault of the program; in a release build the later one is dropped rather
-            // than the message torn.
+            // Two edits of one place are a fault of the program; a release build writes no byte of the original twice.
             debug_assert!(at.start >= from, "edits overlap");
             out.extend_from_slice(&bytes[from..at.start.max(from)]);
             out.extend_from_slice(with);

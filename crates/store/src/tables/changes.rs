@@ -121,6 +121,7 @@ impl ChangeRowStorage {
     }
 
     pub(crate) fn read(&self, query: ChangeQuery) -> Result<ChangeRows, redb::Error> {
+        // Before the rows: a row that comes in between is given, and `finish` raises the number.
         let last = self.last()?;
         match self {
             Self::Memory(memory) => {
@@ -169,6 +170,7 @@ fn append(
     expired: u64,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
+    // In the same transaction as the records: after a crash both are there or neither is.
     lists::keep(&write, steps)?;
     {
         let mut rows = write.open_table(ROWS)?;
@@ -177,6 +179,7 @@ fn append(
         for row in new {
             // One that is there already was written before an error, and is counted.
             let known = rows.insert(row.seq, (row.time, &row.json[..]))?.map_or(0, |old| old.value().1.len() as u64);
+            // Kept apart from the rows, because numbers are never used again, also when all rows have expired.
             facts.insert(LAST, row.seq)?;
             bytes += (row.json.len() as u64).saturating_sub(known);
         }
@@ -193,6 +196,7 @@ fn append(
             rows.remove(seq)?;
             bytes = bytes.saturating_sub(size);
         }
+        // Kept as a sum: adding up all rows at every commit would grow with the log.
         facts.insert(BYTES, bytes)?;
     }
     write.commit()?;

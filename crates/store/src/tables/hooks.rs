@@ -77,6 +77,7 @@ fn read(database: &Database, watch: &str) -> Result<Vec<KeptDelivery>, redb::Err
         Err(error) => return Err(error.into()),
     };
     let mut kept = Vec::new();
+    // An empty URI sorts before all others, so this is the first row of the watch.
     for row in table.range((watch, "")..)? {
         let (key, value) = row?;
         let (of, uri) = key.value();

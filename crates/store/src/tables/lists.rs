@@ -67,6 +67,7 @@ pub(super) fn keep(write: &WriteTransaction, steps: &[ListStep]) -> Result<(), r
             ListStep::Forget(owner) => {
                 owners.remove((owner.server.as_str(), owner.built_in))?;
                 let key = |kind| (owner.server.as_str(), owner.built_in, kind, "");
+                // Collected first: a table can not be changed while it is walked.
                 let mut all = Vec::new();
                 for row in items.range(key("")..)? {
                     let row = row?.0;

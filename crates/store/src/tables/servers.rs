@@ -160,6 +160,7 @@ fn keep(database: &Database, steps: &[KeepStep]) -> Result<(), redb::Error> {
         for step in steps {
             match step {
                 KeepStep::Put(name, server) => {
+                    // As it was given, references unexpanded: a secret must not end up in the file.
                     servers.insert(name.as_str(), server.to_string().as_bytes())?;
                 }
                 KeepStep::Remove(name) => {

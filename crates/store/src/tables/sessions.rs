@@ -85,6 +85,7 @@ fn keep(database: &Database, steps: &[SessionStep]) -> Result<(), redb::Error> {
                 SessionStep::Put(key, text) if text.len() <= ROW && table.len()? < ROWS => {
                     table.insert(key.as_slice(), text.as_slice())?;
                 }
+                // Too large or too many: an older row of the same session would be wrong, so it goes too.
                 SessionStep::Put(key, _) | SessionStep::Remove(key) => {
                     table.remove(key.as_slice())?;
                 }

@@ -84,6 +84,7 @@ fn keep(database: &Database, put: &KeptUse, dropped: &[KeptUse]) -> Result<(), r
     let write = database.begin_write()?;
     {
         let mut table = write.open_table(USES)?;
+        // Removed before the insert, so that the table never holds more than it may.
         for gone in dropped {
             table.remove(key(gone))?;
         }

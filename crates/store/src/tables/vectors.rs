@@ -78,6 +78,7 @@ fn keep(database: &Database, vectors: &[(VectorKey, Vec<f32>)], now: u64) -> Res
                 times.push((value.value().0, key.value().to_vec()));
             }
             times.sort_unstable();
+            // A quarter at once, so that this walk is rare.
             for (_, key) in times.iter().take(ROWS as usize / 4) {
                 table.remove(key.as_slice())?;
             }

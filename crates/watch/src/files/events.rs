@@ -109,6 +109,7 @@ impl PendingPaths {
             Ok(event) if event.need_rescan() => batch.all = true,
             Ok(event) if is_idle(event.kind) => return,
             Ok(event) => {
+                // Taken under the lock of the batch; nobody takes the two in the other order.
                 let interest = lock(&self.interest);
                 let paths: Vec<PathBuf> = event.paths.into_iter().filter(|path| interest.covers(path)).collect();
                 if paths.is_empty() {

@@ -21,6 +21,7 @@ impl FileGlob {
         let mut parts = Vec::new();
         for component in path.components() {
             let text = component.as_os_str().to_string_lossy();
+            // From the first wildcard on everything is pattern, also names without one.
             if parts.is_empty() && !(matches!(component, Component::Normal(_)) && is_pattern(text.as_ref().as_ref())) {
                 root.push(component);
             } else {
@@ -42,6 +43,7 @@ impl FileGlob {
         let mut parts = self.parts.iter();
         for name in folder.components() {
             match parts.next() {
+                // Any depth below this is possible.
                 Some(part) if part == "**" => return true,
                 Some(part) if name_matches(part, &name.as_os_str().to_string_lossy()) => {}
                 _ => return false,
@@ -58,6 +60,7 @@ fn path_matches(parts: &[String], names: &[&str]) -> bool {
             // Zero folders, or one and the same again. A file is matched by `**` only as its last part.
             path_matches(rest, names)
                 || names.split_first().is_some_and(|(name, deeper)| {
+                    // Hidden folders are not entered by `**`, as in a shell.
                     !name.starts_with('.') && (path_matches(parts, deeper) || (rest.is_empty() && deeper.is_empty()))
                 })
         }
@@ -89,6 +92,7 @@ fn name_matches(pattern: &str, name: &str) -> bool {
         match (step, retry) {
             (Some(next), _) => (p, n) = (next, n + 1),
             (None, Some((star, from))) => {
+                // The star takes one more character; only the last star has to be tried again.
                 retry = Some((star, from + 1));
                 (p, n) = (star + 1, from + 1);
             }

@@ -69,6 +69,7 @@ pub(super) struct FileSurvey {
 impl FileStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
+            // Device and inode: a file that was replaced by another of the same size and time is another file.
             identity: (metadata.dev(), metadata.ino()),
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -105,6 +106,7 @@ impl DeclaredPath {
             let (root, glob) = FileGlob::split(path);
             return Self { path: root, glob: Some(glob), folder: true, uri };
         }
+        // Without `.` and doubled slashes, so that two spellings are one path.
         Self { path: path.components().collect(), glob: None, folder, uri }
     }
 
@@ -139,6 +141,7 @@ impl DeclaredPath {
         let name = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes));
         let is_plain = name.components().all(|part| matches!(part, Component::Normal(_))) && !bytes.contains(&0);
         let is_ours = is_plain && !bytes.is_empty() && self.serves(&name);
+        // Encoded again and compared: one path has one URI, so that two spellings can not be followed apart.
         (is_ours && self.uri_of(&name) == uri).then_some(name)
     }
 
@@ -146,6 +149,7 @@ impl DeclaredPath {
     pub(super) fn serves(&self, name: &Path) -> bool {
         match &self.glob {
             Some(glob) => glob.matches(name),
+            // Hidden files often hold secrets, so a folder alone does not serve them.
             None => !name.components().any(|part| part.as_os_str().as_bytes().starts_with(b".")),
         }
     }
@@ -187,8 +191,10 @@ impl DeclaredPath {
 
     fn walk(&self, root: &Path, below: &Path, depth: usize, survey: &mut FileSurvey, enter: &mut dyn FnMut(&Path)) {
         let folder = root.join(below);
+        // Watched before it is read: what comes in between is seen by one of the two.
         enter(&folder);
         survey.folders.insert(folder.clone());
+        // It went away, or may not be read; the folder above tells when that changes.
         let Ok(entries) = fs::read_dir(&folder) else { return };
         for entry in entries.flatten() {
             let name = below.join(entry.file_name());
@@ -219,6 +225,7 @@ impl DeclaredPath {
         }
         let at = SystemTime::now();
         let path = root.join(name);
+        // A link out of the folder is not served: it could lead to any file of the machine.
         if is_link(&path) && !fs::canonicalize(&path).ok()?.starts_with(root) {
             return None;
         }
@@ -236,10 +243,12 @@ impl DeclaredPath {
             open_below(&root, name)?
         };
         let metadata = file.metadata().map_err(unreadable)?;
+        // Asked of what was opened, not of the path, which may lead elsewhere by now.
         if !metadata.is_file() {
             return Err(UnreadableReason::NotFound);
         }
         let mut bytes = Vec::new();
+        // One byte more, to tell a file of the limit from a longer one. The length in the metadata may be out of date.
         file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         let size = metadata.len().max(bytes.len() as u64);
         if bytes.len() as u64 > limit { Err(UnreadableReason::TooLong { size, limit }) } else { Ok(bytes) }
@@ -260,6 +269,7 @@ impl DeclaredPath {
             let next = here.join(&part);
             let metadata = fs::symlink_metadata(&next);
             let is_link = metadata.as_ref().is_ok_and(Metadata::is_symlink);
+            // Links, what is missing, and the last part: each of them can make the path lead elsewhere.
             if is_link || metadata.is_err() || ahead.is_empty() {
                 footing.folders.insert(here.clone());
                 footing.entries.insert(next.clone());

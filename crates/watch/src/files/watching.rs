@@ -132,6 +132,7 @@ impl SeenFiles {
     fn refresh(&mut self, doubt: DifferenceDoubt) {
         let footing = self.declared.footing();
         let root = std::fs::canonicalize(self.declared.path()).ok().filter(|root| root.is_dir());
+        // Taken out, because arming borrows it while the survey borrows the rest.
         let mut events = self.events.take();
         let mut failed = None;
         let mut arm = |events: &mut Option<FolderEvents>, folder: &Path| {
@@ -141,6 +142,8 @@ impl SeenFiles {
             }
         };
         if let Some(events) = &mut events {
+            // Before arming: the system forgot folders that were moved, and arming one it seems to know would do
+            // nothing.
             events.forget_missing();
             events.set_interest(PathInterest { root, entries: footing.entries });
         }
@@ -151,6 +154,7 @@ impl SeenFiles {
         let survey = self.declared.survey(&mut |folder| arm(&mut events, folder));
         if let Some(events) = &mut events {
             let wanted: BTreeSet<PathBuf> = survey.folders.union(&footing.folders).cloned().collect();
+            // What is not there any more would use up watches, of which the system has a limit.
             events.keep(&wanted);
         }
         self.events = events;
@@ -188,10 +192,12 @@ impl SeenFiles {
             tracing::info!(watch = %self.id, "{word}");
         }
         let is_same = was == is && doubt == DifferenceDoubt::Any;
+        // A file whose stamp is too young to be trusted is read though nothing seems to have happened.
         if is_same && old.is_none_or(ServedFile::is_settled) || !self.signals.follows(uri) {
             return;
         }
         let (Some(found), Some(stamp)) = (new, is) else {
+            // It is gone, which is a content like any other: followers are told once.
             return self.signals.observed(uri, None);
         };
         // Too long to be read for every event: the stamp has to do.

@@ -43,6 +43,7 @@ pub enum AddressFault {
 
 impl PostgresAddress {
     pub(super) fn parse(url: &str) -> Result<Self, AddressFault> {
+        // `sslrootcert` and `verify-full` are words of libpq that this driver does not know.
         let (url, mode, root) = without_tls_words(url);
         let mut config: Config = url.parse().map_err(|error| AddressFault::Unusable(cause(&error)))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -61,6 +62,7 @@ impl PostgresAddress {
             Some(_) => return Err(AddressFault::SslMode),
         };
         config.ssl_mode(mode).keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE / 4).keepalives_retries(4);
+        // What was sent and is never acknowledged ends the connection as well.
         config.tcp_user_timeout(KEEPALIVE);
         if config.get_application_name().is_none() {
             config.application_name("tidings");

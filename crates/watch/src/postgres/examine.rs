@@ -61,12 +61,14 @@ impl From<NoRows> for NotExamined {
 pub async fn examine(watch: PostgresWatch) -> Result<Vec<ExaminedTable>, NotExamined> {
     let source = PostgresSource::new(AboutResource::default(), watch)?;
     let mut connected = source.connect().await?;
+    // The query itself first: a faulty one is told with the words of the database.
     rows::fetch(&mut connected.client, &source.query, source.limits).await?;
     let tables = tables(&mut connected.client, &source.query, &source.channel);
     Ok(tokio::time::timeout(PATIENCE, tables).await.unwrap_or(Err(NoRows::Late(PATIENCE)))?)
 }
 
 async fn tables(client: &mut Client, query: &str, channel: &str) -> Result<Vec<ExaminedTable>, NoRows> {
+    // `EXPLAIN` runs nothing, but functions may be evaluated while it plans.
     let transaction = client.build_transaction().read_only(true).start().await.map_err(NoRows::Query)?;
     // The line break ends a comment at the end of the query.
     let query = query.trim().trim_end_matches(';');
@@ -84,6 +86,7 @@ async fn tables(client: &mut Client, query: &str, channel: &str) -> Result<Vec<E
         let Some(row) = row else { continue };
         let (oid, schema, name, kind): (u32, String, String, String) = (row.get(0), row.get(1), row.get(2), row.get(3));
         let table = format!("{schema}.{name}");
+        // Several partitions lead to one table.
         if examined.iter().any(|known| known.table == table) {
             continue;
         }
@@ -127,12 +130,15 @@ struct TableTrigger {
 impl TableTrigger {
     fn read(row: &tokio_postgres::Row) -> Self {
         let enabled: String = row.get(1);
+        // `D` is disabled; all other letters fire in some session.
         Self { statements: row.get(0), enabled: enabled != "D", body: row.get(2), arguments: row.get(3) }
     }
 
     /// Whether it notifies the channel: by a word of its own, or one that it was given.
     fn tells(&self, channel: &str) -> bool {
         let body = self.body.to_lowercase();
+        // Functions are read as text: a trigger that notifies by a detour is taken for none, and the user is shown how
+        // to add one.
         if !body.contains("notify") {
             return false;
         }
@@ -149,6 +155,7 @@ fn state(triggers: &[TableTrigger], channel: &str) -> TriggerState {
     if telling.is_empty() {
         return TriggerState::Missing;
     }
+    // Several triggers may share the work, one for each statement.
     let covered = telling.iter().filter(|trigger| trigger.enabled).fold(0, |all, trigger| all | trigger.statements);
     let untold: Vec<&'static str> =
         STATEMENTS.iter().filter(|(bit, _)| covered & bit == 0).map(|(_, word)| *word).collect();

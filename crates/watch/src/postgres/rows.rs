@@ -35,6 +35,7 @@ pub(super) async fn fetch(client: &mut Client, query: &str, limits: RowLimits) -
 async fn within(client: &mut Client, query: &str, limits: RowLimits) -> Result<Vec<u8>, NoRows> {
     // Dropping it unfinished rolls it back, and there is nothing to commit.
     let transaction = client.build_transaction().read_only(true).start().await.map_err(NoRows::Query)?;
+    // For this transaction only: the connection is used again.
     let timeout = format!("SET LOCAL statement_timeout = {}", limits.time.as_millis());
     transaction.batch_execute(&timeout).await.map_err(NoRows::Query)?;
     let none: [&str; 0] = [];
@@ -45,6 +46,7 @@ async fn within(client: &mut Client, query: &str, limits: RowLimits) -> Result<V
     while let Some(row) = rows.try_next().await.map_err(NoRows::Query)? {
         let text: &str = row.try_get(0).map_err(NoRows::Query)?;
         count += 1;
+        // One row more than allowed was asked for, to tell too many from exactly as many.
         if count > limits.rows {
             return Err(NoRows::TooMany(limits.rows));
         }

@@ -66,6 +66,7 @@ impl SignatureVerifier {
     ) -> Result<DeliveryOutcome, BadSignature> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         match (text(ID), text(TIME), text(SIGNATURES), text(HUB)) {
+            // The stronger convention where both are sent: it protects against repetition.
             (Some(id), Some(time), Some(signatures), _) => self.standard(id, time, signatures, body, now),
             (_, _, _, Some(signature)) => self.hub(signature, body),
             _ => Err(BadSignature::Missing),
@@ -92,6 +93,7 @@ impl SignatureVerifier {
             given.is_some_and(|given| hmac::verify(&self.standard, &signed, &given).is_ok())
         };
         // Several while a key is changed.
+        // Bounded, because each costs a hash over the whole body.
         if !signatures.split_ascii_whitespace().take(16).any(fits) {
             return Err(BadSignature::Wrong);
         }
@@ -100,6 +102,7 @@ impl SignatureVerifier {
         if apart(time, now) > WINDOW {
             return Err(BadSignature::TooOld);
         }
+        // Only after the signature was right: a stranger must not fill the table of ids.
         self.once(id, time, now)
     }
 
@@ -109,6 +112,7 @@ impl SignatureVerifier {
         if seen.contains_key(id) {
             return Ok(DeliveryOutcome::Again);
         }
+        // Cleaned only when it is full, so that a delivery usually costs one lookup.
         if seen.len() >= MOST_IDS {
             seen.retain(|_, time| apart(*time, now) <= WINDOW);
         }
@@ -121,6 +125,7 @@ impl SignatureVerifier {
 }
 
 fn apart(a: SystemTime, b: SystemTime) -> Duration {
+    // Clocks differ both ways.
     a.duration_since(b).unwrap_or_else(|earlier| earlier.duration())
 }
 
