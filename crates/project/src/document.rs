@@ -62,6 +62,7 @@ impl JsonDocument {
         if self.text.is_empty() {
             return None;
         }
+        // A search in the text and not a parser with positions: good enough for an author to find the place.
         let start = anchor.and_then(|anchor| self.text.find(anchor)).unwrap_or(0);
         let at = match member {
             None => Some(start),
@@ -98,6 +99,7 @@ impl ObjectFacts<'_> {
 
     /// A member; `null` counts as absent.
     pub(crate) fn get(&self, member: &str) -> Option<&Value> {
+        // Generators write `null` where they have nothing to say.
         self.members.get(member).filter(|value| !value.is_null())
     }
 
@@ -138,6 +140,7 @@ impl ObjectFacts<'_> {
     /// Also as a text of digits.
     pub(crate) fn seconds(&self, member: &str, problems: &mut Vec<ProjectProblem>) -> Option<Duration> {
         let value = self.get(member)?;
+        // Shell scripts that write JSON often quote numbers.
         let seconds = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         match seconds {
             Some(seconds) if (1..=LONGEST).contains(&seconds) => Some(Duration::from_secs(seconds)),

@@ -161,6 +161,7 @@ impl ProjectContents {
     pub fn digests(&self) -> ListDigests {
         let mut resources = blake3::Hasher::new();
         add(&mut resources, self.resources.iter().map(|resource| &resource.definition));
+        // Between the two lists: a template that moves to the other one must not give the same hash.
         resources.update(b"\n");
         add(&mut resources, self.templates.iter().map(|template| &template.definition));
         ListDigests {

@@ -20,6 +20,7 @@ impl WatchedFolders {
         let bell = Arc::new(Notify::new());
         let own = Arc::clone(&bell);
         let handler = move |event: notify::Result<Event>| {
+            // An event that the system lost says nothing about its kind.
             if !event.is_ok_and(|event| is_idle(event.kind) && !event.need_rescan()) {
                 own.notify_one();
             }
@@ -39,6 +40,7 @@ impl WatchedFolders {
         for folder in folders {
             match self.folders.arm(folder) {
                 Ok(new) => is_new |= new,
+                // It went away between the look and this; the next look does not have it.
                 Err(_) if !folder.is_dir() => {}
                 Err(why) => return Err(why),
             }

@@ -80,7 +80,9 @@ impl FolderWalk {
             Err(error) => return problems.push(problem(root, folder, ProjectFault::Unreadable(error.to_string()))),
         };
         self.folders.insert(folder.to_owned());
+        // Bounded before sorting: a folder may hold millions of files that are no part of the project.
         let mut entries: Vec<_> = entries.filter_map(Result::ok).take(MOST + 1).collect();
+        // Of two entries with one name the first in this order wins, so it must not depend on the file system.
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
@@ -156,6 +158,7 @@ pub(crate) fn head(path: &Path, limit: usize) -> Result<Vec<u8>, ProjectFault> {
 /// The file that a path of the project's author means: inside the project after all links are followed.
 pub(crate) fn inside(root: &Path, base: &Path, path: &str) -> Result<PathBuf, ProjectFault> {
     let wanted = Path::new(path);
+    // Told as outside even where the file is missing: whether something is there is not the project's business.
     let climbs = wanted.components().any(|part| matches!(part, Component::ParentDir));
     if wanted.is_absolute() && !wanted.starts_with(root) {
         return Err(ProjectFault::Outside(path.to_owned()));

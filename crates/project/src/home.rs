@@ -58,6 +58,7 @@ impl ProjectHome {
     /// The project in this folder, treated as the environment says.
     pub fn open(dir: &Path, environment: GivenEnvironment) -> Result<Self, HomeFault> {
         let unreachable = |e: std::io::Error| HomeFault::Unreachable { dir: dir.into(), reason: e.to_string() };
+        // Everything is compared with this path later, so it is resolved once, here.
         let root = dir.canonicalize().map_err(unreachable)?;
         if !root.is_dir() {
             return Err(HomeFault::NotAFolder { dir: dir.into() });

@@ -42,6 +42,7 @@ impl ProjectIdentity {
             info.insert("icons".into(), icons);
         }
         let folder = home.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        // The folder's name, so that a project without any metadata can be used.
         let name = info.entry("name").or_insert_with(|| folder.unwrap_or_else(|| "project".into()).into());
         let title = titled(name.as_str().unwrap_or_default());
         info.entry("title").or_insert_with(|| title.into());

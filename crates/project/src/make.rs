@@ -42,6 +42,7 @@ fn check_tool_name(
     if !possible {
         return Err(origin.facts.problem(Some("name"), ProjectFault::Name(name.to_owned())));
     }
+    // A warning only: the protocol allows it, but some clients cut or refuse such names.
     if name.len() > 64 || !name.bytes().all(plain) {
         problems.push(origin.facts.problem(Some("name"), ProjectFault::UnusualName(name.to_owned())));
     }

@@ -47,9 +47,11 @@ impl ScriptHeader {
     pub(crate) fn read(path: &Path, root: &Path) -> Result<Self, ProjectProblem> {
         let bytes = head(path, BYTES).map_err(|fault| problem(root, path, fault))?;
         let mut header = Self { shebang: bytes.starts_with(b"#!"), ..Self::default() };
+        // Only in the first lines: the same words further down are part of the program.
         for (at, line) in bytes.split(|byte| *byte == b'\n').take(LINES).enumerate() {
             let Ok(line) = std::str::from_utf8(line) else { continue };
             if let Some((_, rest)) = line.split_once("@describe ") {
+                // The first one counts.
                 header.description.get_or_insert_with(|| rest.trim().to_owned());
             }
             if let Some((_, rest)) = line.split_once("mcp:")

@@ -44,22 +44,27 @@ pub(crate) async fn check(
     if !home.settings.hooks || !path.is_file() {
         return Ok(());
     }
+    // A script that others can write to could be changed by them to run as this user.
     if let Err(fault) = check_ownership(&path, &home.root) {
         tracing::warn!("server.d/policy.sh is not used: {fault}; {}", fault.remedy());
+        // The script can only take permissions away, so without it the user's list alone decides.
         return Ok(());
     }
     let metadata = tool.metadata.to_string();
+    // Arguments of a process have a bound, and exceeding it would fail the call.
     let metadata = if metadata.len() <= LONGEST { metadata } else { "{}".to_owned() };
     let arguments = [path.into(), tool.name.as_str().into(), metadata.into()];
     let command = shell::bash(PRELUDE, "policy.sh", arguments);
     let broken =
         |why: String| RequestError::internal(format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
     let said = shell::run(home, Some(launcher), &command, LONGEST, PATIENCE).await;
+    // A policy that fails to answer forbids: it may have been about to.
     let said = said.map_err(|silent| broken(silent.to_string()))?;
     if said.status.success() {
         return Ok(());
     }
     let output = String::from_utf8_lossy(&said.output);
+    // The script may print other things before its refusal.
     let reason = output.split(RECORD).find_map(|part| part.split_once(UNIT));
     match reason {
         Some((code, message)) => Err(RequestError::new(code.parse().unwrap_or(code::INVALID_PARAMS), message)),

@@ -34,6 +34,7 @@ impl ProjectRegistration {
     fn checked(document: JsonDocument, strict: bool) -> Result<Self, ProjectProblem> {
         let facts = document.facts();
         let version = document.members.get("version");
+        // A program that registers need not name a version; a file that is kept must.
         if version.map_or(strict, |version| version.as_u64() != Some(1)) {
             return Err(facts.problem(Some("version"), ProjectFault::Version));
         }
@@ -44,6 +45,7 @@ impl ProjectRegistration {
                 "_meta" => ProjectFault::Field { field: key.clone(), wanted: "an object" },
                 kind if KINDS.contains(&kind) && (value.is_array() || value.is_null()) => continue,
                 kind if KINDS.contains(&kind) => ProjectFault::Field { field: key.clone(), wanted: "an array" },
+                // What a program prints in addition is for itself.
                 _ if !strict => continue,
                 _ => ProjectFault::UnknownKey(key.clone()),
             };

@@ -102,6 +102,7 @@ struct RegistryTask {
 impl RegistryTask {
     async fn run(mut self) {
         self.run_hook().await;
+        // Before events are asked for: the first state should not wait for the watches.
         if !self.look().await {
             return;
         }
@@ -113,6 +114,7 @@ impl RegistryTask {
             let unheard = self.events.is_none() || self.survey.as_ref().is_some_and(|survey| survey.contents.is_err());
             let poll = unheard.then(|| Instant::now() + self.home.settings.scan_ttl);
             tokio::select! {
+                // An editor writes, renames and touches; one look is for all of it.
                 () = bell.notified() => tokio::time::sleep(GATHER).await,
                 () = at(poll) => {}
                 () = at(self.hook.due) => {}
@@ -156,6 +158,7 @@ impl RegistryTask {
 
     /// Looks at the folder and publishes what differs. `false`: the program is ending.
     async fn look(&mut self) -> bool {
+        // Moved into the blocking task and given back: unchanged files are not read again.
         let (home, previous, hook) = (Arc::clone(&self.home), self.survey.take(), self.hook.good.clone());
         let look = move || {
             let next = ProjectSurvey::after(previous.as_ref(), &home, hook.as_ref());
@@ -170,10 +173,12 @@ impl RegistryTask {
                 survey.contents = Err(problem.clone());
             }
         }
+        // Before it is published, so that whoever misses an entry finds the reason in the log.
         report(previous.as_ref(), &survey);
         self.publish(&survey);
         survey.keep(previous);
         self.survey = Some(survey);
+        // Also when nothing differs: a followed resource may have changed though no list did.
         self.looked.send_modify(|count| *count += 1);
         true
     }
@@ -259,6 +264,7 @@ async fn at(time: Option<Instant>) {
 /// Says what is newly wrong, once.
 fn report(previous: Option<&ProjectSurvey>, survey: &ProjectSurvey) {
     for problem in survey.all_problems() {
+        // Said once, and not at every look.
         if previous.is_some_and(|previous| previous.all_problems().any(|known| known == problem)) {
             continue;
         }

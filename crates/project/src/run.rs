@@ -224,28 +224,33 @@ impl ScriptRunner {
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.close();
+        // Never shorter than the grace of a script, or it would be killed while it may still end by itself.
         let patience = self.home.settings.shutdown_timeout.max(tool::GRACE * 2);
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!(project = %self.home.root.display(), "scripts did not end in time; they are killed");
         }
+        // What left its process group is found by its mark.
         self.guard.sweep_all().await;
     }
 
     fn begin(self: &Arc<Self>, id: u64, caller: ScriptCaller, task: ScriptTask) -> CallStream {
         let (queue, stream) = call_channel();
         let stop = self.stop.child_token();
+        // Held by the stream: whoever drops it has cancelled the call.
         let abandoned = stop.clone().drop_guard();
         let runner = Arc::clone(self);
         self.tasks.spawn(async move {
             let mut call = ScriptCall { caller, queue: &queue, stop: &stop, spent: Vec::new() };
             let answer = runner.perform(task, &mut call).await;
             let spent = call.spent;
+            // The answer first; tidying up may take longer than the call.
             queue.finish(event(id, answer));
             if !spent.is_empty() {
                 // Later and elsewhere: first the answer goes out.
                 tokio::time::sleep(TIDY_AFTER).await;
                 let tidy_up = move || {
                     drop(spent);
+                    // The next call finds a folder that is ready.
                     runner.folders.prepare();
                 };
                 let _ = tokio::task::spawn_blocking(tidy_up).await;
@@ -261,6 +266,7 @@ impl ScriptRunner {
             turn = self.workers.turn(call.caller.key) => turn.map_err(|crowded| ScriptFault::internal(crowded.to_string()))?,
         };
         match task {
+            // Boxed, because the futures are large and only one of them is used.
             ScriptTask::Tool(tool, params) => Box::pin(self.run_tool(&tool, &params, call)).await,
             ScriptTask::Prompt(prompt, params) => Box::pin(self.render(&prompt, &params, call)).await,
             ScriptTask::Resource(reading) => Box::pin(self.read(&reading, call)).await,

@@ -92,10 +92,12 @@ pub fn scaffold(kind: ScaffoldSubject, name: &str, root: &Path) -> Result<Vec<Pa
         return Err(ScaffoldFault::Name(name.to_owned()));
     }
     let pieces = pieces(kind, name, root);
+    // Everything is checked before anything is written, and a dangling link counts as there.
     if let Some(there) = pieces.iter().map(|(path, ..)| root.join(path)).find(|path| path.symlink_metadata().is_ok()) {
         return Err(ScaffoldFault::Exists(there));
     }
     let register = root.join("server.d/register.json");
+    // Before the files: a registration that can not be read must leave nothing behind.
     let registered = if kind == ScaffoldSubject::Completion { Some(with_completion(&register, name)?) } else { None };
     let mut made = Vec::new();
     for (path, text, executable) in pieces {

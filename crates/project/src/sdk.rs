@@ -76,6 +76,7 @@ fn wrapper(program: &Path) -> io::Result<String> {
 
 /// Puts a file in its place at once, if it is not there with this content.
 fn place(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    // Another process may have unpacked the same files; replacing them under a running script is not needed.
     if std::fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(());
     }

@@ -37,6 +37,7 @@ impl ProjectServer {
 
     fn registry(&self) -> Arc<ProjectRegistry> {
         let mut shared = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Weak: with the last link nobody watches the folder any more.
         if let Some(registry) = shared.upgrade() {
             return registry;
         }

@@ -141,6 +141,7 @@ impl ProjectSettings {
             provider_environment: read.mode("MCPBASH_PROVIDER_ENV"),
             tools: read.policy(),
             hooks: read.flag("MCPBASH_ALLOW_PROJECT_HOOKS"),
+            // A script that runs without a pause would take a core.
             register_ttl: read.time("MCPBASH_REGISTER_TTL", 5.0).max(Duration::from_secs(1)),
             scan_ttl: ttls.into_iter().min().unwrap_or_default().max(Duration::from_secs(1)),
             events: read
@@ -188,6 +189,7 @@ impl SettingsReading<'_> {
         let mode = self.text(&format!("{stem}_MODE")).unwrap_or("minimal");
         match mode {
             "allowlist" => EnvironmentMode::Allowlist(self.words(&format!("{stem}_ALLOWLIST"))),
+            // Two variables, so that nobody hands a whole environment to scripts by one slip.
             "inherit" if self.flag(&format!("{stem}_INHERIT_ALLOW")) => EnvironmentMode::Inherit,
             "minimal" | "isolate" => EnvironmentMode::Minimal,
             "inherit" => {
@@ -207,6 +209,7 @@ impl SettingsReading<'_> {
     fn policy(&self) -> ToolPolicy {
         let named = self.words("MCPBASH_TOOL_ALLOWLIST");
         let default = self.text("MCPBASH_TOOL_ALLOW_DEFAULT").unwrap_or("deny");
+        // Whoever names tools means these; the default is for those who name none.
         if named.contains("*") || (named.is_empty() && matches!(default, "allow" | "all")) {
             return ToolPolicy::All;
         }

@@ -51,6 +51,7 @@ pub(crate) enum HookSilence {
 
 /// A command of bash that finds `script` as `$0` would be and `arguments` from `$1` on.
 pub(crate) fn bash(script: &str, name: &str, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    // The user's start-up files must not decide what a hook does.
     let mut command: Vec<OsString> = ["bash", "--noprofile", "--norc", "-c", script, name].map(Into::into).into();
     command.extend(arguments);
     command

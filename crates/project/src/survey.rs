@@ -90,6 +90,7 @@ struct SurveyLook<'a> {
 impl SurveyLook<'_> {
     fn contents(&mut self, hook: Option<&ProjectRegistration>) -> Result<ProjectContents, ProjectProblem> {
         let declared = declared(self.home)?;
+        // The declaration wins over the program.
         let registration = declared.as_ref().or(hook);
         let tools = match registration.and_then(|r| r.list("tools")) {
             Some(entries) => self.registered_tools(registration, entries),

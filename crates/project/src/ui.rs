@@ -57,6 +57,7 @@ pub(crate) fn linked(meta: Option<Value>, server: &str, name: &str) -> Value {
         Some(Value::Object(ui)) => ui,
         _ => Map::new(),
     };
+    // What the author wrote wins over what follows from the folder.
     if ui.get("resourceUri").and_then(Value::as_str).is_none_or(str::is_empty) {
         ui.insert("resourceUri".into(), uri(server, name).into());
         ui.entry("visibility").or_insert_with(|| json!(["model", "app"]));

@@ -22,6 +22,7 @@ pub(crate) fn icons(origin: &EntryOrigin<'_>, problems: &mut Vec<ProjectProblem>
             problems.push(origin.facts.problem(Some("icons"), ProjectFault::Field { field, wanted: "a string" }));
             continue;
         };
+        // Remote pictures pass as they are; the client decides whether it loads them.
         if ["data:", "http://", "https://"].iter().any(|scheme| src.starts_with(scheme)) {
             shown.push(icon);
             continue;

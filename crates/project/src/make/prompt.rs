@@ -36,6 +36,7 @@ pub(crate) fn prompt(
 
 /// A program is one that can be run and says with what; anything else is text.
 pub(crate) fn body_of(path: PathBuf, executable: bool) -> PromptBody {
+    // Executable alone is not enough: on some file systems every file is.
     if executable && is_program(&path) { PromptBody::Script(path) } else { PromptBody::Template(path) }
 }
 

@@ -21,6 +21,7 @@ pub(crate) struct ProviderNames<'a>(pub(crate) &'a ProjectHome);
 
 impl ProviderNames<'_> {
     pub(crate) fn has_own(&self, name: &str) -> bool {
+        // A name becomes part of a path below.
         let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
         plain && self.0.folders.providers.join(format!("{name}.sh")).is_file()
     }

@@ -50,6 +50,7 @@ pub(crate) struct RegisterHook {
 /// The hook of a project; `None` without one, or where `register.json` is in its place. A problem where it may not run.
 pub(crate) fn hook_of(home: &ProjectHome) -> Result<Option<RegisterHook>, ProjectProblem> {
     let path = home.folders.server.join("register.sh");
+    // The declaration wins over the program: it can be read without running anything.
     if !is_there(&path) || is_there(&home.folders.server.join("register.json")) {
         return Ok(None);
     }
@@ -100,6 +101,7 @@ impl RegisterHook {
         let mut members = Map::new();
         let mut plain = String::new();
         for (at, part) in text.split(RECORD).enumerate() {
+            // Between two marks stands an entry; what is outside of them is plain output.
             let Some((kind, entry)) = part.split_once(UNIT).filter(|_| at % 2 == 1) else {
                 plain.push_str(part);
                 continue;
@@ -111,6 +113,7 @@ impl RegisterHook {
                 list.push(entry);
             }
         }
+        // A script that used the helpers may print other things as well.
         if members.is_empty() && !plain.trim().is_empty() {
             let parsed = serde_json::from_str(&plain).map_err(|error| {
                 fail(ProjectFault::Hook(format!("register.sh printed neither registrations nor JSON: {error}")))
@@ -132,6 +135,7 @@ fn interpreter(path: &Path) -> Option<String> {
     let program = words.next()?;
     let name = program.rsplit('/').next()?;
     let name = if name == "env" { words.find(|word| !word.starts_with('-'))? } else { name };
+    // The helpers are functions of bash.
     Some(if name == "sh" { "bash".into() } else { name.to_owned() })
 }
 

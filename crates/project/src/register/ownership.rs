@@ -8,6 +8,7 @@ use crate::problem::ProjectFault;
 /// Only we may change it, its folder and the project.
 pub(crate) fn check(file: &Path, root: &Path) -> Result<(), ProjectFault> {
     let folder = file.parent().unwrap_or(root);
+    // Whoever may write to a folder can replace what lies in it.
     for path in [file, folder, root] {
         let fault = |reason| ProjectFault::Unsafe { path: path.display().to_string(), reason };
         let about = std::fs::symlink_metadata(path).map_err(|error| ProjectFault::Unreadable(error.to_string()))?;

@@ -41,13 +41,16 @@ impl OpenQuestions {
         let params = params.map(Value::to_string);
         let frame = framed(request(&id, method, params.as_deref().map(str::as_bytes)))?;
         let (sender, answer) = oneshot::channel();
+        // Before it is asked: the answer may come before `push` returns.
         self.lock().insert(id.clone(), sender);
         let question = AskedQuestion { id, answer, asks: Arc::clone(self) };
+        // Where the queue is full, dropping the question takes it out of the table again.
         queue.push(frame.into()).is_none().then_some(question)
     }
 
     /// An answer came. Late ones are dropped.
     pub(crate) fn answer(&self, frame: &Frame) {
+        // Taken out, so that a second answer finds nothing.
         let Some(sender) = frame.id().and_then(|id| self.lock().remove(&id)) else { return };
         let value = frame.outcome().and_then(|at| serde_json::from_slice(frame.raw(at)).ok()).unwrap_or_default();
         let _ = sender.send(if frame.kind() == FrameKind::Response { Ok(value) } else { Err(value) });

@@ -45,6 +45,7 @@ impl TimeBounds {
     /// Those of a tool. `asked`: what the caller wants instead of the tool's own time.
     pub(crate) fn new(tool: &ToolTimeouts, settings: &ProjectSettings, asked: Option<Duration>) -> Self {
         let most = tool.max.unwrap_or(settings.max_timeout);
+        // The caller may ask for another time, but never for more than the most.
         let allowed = asked.or(tool.fixed).unwrap_or(settings.tool_timeout);
         let extends = tool.extends.unwrap_or(settings.progress_extends);
         // Nothing runs for ever: no time at all means the most.
@@ -82,6 +83,7 @@ impl CallClock {
     /// The question is answered: the clock goes on from where it stood.
     pub(crate) fn resume(&mut self, now: Instant) {
         if let Some(paused) = self.paused.take() {
+            // Progress during the pause has begun the time anew, and that part must not be counted twice.
             self.since += now.saturating_duration_since(paused.max(self.since));
         }
     }
@@ -90,6 +92,7 @@ impl CallClock {
     pub(crate) fn next(&self) -> Instant {
         let allowed = self.paused.is_none().then(|| self.since + self.bounds.allowed);
         let most = self.has_most().then(|| self.started + self.bounds.most);
+        // A fixed clock that is paused has no other bound.
         allowed.into_iter().chain(most).min().unwrap_or_else(|| self.started + self.bounds.most)
     }
 

@@ -22,6 +22,7 @@ impl ScriptRunner {
     ) -> Result<Value, ScriptFault> {
         let limit = params["limit"].as_u64().filter(|limit| *limit > 0).unwrap_or(USUAL).min(MOST);
         let arguments = arguments(params);
+        // So that a script with a cache of its own has a key for the request.
         let hash = blake3::hash(arguments.to_string().as_bytes()).to_hex().to_string();
         let offset = match params["cursor"].as_str() {
             Some(cursor) => decode(cursor, &completion.name)
@@ -61,6 +62,7 @@ fn arguments(params: &Value) -> Value {
 }
 
 fn page(output: &[u8], limit: u64, offset: u64, name: &str) -> Result<Value, ScriptFault> {
+    // A script that has no suggestion may print nothing at all.
     if output.trim_ascii().is_empty() {
         return Ok(json!({ "completion": { "values": [], "hasMore": false } }));
     }
@@ -82,6 +84,7 @@ fn page(output: &[u8], limit: u64, offset: u64, name: &str) -> Result<Value, Scr
     let has_more = printed.get("hasMore") == Some(&Value::Bool(true)) || all.len() > values.len() || own.is_some();
     let mut completion = json!({ "values": values, "hasMore": has_more });
     if has_more {
+        // A script that pages by itself says where it goes on.
         let next = printed.get("next").and_then(Value::as_u64).unwrap_or(offset + values.len() as u64);
         completion["nextCursor"] = own.map_or_else(|| encode(name, next), str::to_owned).into();
     }
@@ -95,6 +98,7 @@ fn encode(name: &str, offset: u64) -> String {
 /// The offset in a cursor of ours; one that a script made itself is handed back to it only in its own arguments.
 fn decode(cursor: &str, name: &str) -> Option<u64> {
     let value: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    // A cursor of another completion would skip what was never shown.
     value["offset"].as_u64().filter(|_| value["name"] == name)
 }
 

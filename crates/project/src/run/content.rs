@@ -14,6 +14,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_')
 /// The content of a resource.
 pub(crate) fn contents(uri: &str, bytes: &[u8], mime_type: Option<&str>) -> Value {
     let declared = mime_type.filter(|kind| !kind.is_empty());
+    // Zero bytes are valid UTF-8, but no text that a client could show.
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
     match text.filter(|_| !declared.is_some_and(is_binary)) {
         Some(text) => json!({ "uri": uri, "mimeType": declared.unwrap_or("text/plain"), "text": text }),

@@ -120,6 +120,7 @@ impl FolderNotifier {
         // What exactly happened does not matter: the folder is looked at.
         let mut events = [0; 4 << 10];
         if !matches!(self.0.read(&mut events).await, Ok(1..)) {
+            // The watch is broken; the script runs into its own time limit.
             std::future::pending::<()>().await;
         }
     }

@@ -23,6 +23,7 @@ pub(crate) fn blocks(named: &[u8], cwd: &Path, roots: &[PathBuf], limit: usize) 
     let mut blocks = Vec::new();
     for file in parse(named) {
         let path = cwd.join(&file.path);
+        // A tool names files by itself, and may have been told to by what it read: only the roots are open to it.
         match read_inside(&path, roots, left) {
             Ok(bytes) => {
                 // One limit for all files together.

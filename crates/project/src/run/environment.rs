@@ -57,6 +57,7 @@ impl JsonTool {
             return Self { name: name.into(), bin: bin.into(), folder: None };
         }
         let wanted: &[&str] = match named {
+            // Chosen by the user: scripts then run in their minimal mode.
             Some("none") => return Self { name: "none".into(), bin: OsString::new(), folder: None },
             Some("jq") => &["jq"],
             Some("gojq") => &["gojq"],
@@ -141,6 +142,7 @@ pub(crate) fn for_providers(home: &ProjectHome, kit: &ScriptKit, json: &JsonTool
 
 fn passes(mode: &EnvironmentMode, name: &OsStr) -> bool {
     let Some(text) = name.to_str() else { return *mode == EnvironmentMode::Inherit };
+    // What the scripts' own protocol defines passes in every mode: the project is configured by it.
     let given = NEEDED.iter().any(|(needed, _)| *needed == text) || PROTOCOL.iter().any(|stem| text.starts_with(stem));
     match mode {
         EnvironmentMode::Minimal => given,

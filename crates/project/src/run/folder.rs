@@ -67,7 +67,9 @@ impl CallFolders {
         if self.spare().is_none() {
             // What fails now fails again when it is needed, and is told then.
             let made = self.make_tool_folder().ok();
+            // Somebody else may have made one meanwhile; one of the two is not needed.
             let unused = std::mem::replace(&mut *self.spare(), made);
+            // Removed without the lock, which a call may be waiting for.
             drop(unused);
         }
     }
@@ -105,6 +107,7 @@ impl CallFolders {
 
 impl Drop for CallFolders {
     fn drop(&mut self) {
+        // Before the parent is removed, in which it lies.
         drop(self.spare().take());
         if let Some(own) = self.own.get() {
             let _ = std::fs::remove_dir_all(own);
@@ -152,6 +155,7 @@ fn remove_abandoned(parent: &Path) {
         };
         // Only if no process of that number lives, whoever it is.
         let dead = rustix::process::Pid::from_raw(pid)
+            // Any other answer, as for a process of another user, means that it lives.
             .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
         if dead {
             let _ = std::fs::remove_dir_all(entry.path());
@@ -184,6 +188,7 @@ impl CallFolder {
     /// A file that appears with its whole content at once.
     pub(crate) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let unfinished = self.join(&format!("{name}.new"));
+        // One that an earlier call left unfinished; `create_new` would refuse it.
         let _ = std::fs::remove_file(&unfinished);
         self.create(&unfinished)?.write_all(content)?;
         // Whole or not at all: the script may be looking for it right now.
@@ -198,6 +203,7 @@ impl CallFolder {
     }
 
     fn create(&self, path: &Path) -> io::Result<File> {
+        // A link that the script has put there is not followed.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
     }
 }

@@ -124,6 +124,7 @@ impl ScriptGuard {
                 return;
             }
             let now = tasks_of_machine();
+            // A smaller leap can not be one call that exceeds its bound, so nothing is counted.
             if now > usual.saturating_add(self.processes) {
                 let stem = format!("{}.", self.mark);
                 let counted =
@@ -131,6 +132,7 @@ impl ScriptGuard {
                 let counts = counted.await.unwrap_or_default();
                 let state = self.lock();
                 for (mark, _) in counts.iter().filter(|(_, count)| **count > self.processes) {
+                    // It may have ended while it was counted.
                     if let Some(overrun) = state.running.get(mark) {
                         overrun.cancel();
                     }
@@ -143,6 +145,7 @@ impl ScriptGuard {
 
     fn is_idle(&self) -> bool {
         let mut state = self.lock();
+        // Set under the lock: a script that begins now either keeps this task or starts the next.
         state.looking = !state.running.is_empty();
         !state.looking
     }

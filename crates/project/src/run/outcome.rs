@@ -46,6 +46,7 @@ pub(crate) struct FinishedScript<'a> {
 /// A result or an error.
 pub(crate) fn judge(finished: &FinishedScript<'_>) -> Result<Value, ScriptFault> {
     // What the tool says of itself comes before what we saw.
+    // A cancelled tool is often killed in the middle of writing its error.
     if !finished.error.trim_ascii().is_empty() && finished.end != ScriptEnd::Cancelled {
         // Words without a code are for whoever called, as every other failure of a script is.
         return authored(finished.error).map_or_else(|| Ok(left_words(finished)), Err);
@@ -71,6 +72,7 @@ pub(crate) fn judge(finished: &FinishedScript<'_>) -> Result<Value, ScriptFault>
 fn authored(text: &[u8]) -> Option<ScriptFault> {
     let value: Value = serde_json::from_slice(text).ok()?;
     let code = &value["code"];
+    // A code that was computed may be written as `-32001.0`.
     let whole = code.as_f64().filter(|code| code.fract() == 0.0);
     #[allow(clippy::cast_possible_truncation, reason = "it is whole")]
     let code = code.as_i64().or(whole.map(|code| code as i64))?;
@@ -200,6 +202,7 @@ fn check_schema(finished: &FinishedScript<'_>, parsed: Option<&Value>) -> Result
         return Err(ScriptFault::internal(format!("Tool output {what} for declared outputSchema")));
     };
     let whole = parsed.as_object().is_some_and(is_result);
+    // A failure need not have the form of a success.
     if whole && parsed["isError"] == true {
         return Ok(());
     }
@@ -222,6 +225,7 @@ fn check_schema(finished: &FinishedScript<'_>, parsed: Option<&Value>) -> Result
 
 fn has_type(value: &Value, kind: &Value) -> bool {
     match kind.as_str() {
+        // Absent, or nothing: whether it must be there is asked by `required`.
         _ if value.is_null() => true,
         Some("string") => value.is_string(),
         Some("number") => value.is_number(),
@@ -237,6 +241,7 @@ fn has_type(value: &Value, kind: &Value) -> bool {
 fn is_result(object: &Map<String, Value>) -> bool {
     let blocks = object.get("content").and_then(Value::as_array);
     blocks.is_some_and(|blocks| {
+        // An empty list of blocks is a result only where the tool says so by this member; it could be data.
         (object.contains_key("isError") || !blocks.is_empty()) && blocks.iter().all(|block| block["type"].is_string())
     })
 }

@@ -138,6 +138,7 @@ impl RunningScript {
 
     /// After its end: whatever it started goes as well, then what it wrote is read to the end. Says if that was too much.
     pub(crate) async fn finish(&mut self) -> Option<ScriptEvent> {
+        // The script is over by itself; what it left in its group is not wanted any more.
         self.signal(Signal::KILL);
         self.over = true;
         self.guard.ended(&self.mark);
@@ -253,6 +254,7 @@ pub(crate) fn command(script: &Path, environment: &GivenEnvironment) -> io::Resu
     io::Read::read_to_end(&mut io::Read::take(std::fs::File::open(script).map_err(found)?, 256), &mut start)
         .map_err(found)?;
     let first = start.split(|byte| *byte == b'\n').next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or("");
+    // Not executable, but it says what it wants to be run by: archives and some file systems lose the bit.
     if let Some(line) = first.strip_prefix("#!").map(str::trim).filter(|line| !line.is_empty()) {
         let (interpreter, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
@@ -260,6 +262,7 @@ pub(crate) fn command(script: &Path, environment: &GivenEnvironment) -> io::Resu
         return Ok(words.chain([script.into()]).collect());
     }
     match script.extension().and_then(|extension| extension.to_str()) {
+        // Most scripts are written for bash, whatever they are called.
         Some("sh") if in_path(environment, "bash").is_none() => Ok(vec!["sh".into(), script.into()]),
         Some("sh" | "bash") => Ok(vec!["bash".into(), script.into()]),
         _ => Err(io::Error::new(

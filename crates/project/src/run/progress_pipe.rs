@@ -52,6 +52,7 @@ impl ProgressPipe {
                 return line;
             }
             self.buffer.reserve(4 << 10);
+            // A broken pipe is quiet for ever; the call goes on without progress.
             if self.pipe.read_buf(&mut self.buffer).await.is_err() {
                 return std::future::pending().await;
             }
@@ -75,6 +76,7 @@ impl ProgressPipe {
     fn take_line(&mut self) -> Option<Bytes> {
         while let Some(at) = memchr(&self.buffer) {
             let line = self.buffer.split_to(at + 1).freeze();
+            // This was the end of the line that was too long.
             if !std::mem::take(&mut self.skipping) {
                 return Some(line);
             }
@@ -121,6 +123,7 @@ impl LineNotifier {
         let params = message["params"].take();
         match (method.as_str(), params) {
             (notifications::PROGRESS, Value::Object(mut params)) => {
+                // It extends the time also where the caller did not ask for progress.
                 let Some(token) = &self.token else { return PipedLine::Progress };
                 if params.get("progress").is_some_and(Value::is_number) && self.progress.admits(now) {
                     // Scripts write null for what they do not know; the protocol leaves it out.

@@ -75,6 +75,7 @@ fn fill(template: &str, arguments: &Map<String, Value>) -> String {
     while let Some(at) = rest.find("{{") {
         let (before, from) = rest.split_at(at);
         text.push_str(before);
+        // An object or a list has no plain text, so the placeholder stays and shows what is missing.
         let value = from[2..].find("}}").and_then(|end| Some((end, plain(arguments.get(&from[2..2 + end])?)?)));
         match value {
             Some((end, value)) => {

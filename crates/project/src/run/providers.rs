@@ -59,6 +59,7 @@ impl ScriptRunner {
     fn resource_roots(&self) -> Vec<PathBuf> {
         let named = self.home.environment.get("MCP_RESOURCES_ROOTS").unwrap_or_default();
         let named: Vec<PathBuf> =
+            // Relative to the project; an absolute path stays as it is.
             named.split([':', '\n']).filter(|part| !part.is_empty()).map(|part| self.home.root.join(part)).collect();
         if named.is_empty() { vec![self.home.folders.resources.clone()] } else { named }
     }
@@ -72,9 +73,11 @@ impl ScriptRunner {
         let all = self.home.environment.get(&format!("MCPBASH_{stem}_ALLOW_ALL")).unwrap_or_default();
         let all = matches!(all.trim(), "true" | "1" | "yes" | "on");
         let (allowed, denied) = (list("ALLOW"), list("DENY"));
+        // Denied wins over allowed.
         if names(denied) {
             return refused(format!("{host} is in MCPBASH_{stem}_DENY_HOSTS"));
         }
+        // Nobody is asked unless somebody was named: a project must not reach out by default.
         if allowed.trim().is_empty() && !all {
             return refused(format!("{host} may not be asked: name it in MCPBASH_{stem}_ALLOW_HOSTS"));
         }

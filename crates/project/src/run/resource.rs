@@ -75,6 +75,7 @@ impl ScriptRunner {
         call: &mut ScriptCall<'_>,
     ) -> Result<Value, ScriptFault> {
         let provider = reading.provider();
+        // The name becomes a part of a path.
         let own = is_name(provider).then(|| self.home.folders.providers.join(format!("{provider}.sh")));
         let found = match own.filter(|script| script.is_file()) {
             Some(script) => {

@@ -83,8 +83,10 @@ pub(crate) fn variables(roots: &[ClientRoot]) -> [(&'static str, String); 3] {
 /// The path of a file URI on this machine.
 pub(crate) fn local_path(uri: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt as _;
+    // Schemes of URIs are case-insensitive.
     let scheme = uri.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("file://"))?;
     let rest = &uri[scheme.len()..];
+    // RFC 8089: a host of `localhost` means this machine.
     let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
     let decoded: Vec<u8> = percent_encoding::percent_decode_str(path).collect();
     let good = decoded.first() == Some(&b'/') && !decoded.contains(&0);

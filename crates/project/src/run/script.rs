@@ -72,6 +72,7 @@ impl ScriptRunner {
         let event = tokio::select! {
             biased;
             () = call.stop.cancelled() => {
+                // Waited for: when the caller hears of the end, nothing of the script is left.
                 running.put_down(GRACE).await;
                 return Err(cancelled());
             }
@@ -82,6 +83,7 @@ impl ScriptRunner {
             }
         };
         let event = match event {
+            // What it printed before its end is read first; that may still be too much.
             ScriptEvent::Exited(status) => running.finish().await.unwrap_or(ScriptEvent::Exited(status)),
             other => other,
         };

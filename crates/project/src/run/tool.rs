@@ -52,9 +52,11 @@ impl ScriptRunner {
             // A caller may not buy more than the project allows.
             bounds.allowed = bounds.allowed.min(bounds.most);
         }
+        // Before the script is started: its environment names them.
         let roots = self.roots(call).await;
         let ToolFolder { folder, mut progress_pipe } = self.folders.tool_folder().map_err(|error| no_folder(&error))?;
         let asks = call.caller.form || call.caller.url;
+        // Made before the script runs, so that a question it asks at once is not missed.
         let letterbox = asks.then(|| QuestionWatch::new(&folder)).transpose().map_err(|error| no_folder(&error))?;
         let variables = self.variables(tool, params, &roots, asks, &folder).map_err(|error| no_folder(&error))?;
         let job = ScriptJob {
@@ -89,12 +91,14 @@ impl ScriptRunner {
             end,
             stdout: &running.output,
             stderr: &stderr,
+            // Read after the end, when nobody writes to it any more.
             error: &left(&folder.join(ERROR)),
             bounds,
             hint: tool.timeouts.hint.as_deref(),
             output_schema: tool.definition.get("outputSchema"),
         });
         let result = result.map(|result| self.with_files(result, &left(&folder.join(RESOURCES)), &roots));
+        // Kept until the answer is out; removing it takes longer than many scripts run.
         call.spent.push(folder);
         result
     }
@@ -113,6 +117,7 @@ impl ScriptRunner {
         loop {
             let deadline = conversation.clock.next();
             tokio::select! {
+                // A cancellation and a deadline go before anything that the script says.
                 biased;
                 () = call.stop.cancelled() => {
                     // For those who look before they are told.
@@ -121,6 +126,7 @@ impl ScriptRunner {
                     return ScriptEnd::Cancelled;
                 }
                 () = tokio::time::sleep_until(deadline) => {
+                    // Progress or a question may have moved the deadline since the sleep began.
                     if let Some(reason) = conversation.clock.passed(Instant::now()) {
                         let _ = folder.write(CANCEL, b"");
                         running.put_down(grace).await;
@@ -140,6 +146,7 @@ impl ScriptRunner {
                         },
                         over => over,
                     };
+                    // It broke a bound: there is no grace.
                     running.kill_all().await;
                     return match over {
                         ScriptEvent::TooMuchStderr => ScriptEnd::TooMuchStderr(settings.stderr_limit),
@@ -164,6 +171,7 @@ impl ScriptRunner {
         let mut set = |name: &str, value: OsString| _ = all.insert(name.into(), value);
         set("MCP_TOOL_NAME", tool.name.as_str().into());
         set("MCP_TOOL_PATH", tool.script.clone().into());
+        // Whatever the project says, the kernel would refuse to start the script.
         let threshold = self.home.settings.payload_threshold.min(LONGEST);
         let object = |value: &Value| if value.is_object() { value.to_string() } else { "{}".to_owned() };
         for (stem, text) in [
@@ -176,6 +184,7 @@ impl ScriptRunner {
                 let path = folder.write(&stem.to_ascii_lowercase(), text.as_bytes())?;
                 set(&format!("MCP_TOOL_{stem}_FILE"), path.into());
             }
+            // Empty, but set: scripts under `set -u` look at both.
             set(&format!("MCP_TOOL_{stem}_JSON"), if in_file { OsString::new() } else { text.into() });
         }
         let stream = folder.join(STREAM);
@@ -209,12 +218,14 @@ impl ScriptRunner {
         }
         let Some(mut question) = self.asks.ask(call.queue, "roots/list", None) else { return of_project() };
         let answer = tokio::select! {
+            // The call is over; the caller of this notices by itself.
             () = call.stop.cancelled() => return Vec::new(),
             answer = tokio::time::timeout(ROOTS, question.answered()) => answer,
         };
         match answer {
             Ok(answer) => answer.ok().and_then(|answer| roots::of_client(&answer)).unwrap_or_else(of_project),
             Err(_) => {
+                // The client must not show a question that nobody waits for.
                 question.withdraw(call.queue);
                 let mut reticent = lock();
                 // Forgetting costs each of them one more wait.
@@ -317,6 +328,7 @@ async fn next_answer(question: &mut Option<AskedQuestion>) -> Result<Value, Valu
 
 /// The token as a script writes it: without quotes.
 fn plain(token: &RawId) -> String {
+    // A number has no quotes.
     serde_json::from_str::<String>(token.as_str()).unwrap_or_else(|_| token.as_str().to_owned())
 }
 

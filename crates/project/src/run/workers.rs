@@ -43,6 +43,7 @@ impl WorkerPool {
     pub(crate) async fn turn(self: &Arc<Self>, caller: u64) -> Result<WorkerSlot, WorkersBusy> {
         let waiting = {
             let mut state = self.lock();
+            // A free worker goes to whoever asks now: nobody waits while one is free.
             if state.running < self.limit {
                 state.running += 1;
                 return Ok(WorkerSlot(Some(Arc::clone(self))));
@@ -73,6 +74,7 @@ impl WorkerPool {
                 };
                 let next = line.pop_front();
                 state.waiting -= usize::from(next.is_some());
+                // To the back: each caller gets one turn before anybody gets two.
                 if !line.is_empty() {
                     state.lines.push_back((caller, line));
                 }
@@ -82,6 +84,7 @@ impl WorkerPool {
             let Some(sender) = next else { continue };
             match sender.send(WorkerSlot(Some(Arc::clone(self)))) {
                 Ok(()) => return,
+                // Disarmed: dropping it as it is would pass the slot on a second time.
                 Err(mut slot) => slot.0 = None,
             }
         }

@@ -48,6 +48,7 @@ pub(super) async fn begin(
         Method::ToolsCall => {
             let name = text(&params, "name")?;
             let tool = contents.tool(name).ok_or_else(|| invalid(&format!("Tool '{name}' not found")))?;
+            // Asked at each call, because the policy script may decide by the time of day or a file.
             runner.permit(tool).await?;
             let tool = Arc::clone(tool);
             Ok(runner.call_tool(id, tool, params, caller))
@@ -88,6 +89,7 @@ pub(super) fn reading(contents: &ProjectContents, runner: &ScriptRunner, uri: &s
         return ResourceReading::listed(resource);
     }
     if let Some(page) = ui::named(uri).and_then(|name| contents.resources.iter().find(|page| ui::is(page, name))) {
+        // Answered under the URI that was asked for: a gateway may have put its prefix into it.
         return ResourceReading { uri: uri.to_owned(), ..ResourceReading::listed(page) };
     }
     match contents.templates.iter().find(|template| fits(&template.uri_template, uri)) {
@@ -108,6 +110,7 @@ fn completed<'a>(contents: &'a ProjectContents, reference: &'a Value) -> Result<
     match reference["type"].as_str() {
         Some("ref/prompt") => {
             let name = text(reference, "name")?;
+            // A completion may be registered for a prompt that is not listed at the moment.
             let known = contents.prompt(name).is_some() || contents.completion(name).is_some();
             known.then_some(name).ok_or_else(|| invalid(&format!("Prompt '{name}' not found")))
         }

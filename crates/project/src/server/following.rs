@@ -44,6 +44,7 @@ impl LinkFollowing {
         if self.lock().len() >= MOST {
             return Err(RequestError::internal(format!("at most {MOST} resources of a project are followed")));
         }
+        // Read before it is promised: what can not be read can not be compared, and the client is told why.
         let answer = read(registry, runner, uri).await.ok_or_else(|| RequestError::internal("can not be read"))?;
         // What can not be read now can not be compared later either.
         if answer.kind() == FrameKind::Error {
@@ -53,6 +54,7 @@ impl LinkFollowing {
             return Err(RequestError::new(error["code"].as_i64().unwrap_or(code::INTERNAL_ERROR), message));
         }
         self.lock().insert(uri.to_owned(), content(&answer));
+        // The loop may be waiting with nothing to follow; it looks at its conditions again.
         self.bell.notify_one();
         Ok(())
     }
@@ -64,6 +66,7 @@ impl LinkFollowing {
     /// Says whether a resource that is still followed differs from what it was.
     fn differs(&self, uri: &str, content: Content) -> bool {
         match self.lock().get_mut(uri) {
+            // It may have been unsubscribed while it was read.
             Some(known) if *known != content => {
                 *known = content;
                 true
@@ -87,10 +90,12 @@ pub(super) async fn keep_up(
         let idle = following.lock().is_empty();
         tokio::select! {
             () = stop.cancelled() => return,
+            // Only to look at `idle` again; what was just read needs no second look.
             () = following.bell.notified() => continue,
             looked = looks.changed(), if !idle => if looked.is_err() { return },
             () = pause(every), if !idle => {}
         }
+        // Weak: this task must not keep the folder watched after the link is gone.
         let Some(registry) = registry.upgrade() else { return };
         let uris: Vec<String> = following.lock().keys().cloned().collect();
         for uri in uris {
@@ -118,6 +123,7 @@ async fn pause(time: Option<Duration>) {
 async fn read(registry: &ProjectRegistry, runner: &Arc<ScriptRunner>, uri: &str) -> Option<Frame> {
     let state = registry.state().await?;
     let reading = calls::reading(&state.contents, runner, uri);
+    // Nobody can be asked: this read belongs to no call.
     let stream = runner.read_resource(0, reading, ScriptCaller::default());
     tokio::time::timeout(runner.subscribe_timeout(), stream.answer()).await.ok()?.ok()
 }

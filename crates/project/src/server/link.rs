@@ -76,6 +76,7 @@ impl Link for ProjectLink {
             _ => {
                 let (registry, runner) = (Arc::clone(&self.registry), Arc::clone(&self.runner));
                 let following = Arc::clone(&self.following);
+                // Now, while the call is certain to be in the table.
                 let caller = calls::caller(&self.surroundings, request.id);
                 CallStream::after(async move {
                     match calls::begin(&registry, &runner, &following, &request, caller).await {
@@ -118,6 +119,7 @@ async fn announce(
             changed = changes.changed() => if changed.is_err() { return },
             () = stop.cancelled() => return,
         }
+        // Marked as seen before it is handled: a change meanwhile wakes this again.
         let Some(state) = changes.borrow_and_update().clone() else { continue };
         let mut topics: Vec<Topic> = told.outdated(&state).into_iter().map(Topic::of).collect();
         // Resources and templates have one notification.

@@ -16,6 +16,7 @@ pub(super) struct ToldDigests(Mutex<[Option<[u8; 32]>; 4]>);
 impl ToldDigests {
     /// The state to answer a list from. What comes later will be found to differ.
     pub(super) fn answering(&self, kind: ListKind, registry: &ProjectRegistry) -> Option<Arc<ProjectState>> {
+        // Held while the state is read: a change is either in the answer or announced after it.
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = registry.now()?;
         told[slot(kind)] = Some(digest(&state, kind));

@@ -58,12 +58,14 @@ impl SurveyLook<'_> {
         let file_name = found.file_name();
         let extension = file_name.ends_with(".sh") || file_name.ends_with(".bash");
         let is_of_page = found.relative.parent().is_some_and(|folder| folder.ends_with(ui::FOLDER));
+        // Directly in `tools/` only programs count; text beside them is documentation.
         if file_name == SMOKE || is_of_page || (found.is_direct() && !found.executable) {
             return Ok(None);
         }
         let mut header = None;
         if !found.executable && !extension {
             let read = ScriptHeader::read(&found.path, root)?;
+            // Neither executable nor a script by its first line: data of a tool.
             if !read.shebang {
                 return Ok(None);
             }
@@ -122,6 +124,7 @@ impl SurveyLook<'_> {
         if is_metadata(found) {
             let written = document(&found.path, root)?;
             let origin = EntryOrigin { facts: written.facts(), root, base };
+            // A template has no file of its own; its metadata is all there is.
             if origin.facts.get("uriTemplate").is_some() {
                 return template(&origin, &mut self.problems).map(|made| Some(MadeEntry::Template(Arc::new(made))));
             }

@@ -112,6 +112,7 @@ impl SurveyLook<'_> {
         };
         let root = &self.home.root;
         let first = inside(root, folder, &path);
+        // Authors write paths from either place; the fault of the first is told.
         let found = first.or_else(|fault| inside(root, root, &path).map_err(|_| fault));
         found.map_err(|fault| facts.problem(Some("path"), fault))
     }

@@ -42,6 +42,7 @@ impl<'a> GitLocation<'a> {
             None => authority.split(':').next().unwrap_or_default(),
         };
         let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+        // git would take it for an option.
         if reference.is_empty() || reference.starts_with('-') || !reference.bytes().all(good) {
             return Err("not the name of a branch, tag or commit");
         }
@@ -83,6 +84,7 @@ impl ScriptRunner {
                 [git.clone().into_os_string()].into_iter().chain(arguments.iter().map(OsString::from)).collect();
             self.run_command(command, self.git_variables(), &repository, within, call)
         };
+        // No work tree, so no attribute or hook of the repository can run anything.
         let init = run(&["init", "--quiet", "--bare", "."]).await?;
         if init.code != 0 {
             return Err(ScriptFault::internal(init.complaint("git init failed")));
@@ -93,6 +95,8 @@ impl ScriptRunner {
         if fetched.code != 0 {
             return Err(ScriptFault::internal(fetched.complaint("git fetch failed")));
         }
+        // Checked after the fetch, because a server does not say before how much it will send; the time limit bounds it
+        // meanwhile.
         let most = self.number("MCPBASH_GIT_MAX_KB", 51_200, 1 << 20);
         if size_of(&repository) / 1024 > most {
             return Err(ScriptFault::internal(format!(
@@ -111,6 +115,7 @@ impl ScriptRunner {
         let mut variables = self.provider_variables.clone();
         for (name, value) in [
             ("GIT_TERMINAL_PROMPT", "0"),
+            // A submodule or a redirect could name another one, such as `file` or `ext`.
             ("GIT_ALLOW_PROTOCOL", "https"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_CONFIG_NOSYSTEM", "1"),

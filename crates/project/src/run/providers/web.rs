@@ -24,6 +24,7 @@ impl WebProvider {
             return Ok(client);
         }
         let client = HttpClient::public_only().map_err(|error| ScriptFault::internal(error.to_string()))?;
+        // Two calls at once may both make one; the first is kept.
         Ok(self.0.get_or_init(|| client))
     }
 }
@@ -75,6 +76,7 @@ impl ScriptRunner {
                 let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
                 Ok(ProvidedContent { mime_type: kind.map(str::to_owned), bytes: answer.into_body().to_vec() })
             }
+            // The new host was not permitted, and could be private.
             status if status.is_redirection() => {
                 let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
                 Err(ScriptFault::internal(format!("{}: redirects to {to}, which is not followed", reading.uri)))
