@@ -23,7 +23,7 @@ pub(crate) use learner::Learner;
 pub struct SearchSettings {
     /// The model of this process.
     pub model: Option<Arc<StaticModel>>,
-    /// Or one elsewhere.
+    /// An endpoint elsewhere that makes the vectors, in the place of a model in the process.
     pub endpoint: Option<EndpointSettings>,
     /// Whether to learn from use.
     pub learn: bool,
@@ -66,7 +66,7 @@ impl SearchService {
         Ok(Self { index, endpoint, learner, uses: tables.uses, fetching: OnceLock::new() })
     }
 
-    /// The searchable catalogue.
+    /// The index of all tools, which follows the catalogue.
     pub fn index(&self) -> Arc<ToolIndex> {
         Arc::clone(&self.index)
     }

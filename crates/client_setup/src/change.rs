@@ -29,17 +29,17 @@ pub enum ChangeError {
     /// The file says something that can not be edited.
     #[error("{}: {error}", path.display())]
     Edit {
-        /// Which.
+        /// The file that was to be changed.
         path: PathBuf,
-        /// Why.
+        /// Why it can not be edited.
         error: EditError,
     },
     /// It could not be read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// Which.
+        /// The file that was to be read or written.
         path: PathBuf,
-        /// Why.
+        /// What the system says.
         error: std::io::Error,
     },
     /// Somebody wrote to it since it was looked at.
@@ -53,7 +53,7 @@ pub enum ChangeError {
 /// A change that can be shown and then written.
 #[derive(Debug)]
 pub struct FilePreview {
-    /// The file.
+    /// The file that is changed.
     pub path: PathBuf,
     /// What becomes of its entries.
     pub changes: Vec<EntryChange>,

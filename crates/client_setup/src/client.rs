@@ -11,7 +11,7 @@ use crate::places::{OperatingSystem, UserPlaces};
 /// A program that uses MCP servers.
 #[derive(Debug)]
 pub struct KnownClient {
-    /// What users type.
+    /// The word by which users name the client on the command line.
     pub id: &'static str,
     /// What it is called.
     pub title: &'static str,

@@ -7,13 +7,13 @@ use crate::client::KnownClient;
 /// How a client gets to the gateway.
 #[derive(Debug, Clone, Copy)]
 pub enum GatewayReach<'a> {
-    /// By HTTP.
+    /// The client connects to this URL by Streamable HTTP.
     Url(&'a str),
     /// By starting a program.
     Command {
-        /// The program.
+        /// The program that the client starts.
         program: &'a str,
-        /// Its arguments.
+        /// Its arguments, each as one word.
         args: &'a [String],
     },
 }
@@ -42,7 +42,7 @@ pub(crate) enum TokenWords {
     BearerVariable,
     /// `${VAR}`, with the variable named in `env_keys`.
     GooseKeys,
-    /// The token itself.
+    /// The token itself stands in the file: this client can not read it from a variable.
     Literal,
 }
 

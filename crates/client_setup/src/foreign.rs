@@ -12,13 +12,13 @@ use crate::spelling::{AskedFor, respelled};
 /// A server that a client uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientServer {
-    /// Its name there.
+    /// Its name in that client's file.
     pub name: String,
     /// The keys of `[servers.X]`.
     pub keys: Value,
     /// Whose file it stands in.
     pub from: String,
-    /// The file.
+    /// The file that it was found in.
     pub path: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl ClientServer {
     }
 }
 
-/// What was found.
+/// Servers that were found in the files of other clients, and files that could not be read.
 #[derive(Debug, Default)]
 pub struct FoundServers {
     /// The servers, each once.
@@ -51,7 +51,7 @@ pub struct FoundServers {
 pub struct ImportSource {
     /// Whose it is, in words.
     pub from: String,
-    /// Where it is.
+    /// The file that could not be read.
     pub path: PathBuf,
     /// How it is written.
     pub format: FileFormat,

@@ -13,7 +13,7 @@ use crate::file;
 pub struct WriteReceipt {
     /// Whose file it is.
     pub client: String,
-    /// The file.
+    /// The file that was changed.
     pub path: PathBuf,
     /// What became of its entries.
     pub changes: Vec<EntryChange>,

@@ -24,7 +24,7 @@ pub struct Config {
     pub gateway: GatewaySettings,
     /// `[notifications]`: how changes are gathered before clients are told.
     pub notifications: NotificationSettings,
-    /// `[search]`.
+    /// `[search]`: how tools are searched, and what is remembered of uses.
     pub search: SearchSettings,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,

@@ -88,7 +88,7 @@ pub enum ContainerRuntime {
 }
 
 impl ContainerRuntime {
-    /// The program.
+    /// The program to run, as it is looked for in `PATH`.
     pub fn program(self) -> &'static str {
         match self {
             Self::Podman => "podman",

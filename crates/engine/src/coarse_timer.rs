@@ -23,7 +23,7 @@ pub(crate) struct CoarseTimer {
 }
 
 impl CoarseTimer {
-    /// The next beat.
+    /// Waits for the next beat, at most a quarter of a second; starts the clock if it stands still.
     pub(crate) async fn beat(&self) {
         // Made before `wanted` is set: `notify_waiters` keeps no permit, and a beat in between would be missed.
         let beat = self.beat.notified();

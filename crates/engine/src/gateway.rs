@@ -121,7 +121,7 @@ impl Beginning {
     }
 
     /// The router with everything below it.
-    // Weak, because the lifecycle owns the router: a strong handle would keep both alive for ever.
+    /// `maker` is weak, because the lifecycle owns the router: a strong handle would keep both alive for ever.
     fn router(&self, maker: Weak<dyn LinkMaker>) -> Arc<RequestRouter> {
         let (runtime, catalogue) = (|| Arc::clone(&self.runtime), || Arc::clone(&self.catalogue));
         let (sessions, links) = (|| Arc::clone(&self.sessions), || Arc::clone(&self.links));

@@ -55,7 +55,7 @@ pub struct Settings {
     pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
     pub limits: CallLimits,
-    /// The program's version.
+    /// The version of the gateway, as servers and clients are told it.
     pub version: &'static str,
     /// Which gateway this is.
     pub path: GatewayPath,
@@ -109,7 +109,7 @@ impl Settings {
 pub enum Names {
     /// A server that is alone at the start keeps its names; several are prefixed.
     Auto,
-    /// Always prefixed.
+    /// Every name has its server's prefix, also with one server.
     Prefix,
     /// Never, except where two collide.
     None,
@@ -147,9 +147,9 @@ pub struct ServerPlan {
 /// How a server is reached.
 #[derive(Clone)]
 pub enum Source {
-    /// Outside this process.
+    /// Outside this process: a child process, a container or a URL.
     Remote(ServerSpec),
-    /// Inside it.
+    /// Inside this process: a built-in server, the watches, or a script project.
     Local(Arc<dyn LocalServer>),
     /// Not to be had for now: what it needs is missing, or it must not be used. Every attempt to connect asks again.
     Unready(Arc<dyn Unready>),
@@ -186,7 +186,7 @@ pub trait Unready: Send + Sync + 'static {
 
 /// A server inside the process: it makes links like any other.
 pub trait LocalServer: Send + Sync + 'static {
-    /// A new link.
+    /// Makes a new link that delivers to `sink`. Must not block; each call makes a link of its own.
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink;
 
     /// What it is, in a word.
@@ -223,7 +223,7 @@ pub struct Patience {
 /// Who shares a connection to a legacy server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Everybody.
+    /// Everybody shares one connection.
     #[default]
     Auto,
     /// Nobody: one connection per session.

@@ -9,7 +9,7 @@ use crate::plan::Settings;
 pub(crate) struct EngineRuntime {
     pub(crate) settings: Settings,
     pub(crate) tasks: TaskTracker,
-    /// Everything ends.
+    /// Rings when everything ends: every task that waits listens to it.
     pub(crate) stop: CancellationToken,
     /// No more is begun.
     pub(crate) draining: CancellationToken,

@@ -27,7 +27,7 @@ pub enum NoEvents {
     /// The folder is gone, is no folder, or may not be read.
     #[error("the folder is not there, or may not be read")]
     NotThere,
-    /// Anything else.
+    /// Any other reason, in the words of the system.
     #[error("{0}")]
     System(String),
 }

@@ -23,10 +23,10 @@ use crate::{ClientKey, ServerId};
 pub struct Topics([bool; 3]);
 
 impl Topics {
-    /// All of them.
+    /// Every topic, as a legacy session follows them.
     pub const ALL: Self = Self([true; 3]);
 
-    /// Adds one.
+    /// Adds a topic; one that is there already stays.
     pub fn insert(&mut self, topic: Topic) {
         self.0[topic as usize] = true;
     }
@@ -41,7 +41,7 @@ impl Topics {
         self == Self::default()
     }
 
-    /// Those it holds.
+    /// The topics it holds, in the order of [`Topic::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Topic> {
         Topic::ALL.into_iter().filter(move |topic| self.contains(*topic))
     }

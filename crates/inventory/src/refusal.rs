@@ -145,7 +145,7 @@ pub enum RegistryRefusal {
     /// Another change of the same server was made meanwhile.
     #[error("server \"{name}\" was changed by somebody else meanwhile; try again")]
     Overtaken {
-        /// The name.
+        /// The name of the server that was asked for.
         name: String,
     },
     /// Whoever asked went away before it was done.

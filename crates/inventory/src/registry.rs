@@ -85,7 +85,7 @@ pub(crate) struct DesiredServers {
     pub(crate) config: Config,
     pub(crate) sources: ServerSources,
     running: BTreeMap<String, WantedServer>,
-    /// Counts the changes.
+    /// Rises with every change: whoever compared with an earlier state compares again.
     pub(crate) generation: u64,
 }
 

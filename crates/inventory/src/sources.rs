@@ -41,7 +41,7 @@ pub(crate) enum SourceStep {
         name: String,
         /// Its keys as they were given.
         server: Value,
-        /// What they say.
+        /// What the keys say, read and checked.
         read: Box<ServerConfig>,
     },
     /// A server that was added is to go.

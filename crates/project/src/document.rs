@@ -36,7 +36,7 @@ impl JsonDocument {
         }
     }
 
-    /// Nothing was written.
+    /// A document of a file that the author did not write: every member is absent.
     pub(crate) fn empty(file: PathBuf) -> Self {
         Self::made(file, Map::new())
     }
@@ -46,7 +46,7 @@ impl JsonDocument {
         Self { file, first_line: 1, text: String::new(), members }
     }
 
-    /// Its members.
+    /// The members of the whole document, with the places of problems in them.
     pub(crate) fn facts(&self) -> ObjectFacts<'_> {
         ObjectFacts { document: self, members: &self.members, anchor: None }
     }

@@ -104,15 +104,15 @@ pub struct ProjectCompletion {
 /// One good state of everything a project offers, each list sorted by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectContents {
-    /// The tools.
+    /// The tools, by name; each name once.
     pub tools: Vec<Arc<ProjectTool>>,
-    /// The resources.
+    /// The resources, by name; pages of `ui/` come last.
     pub resources: Vec<Arc<ProjectResource>>,
     /// The families of resources.
     pub templates: Vec<Arc<ProjectTemplate>>,
-    /// The prompts.
+    /// The prompts, by name; each name once.
     pub prompts: Vec<Arc<ProjectPrompt>>,
-    /// The completions.
+    /// The completions, which are never listed.
     pub completions: Vec<Arc<ProjectCompletion>>,
 }
 

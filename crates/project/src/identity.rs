@@ -12,7 +12,7 @@ use crate::problem::ProjectProblem;
 /// The name, version and instructions of a project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectIdentity {
-    /// As `serverInfo`.
+    /// What clients are told as `serverInfo`: name, title, version and what else the author wrote.
     pub info: Value,
     /// What a model should know before it begins.
     pub instructions: Option<String>,

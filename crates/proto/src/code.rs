@@ -4,7 +4,7 @@
 pub const PARSE_ERROR: i64 = -32700;
 /// JSON, but not a message that is valid here.
 pub const INVALID_REQUEST: i64 = -32600;
-/// No such method.
+/// The receiver does not know the method, or not in this era.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are wrong; also unknown tools, prompts and cursors.
 pub const INVALID_PARAMS: i64 = -32602;

@@ -9,7 +9,7 @@ use crate::{FieldView, Revision, UriMap};
 pub struct ContentView<'a> {
     /// How this server's URIs appear.
     pub uris: &'a UriMap,
-    /// The client's revision.
+    /// The client's revision, which decides which blocks and members it is shown.
     pub revision: Revision,
     /// Whether members that the revision does not define are taken out.
     pub view: FieldView,

@@ -34,7 +34,7 @@ impl GatewayPath {
         Self { ahead, ..self }
     }
 
-    /// Its id.
+    /// The id of this gateway: new with every start, and with a hash of its configuration file behind a dot.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -10,7 +10,7 @@ use tidings_wire::{ByteSpan, get, get_path, members, string_at};
 pub const SESSION_ID: &str = "mcp-session-id";
 /// The revision that is spoken.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// Modern: the method.
+/// Modern: repeats the method of the body, for those on the way who read headers only.
 pub const METHOD: &str = "mcp-method";
 /// Modern: the name or URI that the request is about.
 pub const NAME: &str = "mcp-name";

@@ -10,7 +10,7 @@ use crate::{FieldView, ListKind, Revision, UriMap};
 pub struct ItemView<'a> {
     /// The list that the item stands in.
     pub kind: ListKind,
-    /// The client's revision.
+    /// The client's revision, which decides which members the item keeps.
     pub revision: Revision,
     /// Whether members that the revision does not define are taken out.
     pub view: FieldView,

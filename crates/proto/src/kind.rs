@@ -3,18 +3,18 @@
 /// A list that servers offer and clients page through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
-    /// Tools.
+    /// What `tools/list` gives, by name.
     Tools,
-    /// Prompts.
+    /// What `prompts/list` gives, by name.
     Prompts,
-    /// Resources.
+    /// What `resources/list` gives, by URI.
     Resources,
     /// Resource templates. Their changes are announced as changes of the resources.
     Templates,
 }
 
 impl ListKind {
-    /// All four.
+    /// All four, in the order of their numbers: `kind as usize` is a place in an array.
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     /// The method that lists it.

@@ -1,6 +1,6 @@
 //! Log levels of `notifications/message`.
 
-/// Severity, least first.
+/// Severity by RFC 5424, the least severe first, so that levels can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum LogLevel {

@@ -38,9 +38,9 @@ pub fn own(revision: Revision, client_info: &Value, capabilities: &Value) -> Val
 pub struct ModernMeta {
     /// The version it claims.
     pub version: String,
-    /// `clientInfo`, if given.
+    /// Where `clientInfo` stands, if it was given; checked to be an object.
     pub client_info: Option<ByteSpan>,
-    /// `clientCapabilities`.
+    /// Where `clientCapabilities` stands; checked to be an object.
     pub capabilities: ByteSpan,
     /// `logLevel`, raw, if given.
     pub log_level: Option<ByteSpan>,

@@ -7,27 +7,27 @@ use crate::Era;
 pub enum Method {
     /// Opens a legacy session.
     Initialize,
-    /// The modern introduction.
+    /// `server/discover`, the modern introduction: versions and capabilities, without a session.
     Discover,
-    /// Legacy liveness.
+    /// Asks a legacy peer whether it is there; the modern era has none.
     Ping,
     /// One of the four lists.
     List(crate::ListKind),
-    /// Runs a tool.
+    /// `tools/call`: runs a tool, which may have effects, so it is sent once.
     ToolsCall,
-    /// Renders a prompt.
+    /// `prompts/get`: the messages of a prompt, with its arguments filled in.
     PromptsGet,
-    /// Reads a resource.
+    /// `resources/read`: the content of one URI.
     ResourcesRead,
     /// Legacy: follow a resource.
     ResourcesSubscribe,
     /// Legacy: stop following it.
     ResourcesUnsubscribe,
-    /// Suggests argument values.
+    /// `completion/complete`: values for an argument of a prompt or template.
     Complete,
     /// Legacy: how much to log.
     SetLevel,
-    /// Modern: follow changes.
+    /// Modern: `subscriptions/listen`, whose stream tells of changes until one side ends it.
     Listen,
     /// One that the gateway does not know: a vendor's, or an extension's. Only the message has its name.
     Other,

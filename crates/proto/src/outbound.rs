@@ -23,7 +23,7 @@ pub struct RequestingClient<'a> {
 /// Where the request goes.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestDestination {
-    /// The link's revision.
+    /// The revision of the link that carries it, which decides what `_meta` has to hold.
     pub revision: Revision,
     /// The request id upstream, which is the progress token too.
     pub id: u64,

@@ -33,7 +33,7 @@ pub struct AnswerReader<'a> {
 /// An answer in the client's terms.
 #[derive(Clone, Debug)]
 pub struct ClientAnswer {
-    /// The whole response.
+    /// The whole response, under the client's own id.
     pub payload: Payload,
     /// The error code, if it is an error: HTTP may need it for the status.
     pub error: Option<i64>,

@@ -45,7 +45,7 @@ impl Revision {
         Self::ALL.into_iter().find(|r| r.as_str() == text)
     }
 
-    /// Its wire text.
+    /// The date by which it is named in messages and headers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",

@@ -12,7 +12,7 @@ use crate::{Topic, notifications};
 pub enum MessageSubject {
     /// Progress of the call that its token names.
     Progress,
-    /// A log message.
+    /// A log message, for clients that want its level.
     Log,
     /// Lists may differ from what they were.
     ListChanged(Topic),
@@ -73,7 +73,7 @@ impl ServerMessage {
         self.subject
     }
 
-    /// The message alone.
+    /// The message without its classification, for whoever passes it on as it is.
     pub fn into_frame(self) -> Frame {
         self.frame
     }

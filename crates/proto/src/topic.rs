@@ -14,7 +14,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// All three.
+    /// All three, in the order of their numbers: `topic as usize` is a place in an array.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The topic that a notification announces, by its method.
@@ -22,7 +22,7 @@ impl Topic {
         Self::ALL.into_iter().find(|topic| topic.notification() == method)
     }
 
-    /// The notification's method.
+    /// The method of the notification that announces it, in both eras.
     pub const fn notification(self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",

@@ -50,7 +50,7 @@ pub struct ToolDocument {
 /// One property of an input schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolParameter {
-    /// Its key.
+    /// The key of the parameter in the input schema.
     pub name: String,
     /// Its description and the values it may have, empty if neither is given.
     pub description: String,

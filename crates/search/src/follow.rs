@@ -25,11 +25,11 @@ pub struct FoundTool {
 /// How many tools a step of the catalogue added to the index, changed in it and took from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexUpdate {
-    /// Tools that came.
+    /// How many tools came since the index last followed.
     pub added: usize,
     /// Tools that say something else.
     pub changed: usize,
-    /// Tools that went.
+    /// How many tools went.
     pub removed: usize,
 }
 

@@ -42,7 +42,7 @@ pub enum MeaningSource {
     Remote(Arc<dyn RemoteVectors>),
 }
 
-/// What is filed.
+/// What the index holds of all tools, behind one lock: words, vectors, and texts that wait for theirs.
 #[derive(Debug, Default)]
 struct Filed {
     postings: Postings,
@@ -54,7 +54,7 @@ struct Filed {
 /// How many tools can be found by meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VectorCount {
-    /// Tools.
+    /// How many tools there are in all.
     pub tools: usize,
     /// Tools with a vector.
     pub vectors: usize,

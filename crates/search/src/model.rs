@@ -32,7 +32,7 @@ impl ModelError {
     }
 }
 
-/// What is loaded.
+/// What is told of the model that is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFacts {
     /// Where it was read from.
@@ -68,7 +68,7 @@ impl StaticModel {
         Ok(Self { tokenizer, table, directory: directory.to_owned() })
     }
 
-    /// What is loaded.
+    /// What is told of the model that is loaded, for people to see.
     #[must_use]
     pub fn facts(&self) -> ModelFacts {
         ModelFacts {

@@ -3,7 +3,7 @@
 /// A question, ready to be searched for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Question {
-    /// What was typed.
+    /// What the caller typed, before it is taken apart into words.
     pub text: String,
     /// What it means, where there is a model; of length one.
     pub vector: Option<Vec<f32>>,
@@ -23,7 +23,7 @@ pub struct PreferredTool {
 }
 
 impl Question {
-    /// Words alone.
+    /// A question of words alone, without a vector: only the words are matched.
     #[must_use]
     pub fn of_words(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }

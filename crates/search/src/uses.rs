@@ -26,7 +26,7 @@ const MAX_WORDS: usize = 16;
 /// A use of a tool after a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUse {
-    /// Who used it.
+    /// The name of the principal who used it; uses are never shared between principals.
     pub principal: String,
     /// The words of the question, in alphabetical order.
     pub question: String,
@@ -34,7 +34,7 @@ pub struct ToolUse {
     pub server: String,
     /// What that server calls it.
     pub tool: String,
-    /// How often.
+    /// How often it was used after this question.
     pub count: u32,
     /// When last, in seconds since 1970.
     pub last: u64,

@@ -3,7 +3,7 @@
 
 use crate::postings::Slot;
 
-/// Vectors by slot.
+/// The vectors of tools, by the slot of the tool in the index.
 #[derive(Debug, Default)]
 pub(crate) struct VectorTable {
     dimensions: usize,

@@ -30,15 +30,15 @@ impl Deref for CatalogEntry {
 pub struct EntryQuery {
     /// What the server should do, or its name.
     pub text: String,
-    /// Its categories.
+    /// Categories of which the entry must have one.
     pub categories: Vec<String>,
-    /// Its tags.
+    /// Tags of which the entry must have one.
     pub tags: Vec<String>,
     /// Where it comes from.
     pub sources: Vec<String>,
     /// Only those made by the owners of what they give access to.
     pub official_only: bool,
-    /// Only recommended ones.
+    /// Whether only entries that are marked as recommended are wanted.
     pub featured_only: bool,
     /// How many at most.
     pub limit: usize,

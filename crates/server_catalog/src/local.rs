@@ -32,7 +32,7 @@ pub enum FileFault {
     Unreadable {
         /// The catalogue file of the user.
         path: PathBuf,
-        /// The system's reason.
+        /// Why the system refused to read it.
         kind: io::ErrorKind,
     },
     /// It is too large.

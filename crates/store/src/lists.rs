@@ -29,7 +29,7 @@ pub struct ListOwner {
 pub struct Listing {
     /// When that could be read.
     pub time: Timestamp,
-    /// Which server.
+    /// The server that listed.
     pub owner: ListOwner,
     /// Whether the gateway still waited for its first servers.
     pub at_start: bool,
@@ -40,11 +40,11 @@ pub struct Listing {
 /// What a record makes of the lists that are known.
 #[derive(Clone, Debug)]
 pub struct ListDelta {
-    /// Which server.
+    /// The server whose lists change.
     pub owner: ListOwner,
     /// All that came or says something else now.
     pub put: Vec<ListedItem>,
-    /// All that went.
+    /// The names of items that are no longer listed.
     pub removed: Vec<Box<str>>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum ListStep {
 /// One list, as it is known.
 pub(crate) type KnownList = BTreeMap<Box<str>, ItemHash>;
 
-/// What is known.
+/// What was last known of servers' lists: the table in a process, a model in tests.
 pub(crate) trait Known {
     /// Why it can not be read.
     type Error;

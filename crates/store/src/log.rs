@@ -23,7 +23,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// How much is kept.
 #[derive(Clone, Debug)]
 pub struct LogLimits {
-    /// Older changes go.
+    /// Changes that are older than this are removed with the next write.
     pub max_age: Duration,
     /// Beyond this many changes the oldest go.
     pub max_rows: u64,

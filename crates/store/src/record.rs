@@ -56,10 +56,10 @@ pub struct ChangedItem {
 pub struct FieldChange {
     /// The member's name.
     pub field: String,
-    /// Its value before.
+    /// Its value before the commit, as raw JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Box<RawValue>>,
-    /// Its value now.
+    /// Its value since the commit, as raw JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Box<RawValue>>,
     /// Whether the values are left out because they are too large.

@@ -8,7 +8,7 @@ use crate::failure::CommandFailure;
 
 /// Who may use what.
 pub(crate) struct AccessSettings {
-    /// The MCP endpoint.
+    /// The tokens that open the MCP endpoint.
     pub(crate) clients: AccessTokens,
     /// The API, for those of them who are admins.
     pub(crate) admins: AccessTokens,

@@ -39,7 +39,7 @@ impl DataDir {
             })
     }
 
-    /// Where it is.
+    /// The path of the data directory, as it was named or found; it need not be there yet.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -19,7 +19,7 @@ pub(crate) enum CommandFailure {
         /// What it says besides, for programs.
         data: Option<serde_json::Value>,
     },
-    /// Everything else.
+    /// Any other failure, with the words that are printed.
     Failed(String),
 }
 

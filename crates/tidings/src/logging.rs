@@ -90,7 +90,7 @@ fn write(text: &[u8]) {
     }
 }
 
-/// Where `tracing` writes.
+/// Where `tracing` writes: standard error, where a reader that is gone must not end anything.
 struct StandardError;
 
 impl<'a> MakeWriter<'a> for StandardError {

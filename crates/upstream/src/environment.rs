@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 /// What is passed on besides that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InheritEnv {
-    /// Everything.
+    /// Every variable of the gateway's own environment.
     All,
     /// These names; one that ends in `*` stands for all that begin so.
     Names(Vec<String>),

@@ -8,7 +8,7 @@ pub enum LinkError {
     Spawn {
         /// The program, as it was to be started.
         program: String,
-        /// The system's words.
+        /// What the system says, or our own words for a program that is nowhere.
         reason: String,
     },
     /// The server's process ended; what it last wrote to standard error may say why.
@@ -28,7 +28,7 @@ pub enum LinkError {
     /// An HTTP status that is no answer.
     #[error("answered with HTTP status {status}{}", fmt_words(.body))]
     Status {
-        /// The status.
+        /// The HTTP status, as the server or somebody on the way sent it.
         status: u16,
         /// The beginning of the body.
         body: Option<String>,

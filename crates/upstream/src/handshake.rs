@@ -27,7 +27,7 @@ const MODERN_IDS: [u64; 2] = [3, 4];
 /// How the gateway introduces itself to a server, in either era.
 #[derive(Clone, Debug)]
 pub struct OwnIntroduction {
-    /// Our `clientInfo`.
+    /// The `clientInfo` by which servers know the gateway.
     pub client_info: Value,
     /// The only client's capabilities and era, where there is only one; otherwise everything we can bridge is declared.
     pub only_client: Option<(Value, Era)>,
@@ -58,9 +58,9 @@ pub struct ServerHello {
     pub revision: Revision,
     /// The capabilities that the server declared.
     pub capabilities: Value,
-    /// Its `serverInfo`.
+    /// Its `serverInfo` as it was sent; an empty object where it named none.
     pub info: Value,
-    /// Its instructions.
+    /// What a model should know before it uses the server; `None` where it says nothing.
     pub instructions: Option<String>,
     /// If it is a gateway: its id and those of the gateways behind it.
     pub gateways: Vec<String>,

@@ -50,7 +50,7 @@ impl RequestError {
         Self::new(code::INTERNAL_ERROR, message)
     }
 
-    /// The error response.
+    /// The error as a whole JSON-RPC response under this id.
     pub fn respond(&self, id: u64) -> Bytes {
         let data = self.data.as_ref().map(ToString::to_string);
         error_response(Some(&RawId::from(id)), self.code, &self.message, data.as_deref().map(str::as_bytes))
@@ -89,7 +89,7 @@ pub fn at_once(end: CallEvent) -> CallStream {
     CallStream::new(stream::iter([end]))
 }
 
-/// A notification.
+/// A notification in the name of the server, ready for the sink or the stream of a call.
 pub fn notice(method: &str, params: Option<&Value>) -> Result<ServerMessage, LinkError> {
     let params = params.map(ToString::to_string);
     frame(notification(method, params.as_deref().map(str::as_bytes))).map(ServerMessage::from)
@@ -112,7 +112,7 @@ impl LinkLife {
         self.stop.clone()
     }
 
-    /// Ends the link.
+    /// Ends the link: rings [`Self::stop`], and lets go of the sink.
     pub fn end(&self) {
         self.stop.cancel();
         // The sink leads back to whoever holds this link: kept, it would keep both.

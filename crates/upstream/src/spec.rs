@@ -33,7 +33,7 @@ pub enum TransportSpec {
 pub struct StdioSpec {
     /// The program, looked for in `PATH`.
     pub program: String,
-    /// Its arguments.
+    /// Its arguments, each as one word: no shell takes them apart.
     pub args: Vec<String>,
     /// Added to the environment.
     pub env: Vec<(String, String)>,
@@ -46,7 +46,7 @@ pub struct StdioSpec {
 /// An endpoint of Streamable HTTP, and what to send with each request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpSpec {
-    /// The endpoint.
+    /// The address of the MCP endpoint, such as `https://host/mcp`.
     pub url: String,
     /// Added to every request.
     pub headers: Vec<(String, String)>,

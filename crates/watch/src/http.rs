@@ -28,9 +28,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 /// The URL to ask, how often, and what to send with the request.
 #[derive(Clone, Debug)]
 pub struct HttpWatch {
-    /// The URL.
+    /// The URL to ask; redirects are not followed.
     pub url: String,
-    /// Headers to send.
+    /// Headers to send with each request, such as a key.
     pub headers: Vec<(String, String)>,
     /// The time between two requests while somebody follows.
     pub every: Duration,
@@ -72,10 +72,10 @@ struct HttpSourceBody {
 /// Why a watch can not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
-    /// Not a URL.
+    /// The URL does not parse, or names no host.
     #[error("not a URL that can be asked")]
     Url,
-    /// Not a header.
+    /// The name or the value of a header has characters that HTTP does not allow; the name is given.
     #[error("not an HTTP header: {0}")]
     Header(String),
     /// The system's certificates can not be had.

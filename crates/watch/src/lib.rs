@@ -54,7 +54,7 @@ pub struct AboutResource {
     pub uri: Option<String>,
     /// The name to show, when not the id.
     pub name: Option<String>,
-    /// The description.
+    /// What clients are told that the resource is; `None` where nothing was configured.
     pub description: Option<String>,
     /// The type of the content, when it is not to be guessed.
     pub mime_type: Option<String>,

@@ -17,7 +17,7 @@ pub type Hash = [u8; 32];
 /// What a resource that is not there hashes to.
 const ABSENT: Hash = [0; 32];
 
-/// Hashes content.
+/// The hash by which two contents of a resource are compared.
 pub fn hash(bytes: &[u8]) -> Hash {
     *blake3::hash(bytes).as_bytes()
 }

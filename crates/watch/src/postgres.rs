@@ -38,9 +38,9 @@ const JSON: &str = "application/json";
 /// What to ask, and what to listen to.
 #[derive(Clone)]
 pub struct PostgresWatch {
-    /// The connection URL.
+    /// The connection URL, as libpq writes it; it may hold a password.
     pub url: String,
-    /// The query.
+    /// The query whose rows are the content; it is run in a read-only transaction.
     pub query: String,
     /// The channel, exactly as `pg_notify` has it.
     pub channel: String,

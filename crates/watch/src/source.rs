@@ -58,9 +58,9 @@ pub struct SourceEntry {
 /// The content of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceContent {
-    /// Its type.
+    /// Its MIME type; `None` where neither the source nor the configuration says.
     pub mime_type: Option<String>,
-    /// Its bytes.
+    /// The whole content; binary content is encoded only when it is answered.
     pub bytes: Bytes,
 }
 

@@ -39,11 +39,11 @@ pub struct HookWatch {
 pub struct ReceivedDelivery {
     /// The URI of the resource that the delivery is the content of.
     pub uri: String,
-    /// When it came.
+    /// When it was received, by the clock of this machine.
     pub at: SystemTime,
     /// Which delivery it was.
     pub number: u64,
-    /// Its type.
+    /// Its MIME type, as configured or as the poster said.
     pub mime_type: Option<String>,
     /// The body as it was posted.
     pub body: Bytes,
@@ -73,7 +73,7 @@ pub struct WebhookSource {
 #[derive(Clone, Default)]
 struct WebhookState {
     last: Option<ReceivedBody>,
-    /// By URI.
+    /// The last delivery for each part, by the URI of its resource.
     parts: HashMap<String, ReceivedBody>,
 }
 

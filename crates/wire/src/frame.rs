@@ -82,7 +82,7 @@ pub enum FrameFault {
     /// The bytes are not JSON; the scanner says where.
     #[error(transparent)]
     Json(#[from] ScanError),
-    /// Not UTF-8.
+    /// The bytes are not UTF-8, so they can not be JSON text.
     #[error("invalid UTF-8 after {valid} bytes")]
     Utf8 {
         /// How many bytes were fine.

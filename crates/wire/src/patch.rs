@@ -15,7 +15,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// An empty patch.
+    /// A patch that changes nothing yet.
     pub fn new() -> Self {
         Self::default()
     }

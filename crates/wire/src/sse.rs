@@ -29,7 +29,7 @@ pub enum EventTooLong {
     /// An event may have so many bytes.
     #[error("an event exceeds the limit of {limit} bytes")]
     OverLimit {
-        /// So many.
+        /// The bound that it breaks, in bytes.
         limit: usize,
     },
     /// There is no room for it in the memory of all messages.

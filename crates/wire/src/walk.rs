@@ -24,7 +24,7 @@ impl MemberKey {
         }
     }
 
-    /// The key, decoded.
+    /// The key with its escapes resolved; `None` where it holds half a surrogate pair.
     pub fn text(self, bytes: &[u8]) -> Option<Cow<'_, str>> {
         match self.escaped {
             false => std::str::from_utf8(self.inner(bytes)).ok().map(Cow::Borrowed),
@@ -52,9 +52,9 @@ impl MemberKey {
 /// One member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectMember {
-    /// The key.
+    /// Where its key stands, and whether it is written with escapes.
     pub key: MemberKey,
-    /// The value.
+    /// Where its value stands, without white space around it.
     pub value: ByteSpan,
 }
 

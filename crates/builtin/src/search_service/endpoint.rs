@@ -48,7 +48,7 @@ pub struct EndpointSettings {
     pub key: Option<String>,
 }
 
-/// Without the key.
+/// The key is left out, because settings are printed in logs.
 impl fmt::Debug for EndpointSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EndpointSettings").field("url", &self.url).field("model", &self.model).finish_non_exhaustive()

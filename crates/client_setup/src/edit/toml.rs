@@ -63,7 +63,7 @@ pub(super) fn remove(text: &str, key: &str, name: &str) -> Result<String, EditEr
     Ok([lines[..from].concat(), lines[to..].concat()].concat())
 }
 
-/// A section alone.
+/// The section of one entry as text, to be put into the file.
 fn rendered(key: &str, name: &str, entry: &Json) -> Result<String, EditError> {
     let mut section = Table::new();
     for (inner, json) in entry.as_object().into_iter().flatten() {

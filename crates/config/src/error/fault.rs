@@ -12,7 +12,7 @@ use super::ConfigPlace;
 pub enum ConfigFault {
     /// The file can not be read.
     Unreadable {
-        /// The system's reason.
+        /// Why the system refused it.
         kind: io::ErrorKind,
     },
     /// The text is not of its format.
@@ -136,7 +136,7 @@ pub enum ConfigFault {
     UnreadableReference {
         /// The file that the reference leads to.
         path: PathBuf,
-        /// The system's reason.
+        /// Why the system refused it.
         kind: io::ErrorKind,
     },
     /// A secret from the keyring, which comes later.

@@ -51,7 +51,7 @@ pub enum EntryCommand {
     Command {
         /// The program, looked for in `PATH`.
         command: String,
-        /// Its arguments.
+        /// Its arguments, each as one word.
         args: Vec<String>,
     },
     /// A container; the image is pulled at the first start.

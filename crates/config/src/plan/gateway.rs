@@ -200,10 +200,10 @@ impl Default for NotificationSettings {
 /// Whether a fresh legacy session gets the `list_changed` triplet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialTriplet {
-    /// Once per session.
+    /// Each fresh legacy session is told of every list once.
     #[default]
     Once,
-    /// Never.
+    /// A fresh session is told only of what changes after it began.
     Never,
 }
 

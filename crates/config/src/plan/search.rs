@@ -13,7 +13,7 @@ pub struct SearchSettings {
     pub learn: bool,
 }
 
-/// An embeddings endpoint.
+/// The endpoint that turns texts into vectors, where search by meaning asks one elsewhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EmbeddingsSettings {
     /// Its URL, with or without `/embeddings`.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for SearchSettings {
     }
 }
 
-/// Without the key.
+/// The key is left out, because configurations are printed in logs and errors.
 impl std::fmt::Debug for EmbeddingsSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EmbeddingsSettings").field("url", &self.url).field("model", &self.model).finish_non_exhaustive()

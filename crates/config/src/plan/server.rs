@@ -163,7 +163,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
 /// Which variables of the gateway commands see, besides what every program needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InheritEnv {
-    /// All of them.
+    /// Every variable of the gateway's own environment.
     All,
     /// These names; one that ends in `*` stands for all that begin so.
     Names(Vec<String>),

@@ -121,7 +121,8 @@ impl RequestRouter {
         Some(OfferedCapabilities { capabilities: &server.hello.as_ref()?.capabilities, polled })
     }
 
-    /// Answers `server/discover`.
+    /// Answers `server/discover`: what a modern client is told instead of a handshake. Waits for servers that are
+    /// starting.
     pub(crate) async fn discover(
         &self,
         caller: &ModernCaller,
@@ -257,7 +258,7 @@ impl RequestRouter {
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(ttl_ms)
     }
 
-    /// Answers `logging/setLevel`.
+    /// Answers `logging/setLevel`: remembers the level for the session, and asks legacy servers for what anybody wants.
     pub(crate) fn set_level(
         &self,
         session: &Session,

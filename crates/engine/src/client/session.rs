@@ -178,9 +178,9 @@ pub struct ModernCaller {
     pub key: ClientKey,
     /// Whether it may name this request by its id later on. Over HTTP it can only close the stream.
     pub names_its_calls: bool,
-    /// What it speaks.
+    /// The revision that the request names in its `_meta`.
     pub revision: Revision,
-    /// Who is asking.
+    /// Who is asking, as the transport found out.
     pub principal: Principal,
     /// Log messages it wants for this request.
     pub log_level: Option<LogLevel>,
@@ -199,9 +199,9 @@ pub(crate) struct Viewer<'a> {
 /// Who sent a request.
 #[derive(Clone)]
 pub enum Caller {
-    /// In a session.
+    /// A legacy client, in its session.
     Legacy(Arc<Session>),
-    /// On its own.
+    /// A modern client: the request stands for itself.
     Modern(Arc<ModernCaller>),
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Lister<'a> {
     pub(crate) mint: &'a (dyn Fn() -> u64 + Send + Sync),
     /// How many bytes one list may have.
     pub(crate) budget: usize,
-    /// Which gateway asks.
+    /// Which gateways ask: servers that are gateways themselves are told, so that a loop is noticed.
     pub(crate) path: &'a GatewayPath,
     /// Told which gateways a list comes through, where the server is one; a loop ends the listing.
     pub(crate) heard_gateways: &'a (dyn Fn(Vec<String>) -> Result<(), LinkError> + Send + Sync),

@@ -59,13 +59,13 @@ pub enum ChangeError {
     /// One name stands in two operations.
     #[error("server \"{name}\" is named twice in one change")]
     Twice {
-        /// The name.
+        /// The name that stands twice.
         name: String,
     },
     /// There is no such server.
     #[error("there is no server \"{name}\"")]
     Unknown {
-        /// The name.
+        /// The name that was asked for.
         name: String,
     },
     /// Its public names could not be told from another's.
@@ -77,15 +77,15 @@ pub enum ChangeError {
         name: String,
         /// The one that is there, or is added too.
         other: String,
-        /// What they share.
+        /// The prefix that both would have.
         prefix: String,
-        /// Where.
+        /// Whether it is the prefix of names or that of URIs.
         kind: Prefix,
     },
     /// It did not start, or could not be listed.
     #[error("server \"{name}\" {error}")]
     Failed {
-        /// Which.
+        /// The configured name of the server.
         name: String,
         /// What happened, with the server's own last words where there are any.
         error: LinkError,
@@ -93,9 +93,9 @@ pub enum ChangeError {
     /// It took too long to start and to list what it has.
     #[error("server \"{name}\" did not start within {seconds} s{}", words(.last_words))]
     Late {
-        /// Which.
+        /// The configured name of the server.
         name: String,
-        /// The limit.
+        /// How long it was given, in seconds.
         seconds: u64,
         /// The end of its standard error.
         last_words: Option<String>,
@@ -103,7 +103,7 @@ pub enum ChangeError {
     /// Another change of the same server was committed meanwhile.
     #[error("server \"{name}\" was changed by somebody else meanwhile; try again")]
     Overtaken {
-        /// The name.
+        /// The configured name of the server.
         name: String,
     },
     /// Whoever asked for it no longer wants it.
@@ -112,7 +112,7 @@ pub enum ChangeError {
     /// Everything was ready, but whoever asked could not keep it.
     #[error("{0}")]
     Withheld(String),
-    /// The gateway ends.
+    /// The gateway ends: what was started for the change is ended with it.
     #[error("the gateway is stopping")]
     Stopping,
 }

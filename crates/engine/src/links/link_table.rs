@@ -77,7 +77,7 @@ impl LinkTable {
     }
 
     /// Every link of a server, also those of single sessions.
-    // By instance and not by id: the server that took the place of another has the same id.
+    /// By instance and not by id: the server that took the place of another has the same id.
     pub(crate) fn of(&self, server: ServerInstance) -> Vec<(LinkKey, SharedLink)> {
         let links = self.lock();
         let found = links.iter().filter(|(_, entry)| entry.server == server);

@@ -24,7 +24,7 @@ pub(crate) enum LinkUser {
     /// Everybody who may use the server.
     Everybody,
     /// One session alone.
-    // Weak: the link must not keep a session that has ended.
+    /// Weak: the link must not keep a session that has ended.
     Session(Weak<Session>),
     /// The modern clients of one principal.
     Principal,

@@ -42,7 +42,7 @@ pub struct OwedNotice {
 pub(crate) enum Notice {
     /// A list changed; and how, for those who asked.
     List(Topic, Option<Arc<str>>),
-    /// A resource changed.
+    /// A resource changed: its URI, as the client knows it.
     Resource(String),
 }
 

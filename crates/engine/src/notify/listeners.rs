@@ -21,15 +21,15 @@ pub struct Connected {
     pub revision: Revision,
     /// What it calls itself.
     pub name: Option<String>,
-    /// Who it is.
+    /// The name of the principal behind it.
     pub principal: String,
-    /// Since when.
+    /// When its session or listen began.
     pub since: SystemTime,
     /// How many of its requests are being worked on.
     pub requests: usize,
 }
 
-/// The open listens.
+/// The open `subscriptions/listen` requests, only for people to see; nothing is decided by it.
 #[derive(Default)]
 pub(crate) struct OpenListens(Mutex<HashMap<FollowerId, Listen>>);
 

@@ -42,7 +42,7 @@ pub type ItemDigest = (Box<str>, Digest);
 pub struct FirstListing {
     /// When it could be read.
     pub time: SystemTime,
-    /// Which server.
+    /// The server that listed.
     pub server: JournalServer,
     /// Whether the gateway still waited for its first servers.
     pub at_start: bool,
@@ -55,13 +55,13 @@ pub struct FirstListing {
 pub struct Change {
     /// When the new state could be read.
     pub time: SystemTime,
-    /// Which server.
+    /// The server whose list changed.
     pub server: JournalServer,
-    /// Which list.
+    /// The list that changed.
     pub kind: ListKind,
-    /// What came.
+    /// Items that are in the list now and were not before.
     pub added: Vec<Box<str>>,
-    /// What went.
+    /// Items that were in the list before and are not now.
     pub removed: Vec<Box<str>>,
     /// What says something else now.
     pub changed: Vec<ChangedDefinition>,
@@ -81,11 +81,11 @@ pub struct ChangedDefinition {
 /// One member of a definition, as raw JSON; `None` where it is absent.
 #[derive(Clone, Debug)]
 pub struct ChangedField {
-    /// Its name.
+    /// The name of the member, such as `description`.
     pub name: String,
-    /// Before.
+    /// Its value before the commit.
     pub before: Option<Bytes>,
-    /// Now.
+    /// Its value since the commit.
     pub after: Option<Bytes>,
 }
 

@@ -18,9 +18,9 @@ use crate::observe::status::{ServerState, ServerStatus};
 pub enum Outcome {
     /// Something that was not known.
     Changed,
-    /// What was known.
+    /// The list says what was known already.
     Same,
-    /// It failed.
+    /// The list could not be had; the old one stays.
     Failed,
 }
 
@@ -205,7 +205,7 @@ pub struct Durations {
 pub struct ServerMeasures {
     /// Its configured name.
     pub name: Arc<str>,
-    /// How it is.
+    /// Its state, as `tidings servers` shows it.
     pub state: ServerState,
     /// Lists that can not be had at the moment.
     pub failed_lists: usize,

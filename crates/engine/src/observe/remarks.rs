@@ -29,7 +29,7 @@ impl Remarks {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// In one line.
+    /// The last remark and how many there were, in one line; `None` where there was none.
     pub(crate) fn shown(&self) -> Option<String> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().map(|(text, count)| match count {

@@ -34,9 +34,9 @@ impl Origin {
 /// How a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
-    /// On the way.
+    /// A first connection is on its way; nothing is known of the server yet.
     Connecting,
-    /// Connected and listed.
+    /// There is a link that answers, and its lists were read.
     Ready,
     /// Not connected; tried again by itself.
     Failing,
@@ -56,7 +56,7 @@ impl ServerState {
 /// One server at one moment.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// Which.
+    /// Its id, which stays the same for its name as long as the process lives.
     pub id: ServerId,
     /// Its configured name.
     pub name: Arc<str>,
@@ -64,9 +64,9 @@ pub struct ServerStatus {
     pub origin: Origin,
     /// How it is reached: stdio, http, container, project or built-in.
     pub transport: &'static str,
-    /// How it is.
+    /// How it is doing, as users are shown it.
     pub state: ServerState,
-    /// Since when.
+    /// When it came into this state.
     pub since: SystemTime,
     /// The last error, kept until it is ready again.
     pub error: Option<String>,
@@ -112,7 +112,7 @@ impl Catalogue {
         self.servers.iter().filter(|server| server.origin == Origin::BuiltIn).all(|server| server.settled)
     }
 
-    /// One server.
+    /// The status of one server; `None` when it is not, or no longer, in the set.
     pub fn server(&self, id: ServerId) -> Option<&ServerStatus> {
         self.servers.iter().find(|server| server.id == id)
     }

@@ -19,7 +19,7 @@ pub struct Surroundings {
 /// The catalogue of one caller.
 #[derive(Clone)]
 pub struct CallerView {
-    /// What it sees.
+    /// What the caller may see, under the names that it uses.
     pub snapshot: Arc<CatalogueSnapshot>,
     /// The catalogue that this is a part of, or all of.
     pub whole: Arc<CatalogueSnapshot>,

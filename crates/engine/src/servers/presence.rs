@@ -38,7 +38,7 @@ pub(crate) struct Presence {
     restart: Notify,
     /// Asked for, and not begun.
     asked: Mutex<Waiting>,
-    /// Begun.
+    /// Those who wait for the restart that has begun, and are told how it went.
     begun: Mutex<Waiting>,
     /// Rings when it is removed or replaced.
     pub(crate) gone: CancellationToken,

@@ -84,7 +84,7 @@ impl ServerLinks {
         });
     }
 
-    /// Everything begins anew.
+    /// Forgets what is known of the companion, also that it failed: the next legacy call tries again at once.
     pub(crate) fn forget_companion(&self) {
         self.companion.send_replace(Companion::Untried);
     }

@@ -28,7 +28,7 @@ pub(crate) enum Decision {
     Honoured(Vec<ResourceAddress>),
 }
 
-/// One who follows.
+/// What is known of one who follows, for people to see and to spell URIs as it does.
 pub(super) struct Who {
     pub(super) era: Era,
     /// What it calls itself.

@@ -23,7 +23,7 @@ pub enum RefreshReason {
 }
 
 impl RefreshReason {
-    /// All of them.
+    /// Every reason, in the order of their numbers: metrics keep one counter for each.
     pub const ALL: [Self; 6] = [Self::Signal, Self::Poll, Self::Retry, Self::Reconnect, Self::Rejection, Self::Call];
 
     /// The word in output.

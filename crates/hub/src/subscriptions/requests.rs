@@ -127,7 +127,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Forgets a request.
+    /// Forgets a request, and its follower if that has nothing else.
     pub(super) fn close_request(&mut self, id: RequestId) -> Option<FollowRequest> {
         let request = self.requests.remove(&id)?;
         self.timers.disarm(SubscriptionTimer::Decide(id));

@@ -64,7 +64,7 @@ pub(crate) fn hook_of(home: &ProjectHome) -> Result<Option<RegisterHook>, Projec
 }
 
 impl RegisterHook {
-    /// Runs it.
+    /// Runs it, and reads what it registered; bounded in time and output.
     pub(crate) async fn run(
         &self,
         home: &ProjectHome,

@@ -23,7 +23,7 @@ pub(crate) enum ElicitOutcome {
     Answer(Value),
 }
 
-/// Reads a question.
+/// What a question of a script becomes, by what its caller can be asked.
 pub(crate) fn read(question: &Value, caller: &ScriptCaller) -> ElicitOutcome {
     let url = question["mode"] == "url";
     if !(if url { caller.url } else { caller.form }) {

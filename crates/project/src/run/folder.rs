@@ -49,7 +49,7 @@ impl CallFolders {
         Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Mutex::default() }
     }
 
-    /// Where they are.
+    /// The folder in which the folders of calls are made.
     pub(crate) fn parent(&self) -> PathBuf {
         self.parent.clone()
     }

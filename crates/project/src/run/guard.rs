@@ -67,7 +67,7 @@ impl ScriptGuard {
         format!("{}.{}", self.mark, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Watches a script.
+    /// Watches the processes of a script until the guard is dropped.
     pub(crate) fn watch(self: &Arc<Self>, mark: &str) -> GuardedScript {
         let overrun = CancellationToken::new();
         let mut state = self.lock();

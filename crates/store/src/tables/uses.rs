@@ -24,7 +24,7 @@ pub struct KeptUse {
     pub server: String,
     /// What that server calls it.
     pub tool: String,
-    /// How often.
+    /// How often it was used after this question.
     pub count: u32,
     /// When last, in seconds since 1970.
     pub last: u64,
@@ -40,7 +40,7 @@ impl UseTable {
         Self(store.slot().cloned())
     }
 
-    /// Everything.
+    /// Every use of every principal, for search to begin with.
     pub fn read(&self) -> Result<Vec<KeptUse>, KeepError> {
         let Some(slot) = &self.0 else { return Ok(Vec::new()) };
         slot.run(read).map_err(|error| KeepError(error.to_string()))
@@ -52,7 +52,7 @@ impl UseTable {
         slot.run(|database| keep(database, put, dropped)).map_err(|error| KeepError(error.to_string()))
     }
 
-    /// Drops everything.
+    /// Drops every use of every principal, as the user asks for it.
     pub fn forget(&self) -> Result<(), KeepError> {
         let Some(slot) = &self.0 else { return Ok(()) };
         slot.run(forget).map_err(|error| KeepError(error.to_string()))

@@ -11,7 +11,7 @@ use tidings_upstream::LinkConnector;
 use super::built_in;
 use crate::failure::CommandFailure;
 
-/// Reads the catalogue.
+/// Reads the catalogue of servers that could be added, from the starter set and the user's file.
 pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, CommandFailure> {
     let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref()).map_err(|fault| {
         let place = config.place_of("gateway.catalogue").map(|place| format!("{place}: ")).unwrap_or_default();

@@ -86,7 +86,7 @@ impl RuntimeTool {
         finish(self.command(words)).await
     }
 
-    /// Removes containers.
+    /// Removes containers by force, in whatever state they are; those that are gone do no harm.
     pub(super) async fn remove(&self, names: &[&str]) -> Result<CommandEnd, UnfinishedCommand> {
         let mut command = Command::new(self.program());
         command.args(self.removal(names));

@@ -17,9 +17,9 @@ const LONGEST: u64 = 4 << 20;
 /// A process that carries a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedProcess {
-    /// The process.
+    /// Its process id, which is good only as long as the process lives.
     pub pid: i32,
-    /// Its mark.
+    /// The value of [`MARK`] in its environment.
     pub mark: String,
 }
 

@@ -24,7 +24,7 @@ struct StdioOutboxState {
 }
 
 impl StdioOutbox {
-    /// Adds one line.
+    /// Adds one line; refused when the link is closed, or the server has too much unread.
     pub(super) fn push(&self, line: &Bytes) -> Result<(), LinkError> {
         assert_outgoing(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

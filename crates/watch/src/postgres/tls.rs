@@ -36,7 +36,7 @@ pub(super) struct ToHost {
     host: ServerName<'static>,
 }
 
-/// An encrypted connection.
+/// The stream of a TLS connection, in the form that tokio-postgres asks for.
 pub(super) struct EncryptedConnection<S>(client::TlsStream<S>);
 
 impl PostgresTls {

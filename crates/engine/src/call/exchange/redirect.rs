@@ -20,7 +20,7 @@ const MOST: u8 = 4;
 pub(super) struct Detour {
     /// The server, where it is named.
     pub(super) server: Option<String>,
-    /// The tool.
+    /// The tool to call: as that server calls it where one is named, else by its public name.
     pub(super) name: String,
     /// What the client named, and its arguments: a retry is recognised by them, because it will name them again.
     asked: String,
