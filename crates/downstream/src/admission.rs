@@ -8,7 +8,7 @@
 mod body;
 
 use http::header::{HeaderMap, HeaderName};
-use tidings_engine::{Caller, Gateway, Principal, Session};
+use tidings_engine::{Caller, FoundTool, Gateway, Principal, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
@@ -70,6 +70,14 @@ pub(crate) fn classify(frame: &Frame, claims: TransportClaims) -> MessageClass {
     if claims.modern || only_modern { MessageClass::HalfModern(absence) } else { MessageClass::Homeless }
 }
 
+/// A modern request that was let in.
+pub(crate) struct AdmittedRequest {
+    pub(crate) caller: Caller,
+    pub(crate) method: Method,
+    /// The tool that it names, where its headers had to be looked at: it need not be looked up again.
+    pub(crate) tool: Option<FoundTool>,
+}
+
 /// A modern request beside its message.
 pub(crate) struct ModernRequest<'r> {
     pub(crate) principal: &'r Principal,
@@ -85,7 +93,7 @@ pub(crate) fn admit_modern(
     request: &ModernRequest<'_>,
     frame: &Frame,
     meta: Result<ModernMeta, MetaFault>,
-) -> Result<(Caller, Method), RequestRefusal> {
+) -> Result<AdmittedRequest, RequestRefusal> {
     let meta = meta.map_err(|fault| RequestRefusal::InvalidParams(fault.to_string()))?;
     if let Some(headers) = request.mirrors {
         // The version first: what the other headers have to say depends on it.
@@ -109,12 +117,14 @@ pub(crate) fn admit_modern(
     // Only now: the headers of unknown methods are compared too.
     let method = method.ok_or_else(|| RequestRefusal::UnknownMethod(name.into_owned()))?;
     // Needs the tool's definition, so it comes after everything that is decided without the catalogue.
+    let mut tool = None;
     if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
-        mirrors_params(gateway, request.principal, headers, frame)?;
+        tool = gateway.found_tool(request.principal, frame);
+        mirrors_params(tool.as_ref(), headers, frame)?;
     }
     let level = log_level(frame, &meta)?;
     let caller = gateway.modern_caller(request.connection, revision, request.principal, level, meta.capabilities);
-    Ok((Caller::Modern(caller), method))
+    Ok(AdmittedRequest { caller: Caller::Modern(caller), method, tool })
 }
 
 /// Lets in a request of a session: the method must be one of its era, and a session begins only once.
@@ -188,14 +198,8 @@ fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Res
 }
 
 /// Tool parameters that the tool's schema mirrors into headers.
-fn mirrors_params(
-    gateway: &Gateway,
-    principal: &Principal,
-    given: &HeaderMap,
-    frame: &Frame,
-) -> Result<(), RequestRefusal> {
-    let Some(tool) = frame.param_str(&["name"]) else { return Ok(()) };
-    for param in gateway.param_headers(principal, &tool) {
+fn mirrors_params(tool: Option<&FoundTool>, given: &HeaderMap, frame: &Frame) -> Result<(), RequestRefusal> {
+    for param in tool.map(FoundTool::headers).unwrap_or_default() {
         let label = format!("Mcp-Param-{}", param.name);
         let body = frame.param(&["arguments"]).and_then(|at| param.value(frame.bytes(), at));
         let header = match given.get(&label) {

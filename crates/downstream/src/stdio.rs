@@ -238,7 +238,8 @@ impl StdioConnection {
                 let request =
                     // Whoever started this process is the one who speaks on its input.
                     ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
-                admit_modern(&self.gateway, &request, &frame, meta)?
+                let admitted = admit_modern(&self.gateway, &request, &frame, meta)?;
+                (admitted.caller, admitted.method)
             }
             MessageClass::HalfModern(fault) => return Err(RequestRefusal::InvalidParams(fault.to_string())),
             // On a pipe there is one session at most, so a request without one is only too early.

@@ -37,4 +37,6 @@ pub(crate) struct RequestRouter {
     pub(crate) notifier: Arc<ListNotifier>,
     pub(crate) discovery: Arc<ListDiscovery>,
     pub(crate) sealer: Sealer,
+    /// The gateway's `serverInfo` as modern results carry it, where no server is alone: made once, not for each answer.
+    pub(crate) identity: Vec<u8>,
 }

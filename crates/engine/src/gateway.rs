@@ -10,10 +10,9 @@ use serde_json::Value;
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
-use tidings_proto::headers::ParamHeader;
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, LogLevel, Method, Revision};
+use tidings_proto::{Era, LogLevel, Method, Revision, identity};
 use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -21,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::RequestRouter;
 use crate::call::exchange::Exchange;
+use crate::call::routing::FoundTool;
 use crate::call::seal::Sealer;
 use crate::client::bells::FollowerBells;
 use crate::client::principal::Principal;
@@ -128,6 +128,7 @@ impl Beginning {
         let (bells, meters) = (|| Arc::clone(&self.bells), || Arc::clone(&self.meters));
         let servers = ServerSet::new(self.servers.clone());
         let pool = Arc::new(ServerPool::new(runtime(), catalogue(), links(), servers, self.passthrough, maker));
+        let identity = identity::gateway_info(self.runtime.settings.version, Revision::MODERN).to_string().into_bytes();
         Arc::new_cyclic(|router: &Weak<RequestRouter>| {
             // The subscriptions hand what they hear to the router, which owns them; weak for the same reason.
             let messages: Weak<dyn ServerMessages> = router.clone();
@@ -168,6 +169,7 @@ impl Beginning {
                 notifier,
                 discovery,
                 sealer: Sealer::new(),
+                identity,
             }
         })
     }
@@ -270,6 +272,18 @@ impl Gateway {
         Exchange::new(Arc::clone(&self.0.router), caller, frame, method, id)
     }
 
+    /// As [`Self::request`], for a tool that was looked up already.
+    pub fn request_found(
+        &self,
+        caller: Caller,
+        frame: Frame,
+        method: Method,
+        id: RawId,
+        found: Option<FoundTool>,
+    ) -> Exchange {
+        Exchange::of_found(Arc::clone(&self.0.router), caller, frame, method, id, found)
+    }
+
     /// A client cancels one of its requests.
     pub fn cancel(&self, client: ClientKey, id: &RawId, reason: Option<&str>) {
         match self.0.links.in_flight.cancel(client, id) {
@@ -328,12 +342,9 @@ impl Gateway {
         self.0.runtime.draining.clone()
     }
 
-    /// The header annotations of a tool, by the name that a client uses.
-    pub fn param_headers(&self, principal: &Principal, tool: &str) -> Vec<ParamHeader> {
-        let snapshot = self.0.catalogue.current().snapshot.seen_by(&principal.scope);
-        let Some(route) = snapshot.tool(tool) else { return Vec::new() };
-        let offer = snapshot.offer(route.server);
-        offer.and_then(|o| o.list(ListKind::Tools).get(&route.local)).map(|t| t.headers.clone()).unwrap_or_default()
+    /// The tool that a modern request names, as whoever asks sees it.
+    pub fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<FoundTool> {
+        self.0.router.found_tool(principal, frame)
     }
 
     /// Ends every server and every task. Exchanges should be over by now.

@@ -20,6 +20,7 @@ mod servers;
 mod subscriptions;
 
 pub use call::exchange::{Exchange, Reply};
+pub use call::routing::FoundTool;
 pub use client::kept_session::{KeptFollow, KeptSession};
 pub use client::principal::Principal;
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};

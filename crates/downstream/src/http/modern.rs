@@ -13,7 +13,7 @@ use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 use super::body::{self, KEEP_ALIVE, QUIET};
 use super::endpoint::{HttpEndpoint, ReceivedRequest};
 use super::first_reply::{FirstReply, first_reply};
-use crate::admission::{ModernRequest, RELAYED, admit_modern};
+use crate::admission::{AdmittedRequest, ModernRequest, RELAYED, admit_modern};
 
 impl HttpEndpoint {
     pub(super) async fn modern(
@@ -30,8 +30,8 @@ impl HttpEndpoint {
         let mirrors = (!is_relayed).then_some(received.headers);
         let request = ModernRequest { principal: received.principal, connection: None, mirrors };
         match admit_modern(&self.gateway, &request, &frame, meta) {
-            Ok((caller, method)) => {
-                let exchange = self.gateway.request(caller, frame, method, id);
+            Ok(AdmittedRequest { caller, method, tool }) => {
+                let exchange = self.gateway.request_found(caller, frame, method, id, tool);
                 self.respond(exchange).await
             }
             Err(refusal) => {

@@ -3,6 +3,7 @@
 mod answer;
 mod follow;
 mod redirect;
+mod sending;
 mod state;
 mod trouble;
 
@@ -12,18 +13,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use tidings_hub::calls::{BeginError, CallId, NewCall};
+use tidings_hub::calls::CallId;
 use tidings_hub::refresh::RefreshReason;
-use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, ListKind, Method, ServerMessage, capabilities, code, meta};
-use tidings_upstream::{CallEvent, CallStream, LinkError, OutgoingRequest};
+use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
 use crate::call::RequestRouter;
 use crate::call::relay::Relay;
-use crate::call::routing::Routed;
+use crate::call::routing::{FoundTool, Routed};
 use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
@@ -59,6 +59,8 @@ pub struct Exchange {
     method: Method,
     id: RawId,
     waiter: Arc<Waiter>,
+    /// It is in the table of requests that are not sent yet.
+    is_arriving: bool,
     stage: Stage,
     /// What the transport keeps until it has the answer.
     receipt: Option<Receipt>,
@@ -80,11 +82,14 @@ struct Calling {
     routed: Routed,
     live: LiveLink,
     call: CallId,
+    /// The server's own state, where a retry carries one.
+    state: Option<Option<String>>,
     /// Messages that came beside the stream, not yet passed on.
     aside: VecDeque<ServerMessage>,
     deadline: Instant,
     silent_for: Duration,
-    events: CallStream,
+    /// What the server sends for it; none until the request was sent.
+    events: Option<CallStream>,
     repetition: Repetition,
     /// The server has said something about it: it has begun.
     begun: bool,
@@ -114,9 +119,55 @@ struct Trouble {
 
 impl Exchange {
     pub(crate) fn new(router: Arc<RequestRouter>, caller: Caller, frame: Frame, method: Method, id: RawId) -> Self {
-        // Before anything else can happen to it: a cancellation may be read while the request is being routed.
-        let waiter = arrive(&router, &caller, &id);
-        Self { router, caller, frame, method, id, waiter, stage: Stage::Start, receipt: None, detour: None }
+        Self::of_found(router, caller, frame, method, id, None)
+    }
+
+    /// As [`Self::new`], for a tool that was looked up already.
+    pub(crate) fn of_found(
+        router: Arc<RequestRouter>,
+        caller: Caller,
+        frame: Frame,
+        method: Method,
+        id: RawId,
+        found: Option<FoundTool>,
+    ) -> Self {
+        let waiter = Waiter::of(caller.principal());
+        let stage = Stage::Start;
+        let mut exchange =
+            Self { router, caller, frame, method, id, waiter, is_arriving: false, stage, receipt: None, detour: None };
+        if !exchange.begin_now(found) {
+            // Before anything else can happen to it: a cancellation may be read while the request is being routed.
+            exchange.arrive();
+        }
+        exchange
+    }
+
+    /// Begins the call at once where everything that it needs is there, which is nearly always. So it is written into the table
+    /// once, as one that is in flight, and not before as one that has arrived. Sent it is when the transport asks for the first
+    /// reply. Whatever stands in the way is found again, and waited for or refused, at that moment.
+    fn begin_now(&mut self, found: Option<FoundTool>) -> bool {
+        if !matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+            return false;
+        }
+        let routed = found.map(FoundTool::into_routed);
+        let routed = routed.or_else(|| self.router.route_now(&self.caller, &self.frame, self.method));
+        let Some(routed) = routed else { return false };
+        let Some(live) = self.router.pool.link_now(&self.caller, &routed.server) else { return false };
+        self.begin(routed, live, Repetition::Possible).is_ok()
+    }
+
+    /// From now on the request can be cancelled, by its id if its client may do that.
+    fn arrive(&mut self) {
+        if self.caller.names_its_calls() {
+            self.router.links.in_flight.arrive(self.caller.key(), &self.id, &self.waiter);
+            self.is_arriving = true;
+        }
+    }
+
+    /// The call was taken out of the table to be sent again: until then it is like one that has arrived.
+    fn arrives_again(&mut self, waiter: Arc<Waiter>) {
+        self.waiter = waiter;
+        self.is_arriving = self.caller.names_its_calls();
     }
 
     /// The next thing to send. After an answer or a cancellation there is nothing more.
@@ -233,99 +284,10 @@ impl Exchange {
         live: LiveLink,
         repetition: Repetition,
     ) -> Result<Option<Reply>, RequestRefusal> {
-        let Some(calling) = self.send(routed, live, repetition)? else { return Ok(Some(Reply::Cancelled)) };
+        let calling = self.admit(routed, live, repetition)?;
+        self.is_arriving = false;
         self.stage = Stage::Calling(Box::new(calling));
         Ok(None)
-    }
-
-    fn no_completions(&self) -> ClientAnswer {
-        let marker = if self.caller.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
-        let result = format!(r#"{{{marker}"completion":{{"values":[],"total":0,"hasMore":false}}}}"#);
-        ClientAnswer::result(&self.id, result.as_bytes())
-    }
-
-    /// `None` when it was cancelled before it could be sent.
-    fn send(&self, routed: Routed, live: LiveLink, repetition: Repetition) -> Result<Option<Calling>, RequestRefusal> {
-        // Before the call is registered: a state that can not be opened must leave nothing to take back.
-        let state = self.open_state(&routed)?;
-        let (timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
-        let new = NewCall {
-            client: self.caller.key(),
-            id: self.caller.names_its_calls().then(|| self.id.clone()),
-            principal: Arc::clone(&self.caller.principal().name),
-            link: live.key,
-            heard_beside: routed.server.call_channel(&live) != CallChannel::OwnStream,
-            token: meta::progress_token(&self.frame),
-            timeout,
-            max_timeout,
-        };
-        // Registered before the bytes are written, so that no answer can come for an unknown id.
-        let begun = self.router.links.in_flight.begin(new, &self.waiter, Instant::now());
-        let (call, deadline) = begun.map_err(|error| match error {
-            BeginError::DuplicateId => RequestRefusal::InvalidRequest(error.to_string()),
-            BeginError::TooMany { limit } => RequestRefusal::TooMany { limit },
-        })?;
-        let revision = live.hello.revision;
-        let (info, level) = match &self.caller {
-            Caller::Legacy(session) => (session.info.as_deref(), session.level()),
-            Caller::Modern(caller) => {
-                // A modern request names its level itself; a legacy server has one level per link, which has to be
-                // asked for.
-                if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
-                    self.router.links.want_level(level);
-                }
-                (None, None)
-            }
-        };
-        // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
-        let alone = self.router.pool.is_alone(&routed.server);
-        let requester = RequestingClient { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
-        let destination = RequestDestination { revision, id: call.0 };
-        let state = state.as_ref().map(Option::as_deref);
-        let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
-        let outgoing = OutgoingRequest {
-            id: call.0,
-            method: self.method,
-            bytes,
-            name: self.method.name_param().map(|_| routed.target.local.clone()),
-            params: self.mirrored(&routed, revision.era()),
-        };
-        // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
-        // a call to cancel (edges G13).
-        let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
-            self.router.links.in_flight.finish(call);
-            return Ok(None);
-        };
-        Ok(Some(Calling {
-            routed,
-            live,
-            call,
-            aside: VecDeque::new(),
-            deadline,
-            silent_for: timeout,
-            events,
-            repetition,
-            begun: false,
-            accepted: false,
-            trouble: None,
-        }))
-    }
-
-    /// Tool parameters that a modern server wants in headers.
-    fn mirrored(&self, routed: &Routed, era: Era) -> Vec<(String, String)> {
-        if self.method != Method::ToolsCall || era == Era::Legacy {
-            return Vec::new();
-        }
-        let catalogue = self.router.catalogue.current();
-        let tool = catalogue
-            .snapshot
-            .offer(routed.server.id)
-            .and_then(|offer| offer.list(ListKind::Tools).get(&routed.target.local));
-        let (Some(tool), Some(arguments)) = (tool, self.frame.param(&["arguments"])) else { return Vec::new() };
-        tool.headers
-            .iter()
-            .filter_map(|header| Some((header.name.clone(), header.value(self.frame.bytes(), arguments)?)))
-            .collect()
     }
 
     /// Waits for the next event of the running call.
@@ -338,6 +300,7 @@ impl Exchange {
         if calling.trouble.is_some() {
             return self.look_into_trouble().await;
         }
+        let Some(events) = &mut calling.events else { return Ok(self.send()) };
         if let Some(message) = calling.aside.pop_front() {
             return Ok(self.relay(&message).map(Reply::Message));
         }
@@ -358,12 +321,12 @@ impl Exchange {
                     return Ok(None);
                 }
                 // The link was given up. What it brought before comes first, and its own word for its end.
-                match calling.events.next().now_or_never() {
+                match events.next().now_or_never() {
                     Some(event) => event,
                     None => return self.failed(&LinkError::Stopped),
                 }
             }
-            event = calling.events.next() => event,
+            event = events.next() => event,
             // A deadline that is met a quarter of a second late does no harm; a timer for every call would cost more
             // than the call.
             () = self.router.runtime.coarse_timer.beat() => {
@@ -428,7 +391,7 @@ impl Exchange {
             let Calling { routed, live, call, events, accepted, .. } = *calling;
             let channel = routed.server.call_channel(&live);
             // Reading on before the server has taken the request could send it after all.
-            if accepted || channel == CallChannel::SharedPipe {
+            if let Some(events) = events.filter(|_| accepted || channel == CallChannel::SharedPipe) {
                 self.router.follow_ghost(&routed.server, &live, call, events);
             }
         }
@@ -466,8 +429,11 @@ impl Exchange {
         let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
         if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             // The first registration ended with `finish`; until it is sent again it must be possible to cancel it.
-            self.waiter = arrive(&self.router, &self.caller, &self.id);
+            self.waiter = Waiter::of(self.caller.principal());
+            self.arrive();
             if let Stage::Calling(calling) = &mut self.stage {
+                // What was known of its headers is what the server refused.
+                calling.routed.headers = None;
                 calling.repetition = Repetition::UnderWay(
                     calling.routed.server.require_lists(&[ListKind::Tools], RefreshReason::Rejection),
                 );
@@ -514,19 +480,10 @@ fn is_loss(error: &LinkError) -> bool {
     matches!(error.cause(), LinkError::Lost | LinkError::Unreachable(_) | LinkError::Protocol(_))
 }
 
-/// From now on the request can be cancelled, by its id if its client may do that.
-fn arrive(router: &RequestRouter, caller: &Caller, id: &RawId) -> Arc<Waiter> {
-    let waiter = Waiter::of(caller.principal());
-    if caller.names_its_calls() {
-        router.links.in_flight.arrive(caller.key(), id, &waiter);
-    }
-    waiter
-}
-
 impl Drop for Exchange {
     fn drop(&mut self) {
         // The id is free for another request again, also when this one never got as far as a call.
-        if self.caller.names_its_calls() {
+        if self.is_arriving {
             self.router.links.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }
         if let Stage::Calling(calling) = &self.stage {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
+use tidings_proto::headers::ParamHeader;
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{ListKind, Method, extensions};
@@ -20,6 +22,32 @@ pub(crate) struct Routed {
     pub(crate) target: RequestTarget,
     /// What the client calls it.
     pub(crate) exposed: String,
+    /// Parameters of a tool that are mirrored into headers, where they were looked at.
+    pub(crate) headers: Option<Vec<ParamHeader>>,
+}
+
+/// A tool that was looked up before its call is a request.
+pub struct FoundTool(Routed);
+
+impl FoundTool {
+    /// The parameters that are mirrored into headers.
+    pub fn headers(&self) -> &[ParamHeader] {
+        self.0.headers.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn into_routed(self) -> Routed {
+        self.0
+    }
+}
+
+/// The parameters of a tool that are mirrored into headers.
+pub(crate) fn headers_of<'s>(
+    snapshot: &'s CatalogueSnapshot,
+    server: ServerId,
+    local: &str,
+) -> Option<&'s [ParamHeader]> {
+    let tool = snapshot.offer(server)?.list(ListKind::Tools).get(local)?;
+    Some(&tool.headers)
 }
 
 /// What a request names.
@@ -101,7 +129,12 @@ impl RequestRouter {
         let usable = |server: &&Arc<Server>| !server.plan.is_built_in() && caller.principal().may_use(&server.plan);
         let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
         let to = |server: &Arc<Server>| {
-            Ok(Routed { server: Arc::clone(server), target: RequestTarget::nothing(), exposed: String::new() })
+            Ok(Routed {
+                server: Arc::clone(server),
+                target: RequestTarget::nothing(),
+                exposed: String::new(),
+                headers: None,
+            })
         };
         // Whoever may use one server only has nobody else to mean.
         if let [only] = usable[..] {
@@ -145,7 +178,28 @@ impl RequestRouter {
         };
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
         let target = RequestTarget { member, in_ref: false, local: route.local.into() };
-        Some(Routed { server, target, exposed: name.into_owned() })
+        Some(Routed { server, target, exposed: name.into_owned(), headers: None })
+    }
+
+    /// The destination, if it is known at once.
+    pub(crate) fn route_now(&self, caller: &Caller, frame: &Frame, method: Method) -> Option<Routed> {
+        self.find_now(caller.viewer(), &Wanted::read(frame, method).ok()?)
+    }
+
+    /// The tool that a modern request names, with its headers.
+    pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<FoundTool> {
+        let wanted = Wanted::read(frame, Method::ToolsCall).ok()?;
+        let snapshot = self.catalogue.current().snapshot.seen_by(&principal.scope);
+        let mut routed =
+            self.look_up(&snapshot, principal, &wanted, || self.catalogue.current().built_ins_settled())?;
+        let headers = headers_of(&snapshot, routed.server.id, &routed.target.local);
+        routed.headers = Some(headers.map(<[_]>::to_vec).unwrap_or_default());
+        Some(FoundTool(routed))
+    }
+
+    fn find_now(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Option<Routed> {
+        let snapshot = self.discovery.view_of(viewer);
+        self.look_up(&snapshot, viewer.principal, wanted, || self.catalogue.current().built_ins_settled())
     }
 
     /// Where a call of this tool would go.
@@ -167,6 +221,7 @@ impl RequestRouter {
             server: Arc::clone(server),
             target: RequestTarget { member: "name", in_ref: false, local: local.to_owned() },
             exposed: local.to_owned(),
+            headers: None,
         })
     }
 
@@ -179,10 +234,7 @@ impl RequestRouter {
     async fn find(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
         let principal = viewer.principal;
         // Found in nearly every case: nothing below is on the path of an ordinary call.
-        let look_up_now = || {
-            let snapshot = self.discovery.view_of(viewer);
-            self.look_up(&snapshot, principal, wanted, || self.catalogue.current().built_ins_settled())
-        };
+        let look_up_now = || self.find_now(viewer, wanted);
         if let Some(routed) = look_up_now() {
             return Ok(routed);
         }
@@ -248,6 +300,7 @@ impl RequestRouter {
             server,
             target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
             exposed: wanted.name.clone(),
+            headers: None,
         })
     }
 

@@ -171,12 +171,13 @@ impl InFlight {
         &self,
         call: NewCall,
         waiter: &Arc<Waiter>,
+        was_arriving: bool,
         now: Instant,
     ) -> Result<(CallId, Instant), BeginError> {
         let mut state = self.lock();
         // Under one lock with `begin`: at no moment is the request in neither table, where a cancellation would not
         // find it.
-        if let Some(id) = &call.id {
+        if let Some(id) = call.id.as_ref().filter(|_| was_arriving) {
             state.arrived(call.client, id, waiter);
         }
         let id = state.calls.begin(call, now)?;

@@ -23,6 +23,23 @@ const WANTED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl ServerPool {
+    /// The link that carries a client's call to a server, if it is there at once.
+    pub(crate) fn link_now(&self, caller: &Caller, server: &Server) -> Option<LiveLink> {
+        if server.plan.isolation == Isolation::Session {
+            return None;
+        }
+        let live = server.live()?;
+        match (caller.era(), live.hello.revision.era()) {
+            (Era::Legacy, Era::Modern) => match &*server.links.companion.borrow() {
+                Companion::Live(companion) if self.links.table.has(companion.key) => Some(companion.clone()),
+                Companion::Impossible => Some(live),
+                Companion::NotBefore(at, _) if Instant::now() < *at => Some(live),
+                _ => None,
+            },
+            _ => Some(live),
+        }
+    }
+
     /// The link that carries a client's call to a server.
     pub(crate) async fn link_for(&self, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
         let is_isolated = server.plan.isolation == Isolation::Session;

@@ -20,7 +20,8 @@ impl Exchange {
 
     pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> ClientAnswer {
         let server = &routed.server;
-        let identity = self.identity();
+        // Whose name modern results carry, where it is not the server's own.
+        let names_us = self.router.pool.passthrough.is_none() && self.caller.era() == Era::Modern;
         let alone = self.router.pool.passthrough == Some(server.id);
         // Bound to the principal, the name and the arguments, so that a client can not take a state to another tool.
         let seal = |inner: &str| match alone {
@@ -36,23 +37,13 @@ impl Exchange {
                 revision: self.caller.revision(),
                 view: self.router.runtime.settings.view,
             },
-            identity: identity.as_deref(),
+            identity: names_us.then_some(&self.router.identity),
             url_elicitation: self.handles_urls(),
             verbatim: self.router.pool.is_alone(server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
         };
         outcome::translate(frame, &self.id, &reader)
-    }
-
-    /// Whose name modern results carry, where it is not the server's own.
-    fn identity(&self) -> Option<Vec<u8>> {
-        if self.router.pool.passthrough.is_some() || self.caller.era() == Era::Legacy {
-            return None;
-        }
-        let info =
-            self.router.server_info(&self.router.catalogue.current(), self.caller.principal(), self.caller.revision());
-        Some(info.to_string().into_bytes())
     }
 
     fn handles_urls(&self) -> bool {

@@ -66,7 +66,7 @@ impl Exchange {
         };
         self.frame = frame;
         self.detour = Some(Box::new(detour));
-        self.waiter = waiter;
+        self.arrives_again(waiter);
         self.stage = Stage::Start;
         Ok(None)
     }

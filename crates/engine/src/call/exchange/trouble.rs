@@ -93,9 +93,9 @@ impl Exchange {
         for (shown, ask) in &moot {
             self.router.links.withdraw_from_client(*shown, ask);
         }
-        self.waiter = waiter;
         let server = &calling.routed.server.plan.name;
         tracing::info!(%server, method = self.method.as_str(), %error, "was not run; is sent again");
+        self.arrives_again(waiter);
         if let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) {
             self.stage = Stage::Again(Box::new(calling.routed));
         }
