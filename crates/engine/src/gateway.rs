@@ -97,7 +97,7 @@ impl Beginning {
             .zip(plans)
             .map(|(id, plan)| {
                 let bare = bare(&plan);
-                Arc::new(Server::new(ServerId(id), plan, bare, settings.refresh_pace()))
+                Arc::new(Server::new(ServerId(id), plan, bare, settings.list_pace))
             })
             .collect();
         let external = servers.iter().find(|server| !server.plan.is_built_in());

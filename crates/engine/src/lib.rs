@@ -32,11 +32,13 @@ pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
-pub use plan::{Isolation, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready};
+pub use plan::{
+    Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready,
+};
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
-pub use tidings_hub::refresh::RefreshReason;
+pub use tidings_hub::refresh::{RefreshPace, RefreshReason};
 pub use tidings_hub::scope::{AccessScope, ServerAudience};
 pub use tidings_hub::subscriptions::{NoticePace, ResourcePhase};
 pub use tidings_proto::outcome::ClientAnswer;

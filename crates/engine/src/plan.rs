@@ -31,26 +31,20 @@ pub struct Settings {
     pub timeout: Duration,
     /// How long a call may run.
     pub max_timeout: Duration,
-    /// Items per page of a list.
-    pub page_size: usize,
-    /// Where a cursor belongs to one state of its list: how many items a client may ask for at once.
-    pub bound_pages: Option<usize>,
+    /// How lists are cut into pages.
+    pub pages: ListPages,
     /// What older clients are shown.
     pub view: FieldView,
     /// How names are made.
     pub names: Names,
-    /// How long signals of one server are gathered before what changed is announced.
-    pub list_quiet: Duration,
-    /// And how long at most; also how long whoever asks for a list waits for a look at a server that may have changed it.
-    pub list_max_wait: Duration,
+    /// How signals of one server's lists are gathered.
+    pub list_pace: RefreshPace,
     /// How changes of one resource are gathered.
     pub resource_pace: NoticePace,
     /// How often servers that do not announce changes are listed again.
     pub poll_interval: Duration,
-    /// Whether a fresh legacy session is told of every list once.
-    pub announce_initially: bool,
-    /// Revisions that are told of no change.
-    pub silent: Vec<Revision>,
+    /// Who is told of changes of lists.
+    pub announcements: ListAnnouncements,
     /// Bounds on links that one session or principal has for itself.
     pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
@@ -59,6 +53,24 @@ pub struct Settings {
     pub version: &'static str,
     /// Which gateway this is.
     pub path: GatewayPath,
+}
+
+/// How the gateway cuts the lists of clients into pages.
+#[derive(Clone, Copy, Debug)]
+pub struct ListPages {
+    /// Items per page.
+    pub size: usize,
+    /// Where a cursor belongs to one state of its list: how many items a client may ask for at once.
+    pub longest_bound: Option<usize>,
+}
+
+/// Which clients are told of changes of lists.
+#[derive(Clone, Debug, Default)]
+pub struct ListAnnouncements {
+    /// Whether a fresh legacy session is told of every list once.
+    pub initially: bool,
+    /// Revisions that are told of no change.
+    pub silent: Vec<Revision>,
 }
 
 /// Where a server can speak about a call.
@@ -94,13 +106,6 @@ impl ServerPlan {
     /// What is shown of the server while nothing is known of it yet.
     pub(crate) fn first_status(&self, id: ServerId) -> ServerStatus {
         ServerStatus::first(id, &self.name, self.origin, self.source.transport())
-    }
-}
-
-impl Settings {
-    /// How long changes of a server's lists are gathered.
-    pub(crate) fn refresh_pace(&self) -> RefreshPace {
-        RefreshPace { quiet: self.list_quiet, max_wait: self.list_max_wait }
     }
 }
 

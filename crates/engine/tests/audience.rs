@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_engine::{
-    AccessScope, Caller, Gateway, Isolation, LocalServer, Names, NoticePace, Origin, Principal, Reply, ServerAudience,
-    ServerPlan, Settings, Source, Surroundings,
+    AccessScope, Caller, Gateway, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace, Origin,
+    Principal, RefreshPace, Reply, ServerAudience, ServerPlan, Settings, Source, Surroundings,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -76,16 +76,13 @@ fn gateway(audience: ServerAudience) -> Gateway {
         start_timeout: Duration::from_secs(10),
         timeout: Duration::from_secs(10),
         max_timeout: Duration::from_secs(10),
-        page_size: 10,
-        bound_pages: None,
+        pages: ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,
-        list_quiet: Duration::ZERO,
-        list_max_wait: Duration::ZERO,
+        list_pace: RefreshPace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         resource_pace: NoticePace::default(),
         poll_interval: Duration::ZERO,
-        announce_initially: false,
-        silent: Vec::new(),
+        announcements: ListAnnouncements { initially: false, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",

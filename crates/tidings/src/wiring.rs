@@ -16,7 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    Gateway, Isolation, Journal, Names, NoticePace, Origin, OwnLinkLimits, ServerPlan, Settings, Source,
+    Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits, RefreshPace,
+    ServerPlan, Settings, Source,
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
@@ -90,7 +91,8 @@ pub(crate) struct PreparedGateway {
     planner: Arc<EnginePlans>,
     registry: ServerRegistry,
     entries: Arc<LocalCatalogue>,
-    bound_pages: Option<usize>,
+    /// Set where a cursor belongs to one state of its list: how many items a client may ask for at once.
+    longest_bound_page: Option<usize>,
     /// What is shown where there is nothing else.
     demo: Option<(Demo, ServerPlan)>,
     /// A server that only says why there is nothing else.
@@ -171,7 +173,7 @@ pub(crate) fn prepare(
         planner,
         registry,
         entries,
-        bound_pages: None,
+        longest_bound_page: None,
         demo,
         notice,
         consent,
@@ -216,7 +218,7 @@ impl PreparedGateway {
 
     /// Cursors belong to one state of their list, and clients may ask for longer pages.
     pub(crate) fn bind_pages(&mut self) {
-        self.bound_pages = Some(LONGEST_PAGE);
+        self.longest_bound_page = Some(LONGEST_PAGE);
     }
 
     /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
@@ -239,7 +241,8 @@ impl PreparedGateway {
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
-        let settings = Settings { bound_pages: self.bound_pages, path: self.path, ..settings(&self.config) };
+        let mut settings = Settings { path: self.path, ..settings(&self.config) };
+        settings.pages.longest_bound = self.longest_bound_page;
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         self.registry.attach(gateway.clone());
         gateway
@@ -330,8 +333,7 @@ fn settings(config: &Config) -> Settings {
         start_timeout: gateway.start_timeout,
         timeout: gateway.timeout,
         max_timeout: gateway.max_timeout,
-        page_size: gateway.page_size,
-        bound_pages: None,
+        pages: ListPages { size: gateway.page_size, longest_bound: None },
         view: match gateway.view {
             tidings_config::ViewSetting::Strict => FieldView::Strict,
             tidings_config::ViewSetting::Pass => FieldView::Pass,
@@ -341,12 +343,13 @@ fn settings(config: &Config) -> Settings {
             tidings_config::NamingSetting::Prefix => Names::Prefix,
             tidings_config::NamingSetting::None => Names::None,
         },
-        list_quiet: notifications.list_quiet,
-        list_max_wait: notifications.list_max_wait,
+        list_pace: RefreshPace { quiet: notifications.list_quiet, max_wait: notifications.list_max_wait },
         resource_pace: NoticePace { quiet: notifications.resource_quiet, max_wait: notifications.resource_max_wait },
         poll_interval: notifications.poll_interval,
-        announce_initially: notifications.initial == tidings_config::InitialTriplet::Once,
-        silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
+        announcements: ListAnnouncements {
+            initially: notifications.initial == tidings_config::InitialTriplet::Once,
+            silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
+        },
         own_links: OwnLinkLimits {
             per_owner: gateway.session_links_per_client,
             total: gateway.session_links,

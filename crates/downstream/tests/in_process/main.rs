@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
-use tidings_engine::{Gateway, Isolation, Names, NoticePace, Origin, ServerPlan, Settings, Source};
+use tidings_engine::{
+    Gateway, Isolation, ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan, Settings,
+    Source,
+};
 use tidings_proto::FieldView;
 use tidings_testkit::Server;
 use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
@@ -80,16 +83,13 @@ fn settings() -> Settings {
         start_timeout: long,
         timeout: long,
         max_timeout: long,
-        page_size: 100,
-        bound_pages: None,
+        pages: ListPages { size: 100, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,
-        list_quiet: Duration::ZERO,
-        list_max_wait: Duration::ZERO,
+        list_pace: RefreshPace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         resource_pace: NoticePace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         poll_interval: long,
-        announce_initially: true,
-        silent: Vec::new(),
+        announcements: ListAnnouncements { initially: true, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",

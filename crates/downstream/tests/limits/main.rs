@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
-use tidings_engine::{Gateway, Names, NoticePace, Settings};
+use tidings_engine::{Gateway, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace, Settings};
 use tidings_proto::FieldView;
 use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,16 +53,13 @@ fn settings() -> Settings {
         start_timeout: while_,
         timeout: while_,
         max_timeout: while_,
-        page_size: 10,
-        bound_pages: None,
+        pages: ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,
-        list_quiet: Duration::ZERO,
-        list_max_wait: Duration::ZERO,
+        list_pace: RefreshPace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         resource_pace: NoticePace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         poll_interval: Duration::from_secs(3_600),
-        announce_initially: true,
-        silent: Vec::new(),
+        announcements: ListAnnouncements { initially: true, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",

@@ -78,7 +78,7 @@ impl RequestRouter {
 
     /// The capabilities of a client that is told ours.
     fn told(&self, revision: Revision, declared: &Value) -> CapabilityReader {
-        let silent = self.runtime.settings.silent.contains(&revision);
+        let silent = self.runtime.settings.announcements.silent.contains(&revision);
         CapabilityReader { revision, silent, asks_changes: summary::asked(declared) }
     }
 

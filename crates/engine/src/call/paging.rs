@@ -22,8 +22,8 @@ fn reads_one_page(caller: &Caller) -> bool {
 impl RequestRouter {
     /// How many items this request gets.
     pub(crate) fn page_size(&self, caller: &Caller, frame: &Frame) -> usize {
-        let usual = self.runtime.settings.page_size;
-        let Some(longest) = self.runtime.settings.bound_pages else {
+        let usual = self.runtime.settings.pages.size;
+        let Some(longest) = self.runtime.settings.pages.longest_bound else {
             // One page with everything is the only way for these clients to see all tools.
             return if reads_one_page(caller) { usize::MAX } else { usual };
         };
@@ -39,7 +39,7 @@ impl RequestRouter {
         listing: &RenderedList,
     ) -> Result<Option<PageKey>, RequestRefusal> {
         let Some(key) = after else { return Ok(None) };
-        if self.runtime.settings.bound_pages.is_none() {
+        if self.runtime.settings.pages.longest_bound.is_none() {
             return Ok(Some(key));
         }
         let mut key = key;
@@ -53,7 +53,7 @@ impl RequestRouter {
 
     /// What a cursor to this place holds.
     pub(crate) fn bound<'a>(&self, next: &'a PageKey, listing: &RenderedList) -> Cow<'a, PageKey> {
-        if self.runtime.settings.bound_pages.is_none() {
+        if self.runtime.settings.pages.longest_bound.is_none() {
             return Cow::Borrowed(next);
         }
         let mut bound = next.clone();
@@ -63,7 +63,7 @@ impl RequestRouter {
 
     /// The length of the list, where clients look for it.
     pub(crate) fn total(&self, listing: &RenderedList) -> Option<String> {
-        self.runtime.settings.bound_pages?;
+        self.runtime.settings.pages.longest_bound?;
         Some(format!(r#","_meta":{{"mcpbash/total":{}}}"#, listing.len()))
     }
 }

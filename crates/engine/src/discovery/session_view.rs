@@ -73,7 +73,7 @@ impl ListDiscovery {
         let mut looked = session.own_view.looked.subscribe();
         session.own_view.hurry.notify_waiters();
         let settled = looked.wait_for(|()| session.view().is_settled());
-        if tokio::time::timeout(self.runtime.settings.list_max_wait, settled).await.is_err() {
+        if tokio::time::timeout(self.runtime.settings.list_pace.max_wait, settled).await.is_err() {
             // For everybody who asks after this one: a slow server costs the wait once.
             session.view().waited_enough();
         }
@@ -87,7 +87,7 @@ impl ListDiscovery {
         let (seen, looks) = {
             let mut view = session.view();
             let shared = Arc::clone(&self.catalogue.current().snapshot);
-            let looks = view.attend(&shared, &own, is_asked, self.runtime.settings.list_quiet, Instant::now());
+            let looks = view.attend(&shared, &own, is_asked, self.runtime.settings.list_pace.quiet, Instant::now());
             (view.snapshot(&shared, &session.principal.scope), looks)
         };
         // After the lock of the view is free: a look may take it at once.
@@ -99,7 +99,7 @@ impl ListDiscovery {
 
     /// The session's own link to a server said, or showed, that its lists are not what they were.
     pub(crate) fn own_view_is_old(self: &Arc<Self>, session: &Arc<Session>, server: ServerId) {
-        let look = session.view().signalled(server, Instant::now() + self.runtime.settings.list_quiet);
+        let look = session.view().signalled(server, Instant::now() + self.runtime.settings.list_pace.quiet);
         look.into_iter().for_each(|look| self.begin_look(session, look));
     }
 
@@ -149,7 +149,7 @@ impl ListDiscovery {
                 // The server left: there is nothing to look at again.
                 return session.view().forget(look.server);
             };
-            next = session.view().looked(look.server, looked, self.runtime.settings.list_quiet, Instant::now());
+            next = session.view().looked(look.server, looked, self.runtime.settings.list_pace.quiet, Instant::now());
             // Before those who wait are woken: what they list next was owed first.
             self.show_again(session);
             session.own_view.looked.send_replace(());

@@ -61,7 +61,7 @@ pub(crate) struct Listening {
 impl ListNotifier {
     /// What clients of a revision are told of these: `notifications.suppress` may silence it, and its capabilities say so.
     pub(crate) fn announced_to(&self, revision: Revision, topics: Topics) -> Topics {
-        if self.runtime.settings.silent.contains(&revision) { Topics::default() } else { topics }
+        if self.runtime.settings.announcements.silent.contains(&revision) { Topics::default() } else { topics }
     }
 
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
@@ -130,7 +130,7 @@ impl ListNotifier {
     }
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
-        let is_new = self.runtime.settings.announce_initially || session.listed_early.load(Ordering::Relaxed);
+        let is_new = self.runtime.settings.announcements.initially || session.listed_early.load(Ordering::Relaxed);
         self.follow_session_from(session, if is_new { FollowerBaseline::Nothing } else { FollowerBaseline::Current });
     }
 
@@ -163,7 +163,9 @@ impl ListNotifier {
     /// ready yet is told of everything once when it is.
     pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
         // Such a session is told of everything once, so it has nothing to miss.
-        if self.runtime.settings.announce_initially || self.runtime.settings.silent.contains(&session.revision) {
+        if self.runtime.settings.announcements.initially
+            || self.runtime.settings.announcements.silent.contains(&session.revision)
+        {
             return;
         }
         match session.is_initialized() {
@@ -246,7 +248,7 @@ impl ListNotifier {
     /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
     pub(crate) fn follow_after_start(self: &Arc<Self>, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
         session.initialized.store(true, Ordering::Relaxed);
-        if self.runtime.settings.silent.contains(&session.revision) {
+        if self.runtime.settings.announcements.silent.contains(&session.revision) {
             return self.ignore_session(session);
         }
         let follow = move |notifier: &Arc<Self>, session: &Arc<Session>| match baseline {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_engine::{
-    Change as Recorded, FirstListing, Gateway, Isolation, Journal, JournalServer, Names, NoticePace, Origin,
-    ServerPlan, Settings, Source,
+    Change as Recorded, FirstListing, Gateway, Isolation, Journal, JournalServer, ListAnnouncements, ListPages, Names,
+    NoticePace, Origin, RefreshPace, ServerPlan, Settings, Source,
 };
 use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
 use tidings_proto::FieldView;
@@ -260,16 +260,13 @@ fn settings(rules: &Rules) -> Settings {
         start_timeout: rules.start_timeout,
         timeout: Duration::from_secs(60),
         max_timeout: Duration::from_secs(60),
-        page_size: 1_000,
-        bound_pages: None,
+        pages: ListPages { size: 1_000, longest_bound: None },
         view: FieldView::Strict,
         names: rules.names,
-        list_quiet: Duration::from_millis(20),
-        list_max_wait: Duration::from_millis(200),
+        list_pace: RefreshPace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         resource_pace: NoticePace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         poll_interval: Duration::ZERO,
-        announce_initially: true,
-        silent: Vec::new(),
+        announcements: ListAnnouncements { initially: true, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
         version: "0",

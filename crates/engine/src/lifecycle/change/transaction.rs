@@ -100,7 +100,7 @@ impl<'g> Transaction<'g> {
                         id,
                         *plan,
                         lifecycle.is_bare(id, built_in),
-                        lifecycle.runtime.settings.refresh_pace(),
+                        lifecycle.runtime.settings.list_pace,
                     ));
                     let (first, task) = (First::UnderWay, None);
                     transaction.arrivals.push(Arrival { server, before, start, first, task });
