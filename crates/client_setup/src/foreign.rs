@@ -57,18 +57,22 @@ pub struct ImportSource {
     pub format: FileFormat,
     /// The member with the servers, by its path in the file.
     pub member: Vec<String>,
+    /// It is a file of the folder, which may have been cloned from anywhere.
+    pub of_project: bool,
 }
 
 impl KnownClient {
     /// The files of this client: of the project, then of the user.
     #[must_use]
     pub fn sources(&self, places: &UserPlaces) -> Vec<ImportSource> {
-        let source =
-            |from: String, path: PathBuf, member: Vec<String>| ImportSource { from, path, format: self.format, member };
+        let source = |from: String, path: PathBuf, member: Vec<String>| {
+            let of_project = false;
+            ImportSource { from, path, format: self.format, member, of_project }
+        };
         let key = || vec![self.key.to_owned()];
         let mut sources = Vec::new();
         if let (Some(shown), Some(path)) = (self.project_file, self.project_file(places)) {
-            sources.push(source(shown.to_owned(), path, key()));
+            sources.push(ImportSource { of_project: true, ..source(shown.to_owned(), path, key()) });
         }
         let user = self.user_file(places);
         if self.id == "claude-code" {
@@ -99,7 +103,7 @@ impl ImportSource {
             EditError::Unusual(format!("none of {} is in it", keys.join(", ")))
         })?;
         let from = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Ok(Self { from, path: path.to_owned(), format, member: vec![key.to_owned()] })
+        Ok(Self { from, path: path.to_owned(), format, member: vec![key.to_owned()], of_project: false })
     }
 
     fn entries(&self, text: &str) -> Result<Map<String, Value>, EditError> {

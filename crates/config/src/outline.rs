@@ -1,7 +1,6 @@
 //! What a file says, line by line and as it is written: for a person who has to decide whether it may act. Nothing is
 //! expanded, looked up or left out for being unknown.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::decode;
@@ -9,8 +8,11 @@ use crate::error::{ConfigError, ConfigErrors, ConfigFault, ConfigPlace};
 use crate::plan::key_path;
 use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
 
-/// Tables of a server whose values may be secrets: their names are shown, and a value only where it refers to something.
+/// Tables of a server whose values may be secrets, where their names say so. The others are shown: a variable can be as good
+/// as a command (`NODE_OPTIONS`, `LD_PRELOAD`).
 const SECRET_TABLES: &[&str] = &["env", "headers"];
+/// Parts of the names of variables and headers that hold secrets.
+const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSW", "AUTHORIZATION", "COOKIE", "CREDENTIAL"];
 /// Keys whose values may be secrets, where the value is a text.
 const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key"];
 
@@ -53,7 +55,7 @@ fn table(lines: &mut Vec<String>, path: &str, parents: &[&str], entries: &[Table
     for entry in entries {
         let key = key_path(path, &entry.key);
         let holds_secrets = secret || is_secret_table(parents, &entry.key);
-        let secret = secret || SECRET_KEYS.contains(&entry.key.as_str());
+        let secret = secret && sounds_secret(&entry.key) || SECRET_KEYS.contains(&entry.key.as_str());
         let inside: Vec<&str> = parents.iter().copied().chain([entry.key.as_str()]).collect();
         match &entry.node.value {
             ConfigValue::Table(inner) if inner.is_empty() => lines.push(format!("{key} = {{}}")),
@@ -72,19 +74,23 @@ fn table(lines: &mut Vec<String>, path: &str, parents: &[&str], entries: &[Table
     }
 }
 
-/// Tells one value from the next, so that a change of it is seen, and is too short to find a secret by.
-fn fingerprint(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish() & 0xff_ffff
+fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Tells one value from the next, so that a change of it is seen. Long enough that nobody finds another value for it.
+fn fingerprint(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
 }
 
 fn shown(value: &ConfigValue, secret: bool) -> String {
     match value {
         ConfigValue::Text(text) if secret && !text.contains("${") => {
-            format!("… ({} characters, #{:06x})", text.chars().count(), fingerprint(text))
+            format!("… ({} characters, #{})", text.chars().count(), fingerprint(text))
         }
-        ConfigValue::Text(text) => format!("\"{text}\""),
+        // With its quotes escaped: two arguments must not look like one.
+        ConfigValue::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
         ConfigValue::Null => "null".to_owned(),
         ConfigValue::Boolean(value) => value.to_string(),
         ConfigValue::Integer(value) => value.to_string(),
@@ -110,17 +116,18 @@ mod tests {
     fn everything_that_could_act_is_shown_as_it_is_written_and_secrets_are_not() {
         let text = "[gateway]\nlisten = \"0.0.0.0:1\"\n[servers.a]\ncommand = \"sh\"\nargs = [\"-c\", \"curl x\"]\n\
                     env = { KEY = \"hunter2\", OTHER = \"${env:AWS_SECRET}\" }\nunheard_of = 1\n\
-                    [servers.\"b c\"]\nurl = \"https://x/${file:~/.ssh/id}\"\nheaders = { A = \"abc\" }\n[[list]]\nx = true\n";
+                    [servers.\"b c\"]\nurl = \"https://x/${file:~/.ssh/id}\"\nheaders = { Authorization = \"abc\", X = \"y\" }\n[[list]]\nx = true\n";
         let lines = outline(text, Path::new("tidings.toml")).unwrap();
         let expected = [
             "gateway.listen = \"0.0.0.0:1\"",
             "servers.a.command = \"sh\"",
             "servers.a.args = [\"-c\", \"curl x\"]",
-            &format!("servers.a.env.KEY = … (7 characters, #{:06x})", fingerprint("hunter2")),
+            &format!("servers.a.env.KEY = … (7 characters, #{})", fingerprint("hunter2")),
             "servers.a.env.OTHER = \"${env:AWS_SECRET}\"",
             "servers.a.unheard_of = 1",
             "servers.\"b c\".url = \"https://x/${file:~/.ssh/id}\"",
-            &format!("servers.\"b c\".headers.A = … (3 characters, #{:06x})", fingerprint("abc")),
+            &format!("servers.\"b c\".headers.Authorization = … (3 characters, #{})", fingerprint("abc")),
+            "servers.\"b c\".headers.X = \"y\"",
             "list[0].x = true",
         ];
         assert_eq!(lines, expected);
@@ -133,6 +140,17 @@ mod tests {
             changed.iter().zip(&lines).filter(|(a, b)| a != b).count(),
             1,
             "a changed secret is seen as changed"
+        );
+        let code = "[servers.a]\ncommand = \"node\"\nargs = [\"a\\\", \\\"b\"]\nenv = { NODE_OPTIONS = \"--require ./x.js\" }\n";
+        let expected = [
+            "servers.a.command = \"node\"",
+            "servers.a.args = [\"a\\\", \\\"b\"]",
+            "servers.a.env.NODE_OPTIONS = \"--require ./x.js\"",
+        ];
+        assert_eq!(
+            outline(code, Path::new("tidings.toml")).unwrap(),
+            expected,
+            "a variable can be as good as a command"
         );
         for name in ["env", "headers", "token", "secret", "password"] {
             let hiding = format!("[servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", \"curl x | sh\"]\n");

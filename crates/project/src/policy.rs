@@ -44,19 +44,15 @@ pub(crate) async fn check(
     if !home.settings.hooks || !path.is_file() {
         return Ok(());
     }
-    // A script that others can write to could be changed by them to run as this user.
-    if let Err(fault) = check_ownership(&path, &home.root) {
-        tracing::warn!("server.d/policy.sh is not used: {fault}; {}", fault.remedy());
-        // The script can only take permissions away, so without it the user's list alone decides.
-        return Ok(());
-    }
+    let broken =
+        |why: String| RequestError::internal(format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
+    // The user counts on being protected by it. What others could have written is not run, and so nothing is allowed.
+    check_ownership(&path, &home.root).map_err(|fault| broken(format!("is not used ({fault}; {})", fault.remedy())))?;
     let metadata = tool.metadata.to_string();
     // Arguments of a process have a bound, and exceeding it would fail the call.
     let metadata = if metadata.len() <= LONGEST { metadata } else { "{}".to_owned() };
     let arguments = [path.into(), tool.name.as_str().into(), metadata.into()];
     let command = shell::bash(PRELUDE, "policy.sh", arguments);
-    let broken =
-        |why: String| RequestError::internal(format!("server.d/policy.sh {why}: Tool '{}' is not run", tool.name));
     let said = shell::run(home, Some(launcher), &command, LONGEST, PATIENCE).await;
     // A policy that fails to answer forbids: it may have been about to.
     let said = said.map_err(|silent| broken(silent.to_string()))?;
@@ -154,12 +150,26 @@ mcp_tools_policy_check() {
         assert!(outcome(&project, &[ALL, HOOKS]).await.unwrap_err().message.contains("policy.sh failed"));
     }
 
-    // S0.9
+    // S0.9, trust T4
     #[tokio::test]
-    async fn a_policy_that_others_could_have_written_is_not_used() {
+    async fn a_policy_that_others_could_have_written_is_not_run_and_lets_nothing_run() {
         let project = Project::new();
         project.script("tools/a/a.sh", "").write("server.d/policy.sh", "mcp_tools_policy_check() { return 1; }\n");
         project.safe().open_to_others("server.d/policy.sh");
-        assert_eq!(outcome(&project, &[ALL, HOOKS]).await, Ok(()));
+        let refused = outcome(&project, &[ALL, HOOKS]).await.unwrap_err();
+        assert!(refused.message.contains("policy.sh is not used"), "{}", refused.message);
+    }
+
+    // trust T4
+    #[tokio::test]
+    async fn a_policy_that_is_not_asked_is_reported() {
+        let project = Project::new();
+        project.script("tools/a/a.sh", "").write("server.d/policy.sh", "").safe();
+        let faults = |variables: &[(&str, &str)]| {
+            let survey = ProjectSurvey::of(&project.home(variables));
+            survey.all_problems().map(|problem| problem.to_string()).collect::<Vec<_>>()
+        };
+        assert!(faults(&[]).iter().any(|problem| problem.contains("forbids nothing")), "{:?}", faults(&[]));
+        assert!(!faults(&[HOOKS]).iter().any(|problem| problem.contains("forbids nothing")));
     }
 }

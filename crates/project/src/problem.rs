@@ -125,6 +125,9 @@ pub enum ProjectFault {
     /// `register.sh` is there and not permitted.
     #[error("is not run")]
     HookOff,
+    /// `policy.sh` may not run.
+    #[error("policy.sh is not asked, so it forbids nothing: hooks are off")]
+    PolicyOff,
     /// `register.sh` did not do its work.
     #[error("{0}")]
     Hook(String),
@@ -145,7 +148,9 @@ impl ProjectFault {
     /// How bad it is.
     pub fn severity(&self) -> ProblemSeverity {
         match self {
-            Self::UnusualName(_) | Self::Link | Self::HookOff | Self::NoDescription => ProblemSeverity::Warning,
+            Self::UnusualName(_) | Self::Link | Self::HookOff | Self::PolicyOff | Self::NoDescription => {
+                ProblemSeverity::Warning
+            }
             _ => ProblemSeverity::Error,
         }
     }
@@ -179,6 +184,9 @@ impl ProjectFault {
             Self::Version => "write \"version\": 1".into(),
             Self::Unsafe { .. } => "own it yourself and take write permission from group and others".into(),
             Self::HookOff => "set MCPBASH_ALLOW_PROJECT_HOOKS=true if you trust it, or use register.json".into(),
+            Self::PolicyOff => {
+                "set allow_hooks = true in [servers.X] (or MCPBASH_ALLOW_PROJECT_HOOKS=true) if you trust it".into()
+            }
             Self::Hook(_) => "run it by hand to see why".into(),
             Self::Registry { .. } => "raise MCPBASH_REGISTRY_MAX_BYTES, or split the project".into(),
             Self::NoDescription => "say in `description` what it is for".into(),

@@ -89,6 +89,11 @@ struct SurveyLook<'a> {
 
 impl SurveyLook<'_> {
     fn contents(&mut self, hook: Option<&ProjectRegistration>) -> Result<ProjectContents, ProjectProblem> {
+        let policy = self.home.folders.server.join("policy.sh");
+        if policy.is_file() && !self.home.settings.hooks {
+            // Whoever wrote it counts on it: that it forbids nothing must not go unsaid.
+            self.problems.push(problem(&self.home.root, &policy, ProjectFault::PolicyOff));
+        }
         let declared = declared(self.home)?;
         // The declaration wins over the program.
         let registration = declared.as_ref().or(hook);

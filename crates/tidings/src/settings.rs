@@ -91,6 +91,12 @@ fn parse(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<Config, Confi
     tidings_config::parse(&text, path, &ConfigSurroundings { env: &env, read: &tidings_config::read_referred })
 }
 
+/// The same for a file that nobody trusts: no file is opened because it says so.
+fn parse_to_examine(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<Config, ConfigErrors> {
+    let text = tidings_config::text_of(path, content)?;
+    tidings_config::parse(&text, path, &ConfigSurroundings { env: &env, read: &|_| Ok(String::new()) })
+}
+
 fn parse_to_run(path: &Path, content: std::io::Result<Vec<u8>>) -> Result<Config, ConfigErrors> {
     let text = tidings_config::text_of(path, content)?;
     tidings_config::parse_to_run(&text, path, &ConfigSurroundings { env: &env, read: &tidings_config::read_referred })
@@ -109,6 +115,10 @@ fn choose(cli: &Cli, records: &TrustRecords) -> Result<Chosen, CommandFailure> {
         // What is judged is what is read: the file may be another in a moment.
         let content = std::fs::read(&found.path);
         match &content {
+            // A file that another user left in a shared folder is not ours to read, and stops nothing.
+            Err(error) if found.origin.needs_consent() => {
+                eprintln!("{} does not count: {error}", crate::plain_text::line(&found.path.display().to_string()));
+            }
             Ok(bytes) if found.origin.needs_consent() && !records.trusts(&found.path, bytes) => {
                 let here = Untrusted { file: found.path, content: bytes.clone() };
                 untrusted.get_or_insert(here);
@@ -142,6 +152,7 @@ pub(crate) fn load_to_examine(cli: &Cli) -> Result<LoadedConfig, CommandFailure>
     if let Some(here) = &chosen.untrusted {
         let found = FoundConfig { path: here.file.clone(), origin: tidings_config::ConfigOrigin::CurrentFolder };
         chosen.counts = Some((found, Ok(here.content.clone())));
+        return load_chosen(chosen, records, parse_to_examine);
     }
     load_chosen(chosen, records, parse)
 }

@@ -93,11 +93,12 @@ pub(crate) struct Untrusted {
 impl Untrusted {
     /// One sentence: what does not count, and what to do.
     pub(crate) fn words(&self) -> String {
-        format!(
-            "{} is not trusted, so nothing in it counts; to see it and let it act: {}",
-            self.file.display(),
-            self.remedy()
-        )
+        format!("{} is not trusted, so nothing in it counts; to see it and let it act: {}", self.shown(), self.remedy())
+    }
+
+    /// Its path on one line: the name of a folder may hold line breaks that would speak for us.
+    fn shown(&self) -> String {
+        crate::plain_text::line(&self.file.display().to_string())
     }
 
     /// The command that lets it act.
@@ -125,7 +126,7 @@ impl Untrusted {
         let preview = self.preview(records)?;
         let changed =
             if records.last_outline(&self.file).is_some() { ", and has changed since you trusted it" } else { "" };
-        eprintln!("{} lies in this folder{changed}. It says:\n{preview}", self.file.display());
+        eprintln!("{} lies in this folder{changed}. It says:\n{preview}", self.shown());
         eprintln!("It may start these commands, read these files and variables, and send them where it says.");
         eprint!("Trust exactly this? [y/N] ");
         logging::flush();

@@ -28,13 +28,12 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Comma
         unsupported.extend(access::fault(&loaded.config));
         warnings.extend(access::warnings(&loaded.config));
     }
-    for tried in [wiring::try_watches(&loaded.config), wiring::try_catalogue(&loaded.config)] {
-        if let Err(CommandFailure::Failed(fault)) = tried {
+    // These look at the folders and files that the configuration names; an untrusted one does not choose what is opened.
+    let tries = [wiring::try_watches, wiring::try_catalogue, wiring::try_projects];
+    for attempt in tries.into_iter().filter(|_| loaded.untrusted.is_none()) {
+        if let Err(CommandFailure::Failed(fault)) = attempt(&loaded.config) {
             unsupported.push(fault);
         }
-    }
-    if let Err(CommandFailure::Failed(fault)) = wiring::try_projects(&loaded.config) {
-        unsupported.push(fault);
     }
     let file = loaded.found.map(|found| found.path.display().to_string());
     if as_json {

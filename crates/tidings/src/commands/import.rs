@@ -21,7 +21,7 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
     let Some(from) = &args.from else { return list(cli, &places, args.json) };
     let client = by_id(from);
     let sources = match client {
-        Some(client) => client.sources(&places),
+        Some(client) => client_sources(client, &places, args.project),
         None => vec![file(from)?],
     };
     if args.take && client.is_none() {
@@ -55,6 +55,20 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
         take_away(cli, args, client, &places, &taken)?;
     }
     Ok(())
+}
+
+/// The files of a client. That of the folder may have been cloned, and what is imported is started: it has to be asked for.
+fn client_sources(client: &KnownClient, places: &UserPlaces, project: bool) -> Vec<ImportSource> {
+    let (of_project, mut sources): (Vec<_>, Vec<_>) =
+        client.sources(places).into_iter().partition(|source| source.of_project);
+    for source in of_project {
+        if project {
+            sources.push(source);
+        } else if source.path.exists() {
+            eprintln!("{} of this folder is left out; to take its servers as well: --project", source.from);
+        }
+    }
+    sources
 }
 
 /// A file that is no client's by name.

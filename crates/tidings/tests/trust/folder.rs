@@ -189,7 +189,7 @@ fn the_preview_shows_what_hides_itself_and_nobody_is_taken_by_surprise() {
     let asked = machine.run(&["trust"]);
     assert_eq!(asked.status.code(), Some(2), "there is no terminal to ask on");
     let shown = stdout(&asked);
-    assert!(shown.contains("evil\\u000d\\u001b[2Kgood \\u202e"), "{shown:?}");
+    assert!(shown.contains("evil\\r\\u001b[2Kgood \\u202e"), "{shown:?}");
     assert!(!shown.contains('\u{1b}') && !shown.contains('\r') && !shown.contains('\u{202e}'), "{shown:?}");
     assert!(stderr(&asked).contains("--yes"), "{asked:?}");
     machine.write("clone/tidings.toml", "[servers.a\n");
@@ -211,4 +211,22 @@ fn a_reference_takes_only_plain_files_that_are_small() {
         let checked = machine.run(&["check", "--config", "named.toml"]);
         assert_eq!(checked.status.success(), fine, "{path}: {checked:?}");
     }
+}
+
+// trust T1
+#[test]
+fn importing_a_clients_servers_takes_those_of_a_cloned_folder_only_when_asked() {
+    let machine = Machine::new();
+    machine.write("home/.claude.json", r#"{"mcpServers": {"notes": {"command": "mine"}}}"#);
+    machine
+        .write("clone/.mcp.json", r#"{"mcpServers": {"notes": {"command": "theirs"}, "evil": {"command": "theirs"}}}"#);
+    let own = || std::fs::read_to_string(machine.0.join("conf/tidings/tidings.toml")).unwrap();
+    let imported = machine.run(&["import", "claude-code"]);
+    assert!(imported.status.success(), "{imported:?}");
+    assert!(stderr(&imported).contains("--project"), "{imported:?}");
+    assert!(own().contains("mine") && !own().contains("theirs"), "{}", own());
+    let imported = machine.run(&["import", "claude-code", "--project"]);
+    assert!(imported.status.success(), "{imported:?}");
+    assert!(own().contains("[servers.evil]"), "{}", own());
+    assert!(own().contains("mine"), "the user's own entry stays before one of the folder: {}", own());
 }
