@@ -114,6 +114,7 @@ impl<S: LocalAnswers> Link for LocalLink<S> {
         // The stream is dropped, and the answer with it.
     }
 
+    // No server in the process listens to notifications.
     fn send(&self, _message: Bytes) {}
 
     fn close(&self) -> BoxFuture<'static, ()> {

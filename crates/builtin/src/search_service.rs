@@ -75,6 +75,7 @@ impl SearchService {
     pub fn start(&self) {
         if let Some(endpoint) = &self.endpoint {
             self.fetching.get_or_init(|| {
+                // Weak, or the task would keep the index alive that it is to end with.
                 let work = endpoint::fetch_wanted(Arc::clone(endpoint), Arc::downgrade(&self.index));
                 AbortOnDropHandle::new(tokio::spawn(work))
             });
@@ -119,6 +120,7 @@ impl SearchControl for SearchService {
             let work = move || {
                 let kept = table.read().map_err(|error| error.to_string())?.len();
                 table.forget().map_err(|error| error.to_string())?;
+                // Both hold the same uses, but without a learner only the table has them.
                 Ok(learner.map_or(0, |learner| learner.memory().forget()).max(kept))
             };
             tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the store could not be changed".into()))

@@ -111,6 +111,7 @@ impl SearchToolSet {
     /// The tools that fit, as structured content, and as text for clients that know no other.
     async fn retrieve(&self, call: u64, query: RetrieveArguments) -> Result<LocalOutcome, String> {
         let view = self.surroundings.view(call).await.ok_or("the gateway is shutting down")?;
+        // May ask the embeddings endpoint, so it comes before the index is locked.
         let mut question = self.index.question(query.text).await;
         let learning = self.learner.as_ref().zip(self.surroundings.principal(call));
         if let Some((learner, principal)) = &learning {
@@ -124,6 +125,7 @@ impl SearchToolSet {
         });
         let (shown, names): (Vec<String>, Vec<(String, String)>) = found.await.into_iter().unzip();
         if let Some((learner, principal)) = learning {
+            // Only what the caller was shown can be what the caller then chooses.
             learner.note_search(&principal, &text, names);
         }
         let structured = present_all(shown);

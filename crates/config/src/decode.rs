@@ -71,6 +71,7 @@ pub(crate) fn single_server(
     match (server, ConfigErrors::from_found(findings.errors)) {
         (Some(server), None) => Ok(server),
         (_, Some(errors)) => Err(errors),
+        // Never an answer without a server and without a reason.
         (None, None) => Err(ConfigErrors::unusable(key_path("servers", name))),
     }
 }
@@ -140,6 +141,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     server::fit_timeouts(&mut servers, &gateway);
     let watches = root.section("watch").as_ref().map(watch::all).unwrap_or_default();
     let auth = root.section("auth").map(access::auth);
+    // Notices that are made after reading point to where the section stands.
     root.remember("cluster");
     let cluster = root.section("cluster").and_then(access::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.

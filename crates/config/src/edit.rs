@@ -56,6 +56,7 @@ pub fn edit(
         _ => {}
     }
     let edited = if crate::decode::is_json(text, path) { json(text, name, edit)? } else { toml(text, name, edit)? };
+    // A file that this program wrote and then can not read is worse than an edit that is refused.
     let after = crate::parse(&edited, path, surroundings)?;
     let others = |config: &crate::Config| -> Vec<crate::ServerConfig> {
         config.servers.iter().filter(|server| server.name != name).cloned().collect()

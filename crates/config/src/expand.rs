@@ -58,6 +58,7 @@ impl ReferenceExpander<'_> {
             }
             expanded.push_str(before);
             let Some(end) = reference.find('}') else {
+                // A `${` of another program may have no end in this string; one of ours without an end is a mistake.
                 return if is_ours(&reference[2..]) {
                     Err(ConfigFault::UnclosedReference)
                 } else {
@@ -66,6 +67,7 @@ impl ReferenceExpander<'_> {
             };
             match self.look_up(&reference[2..end])? {
                 Some(value) => expanded.push_str(&value),
+                // Left as written, for a shell or the server to read.
                 None => expanded.push_str(&reference[..=end]),
             }
             rest = &reference[end + 1..];
@@ -110,6 +112,7 @@ impl ReferenceExpander<'_> {
             (Some(value), None) => Ok(value),
             (Some(value), Some(_)) if !value.is_empty() => Ok(value),
             (_, Some(default)) => Ok(default.to_owned()),
+            // `${env:NAME}` can only mean the environment; a bare `${NAME}` may be one of the editor's own.
             (None, None) if spelled_env => Err(ConfigFault::UnsetVariable { name: name.to_owned(), spelled_env }),
             (None, None) => self
                 .editor_variable(name)
@@ -135,6 +138,7 @@ impl ReferenceExpander<'_> {
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         match (path.strip_prefix("~/"), (self.surroundings.env)("HOME")) {
             (Some(below), Some(home)) => Path::new(&home).join(below),
+            // `join(".")` would leave a `/.` at the end, which is shown to people.
             _ if path == "." => self.base.clone(),
             _ => self.base.join(path.strip_prefix("./").unwrap_or(path)),
         }

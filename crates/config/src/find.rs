@@ -37,6 +37,7 @@ impl ConfigOrigin {
 /// has it.
 pub fn candidates(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, cwd: &Path) -> Vec<FoundConfig> {
     if let Some(path) = explicit {
+        // No other file is looked at: somebody who names a file does not expect another one to count.
         return vec![FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Named }];
     }
     let variable = |name: &str| env(name).filter(|value| !value.is_empty());

@@ -71,6 +71,7 @@ pub fn read_referred(path: &Path) -> std::io::Result<String> {
         return Err(Error::from(ErrorKind::InvalidInput));
     }
     let mut text = String::new();
+    // One byte more than allowed tells a file of exactly that size from a larger one.
     std::fs::File::open(path)?.take(LARGEST_REFERRED + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LARGEST_REFERRED {
         return Err(Error::from(ErrorKind::FileTooLarge));

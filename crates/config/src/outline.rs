@@ -86,6 +86,7 @@ fn fingerprint(text: &str) -> String {
 
 fn shown(value: &ConfigValue, secret: bool) -> String {
     match value {
+        // A reference is no secret, and where it leads is what a person has to judge.
         ConfigValue::Text(text) if secret && !text.contains("${") => {
             format!("… ({} characters, #{})", text.chars().count(), fingerprint(text))
         }

@@ -74,6 +74,7 @@ impl FileReading<'_> {
         };
         match self.expander.expand(text) {
             Ok(text) => Some(text),
+            // A disabled server keeps its references unresolved; they are resolved when it is enabled.
             Err(_) if self.lenient.get() => Some(text.clone()),
             Err(fault) if self.tolerant && fault.is_missing() && is_of_a_server(key) => {
                 let error = ConfigError { place: self.place(node.at), key: key.to_owned(), fault };
@@ -191,6 +192,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
     /// A string that is not empty.
     pub(crate) fn text(&mut self, key: &'static str) -> Option<String> {
         let text = self.any_text(key)?;
+        // A server that is off may be unfinished.
         if text.trim().is_empty() && !self.reading.lenient.get() {
             self.fault(key, ConfigFault::Empty);
             return None;
@@ -235,6 +237,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
                 let text = self.reading.text(&self.key(key), &entry.node)?;
                 let duration = parse_duration(&text).ok();
                 if duration.is_none() {
+                    // The text as written, not what its references gave: that may be a secret.
                     self.fault(key, ConfigFault::BadDuration { found: written.clone() });
                 }
                 duration
@@ -277,6 +280,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
         let text = self.reading.text(&self.key(key), &entry.node)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if chosen.is_none() {
+            // As above: a message shows what is written in the file.
             let ConfigValue::Text(written) = &entry.node.value else { return None };
             let choices = choices.iter().map(|(word, _)| *word).collect();
             self.fault(key, ConfigFault::NotOneOf { found: written.clone(), choices });
@@ -362,6 +366,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
                 if self.reading.is_native() {
                     self.fault(key, ConfigFault::DoesNotApply { kind });
                 } else {
+                    // Files of other programs may have keys that mean something there.
                     self.caution(key, WarningKind::IgnoredKey);
                 }
             }

@@ -65,9 +65,11 @@ impl ToolDocument {
         let tool: Value = serde_json::from_slice(raw_definition).unwrap_or(Value::Null);
         let mut parameters = Vec::new();
         collect_parameters(&tool["inputSchema"], 0, &mut parameters);
+        // Before revision 2025-06-18 a tool had its title in the annotations only.
         let title = text(&tool["title"]).or_else(|| text(&tool["annotations"]["title"]));
         Self {
             id: DocId { name: public_name.to_owned(), server: server.to_owned() },
+            // A tool whose definition can not be read is still found by its public name.
             name: text(&tool["name"]).unwrap_or_else(|| public_name.to_owned()),
             title,
             description: text(&tool["description"]).unwrap_or_default(),
@@ -102,6 +104,7 @@ impl ToolDocument {
     /// Server, name and title, in words.
     fn head(&self) -> String {
         let name = words::split(&self.name).join(" ");
+        // A title that repeats the name would count the same words twice in the average.
         let title = self.title.as_deref().filter(|title| words::split(title) != words::split(&self.name));
         [self.id.server.as_str(), name.as_str(), title.unwrap_or_default()].join(" ").trim_end().to_owned()
     }
@@ -143,6 +146,7 @@ fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<ToolParamete
             collect_parameters(branch, depth + 1, found);
         }
     }
+    // References are not followed; the definitions they lead to are read where they stand.
     for key in ["$defs", "definitions"] {
         for definition in schema[key].as_object().into_iter().flat_map(|map| map.values()) {
             collect_parameters(definition, depth + 1, found);
@@ -151,6 +155,8 @@ fn collect_parameters(schema: &Value, depth: usize, found: &mut Vec<ToolParamete
 }
 
 fn collect_parameters_of_object(schema: &Value, depth: usize, found: &mut Vec<ToolParameter>) {
+    // Looking up a key of `null` gives `null` again, so an absent schema would be walked to the full depth, twice per
+    // level.
     if schema.is_object() {
         collect_parameters(schema, depth + 1, found);
     }

@@ -65,6 +65,7 @@ pub struct ToolIndex {
 impl Drop for ToolIndex {
     fn drop(&mut self) {
         if let MeaningSource::Remote(remote) = &self.meaning {
+            // Wakes the task that fetches vectors, which then sees that the index is gone and ends.
             remote.wanted();
         }
     }
@@ -114,6 +115,7 @@ impl ToolIndex {
 
     /// Gives the tools with this text their vector.
     pub fn place(&self, text: &WantedText, vector: &[f32]) {
+        // The same tool may be in both views, with the same text.
         for view in [SearchView::Shared, SearchView::Own] {
             self.followed(view).index.place(text, vector);
         }
@@ -146,8 +148,11 @@ impl ToolIndex {
         followed.step(snapshot);
         let server = |name: &str| snapshot.offers().iter().find(|offer| &*offer.name == name).map(|offer| offer.server);
         let preferred = question.preferred.iter();
+        // A preferred tool of a server that is not in this snapshot gets no boost.
         let boosts: Vec<(String, f32)> =
             preferred.filter_map(|known| Some((key(server(&known.server)?, &known.tool), known.strength))).collect();
+        // A few more than asked for, because `wanted` leaves out some; where that is not enough, the loop asks for
+        // more.
         let mut ask = limit.saturating_add(8);
         loop {
             let hits = followed.index.answer_boosted(question, &boosts, ask);
@@ -183,6 +188,7 @@ impl FollowedIndex {
         let mut step = IndexStep::default();
         for before in &self.offers {
             match snapshot.offer(before.server) {
+                // A server that did not change is the same allocation in both snapshots.
                 Some(after) if Arc::ptr_eq(before, after) => {}
                 // What the server says of itself is part of every tool's text.
                 Some(after) if before.about != after.about => step.put_all(after, tools(before), tools(after)),
@@ -252,6 +258,7 @@ impl IndexStep {
 
     /// Every tool anew, because something changed that all of them share.
     fn put_all(&mut self, server: &ServerOffer, before: &[OfferItem], after: &[OfferItem]) {
+        // The two comparisons remove every tool, and then add every tool with its new text.
         self.compare(server, before, &[]);
         self.compare(server, &[], after);
     }

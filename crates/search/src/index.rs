@@ -118,11 +118,13 @@ impl SearchIndex {
         let mut filed = self.write();
         let Filed { postings, vectors, waiting } = &mut *filed;
         for change in ready {
+            // `put` expects that no document has the name.
             let freed = match &change {
                 Ready::Put(document, _) => postings.remove(document.name()),
                 Ready::Remove(name) => postings.remove(name),
             };
             if let Some(slot) = freed {
+                // The slot will be given to another tool, which must not inherit the vector of this one.
                 vectors.remove(slot);
                 waiting.remove(slot);
             }
@@ -135,6 +137,7 @@ impl SearchIndex {
             }
         }
         let wanted = waiting.len() > 0;
+        // Not under the lock: whoever is woken asks for the texts at once.
         drop(filed);
         if let (true, MeaningSource::Remote(remote)) = (wanted, &self.meaning) {
             remote.wanted();

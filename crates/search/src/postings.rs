@@ -97,6 +97,7 @@ impl AnalyzedDocument {
         let own_name = terms(&document.name, true);
         let public_name = terms(&document.id.name, true);
         let server = terms(&document.id.server, true);
+        // A tool counts as named in full by its own name, by its public name, and by its server's name and its own.
         let with_server: Vec<String> = server.iter().chain(&own_name).cloned().collect();
         let full_names: BTreeSet<NameKey> =
             [&own_name, &public_name, &with_server].map(|name| NameKey::new(name)).into();
@@ -117,6 +118,7 @@ impl AnalyzedDocument {
         let mut text = String::new();
         let terms = weighed.into_iter().map(|(term, sum)| {
             text.push_str(&term);
+            // BM25F: the sum over all fields is saturated once, so that a word does not count anew in every field.
             (text.len() as u32, sum * (SATURATION + 1.0) / (sum + SATURATION))
         });
         let terms = terms.collect();
@@ -145,6 +147,7 @@ impl AnalyzedDocument {
 
 impl NameKey {
     pub(crate) fn new(terms: &[String]) -> Self {
+        // Two names with the same hash would only move a wrong tool up; nothing is decided by it.
         let mut hasher = DefaultHasher::new();
         terms.hash(&mut hasher);
         Self(hasher.finish())
@@ -158,6 +161,7 @@ fn joined(name: &str) -> Vec<String> {
 
 fn weigh(weighed: &mut BTreeMap<String, f32>, field: &FieldWeight, terms: Vec<String>) {
     let length = terms.len() as f32 / field.typical_length;
+    // A field far shorter than usual gains no more than one of three tenths of the usual length.
     let weight = field.weight / (1.0 - field.dilution + field.dilution * length.max(0.3));
     for term in terms {
         *weighed.entry(term).or_default() += weight;
@@ -197,6 +201,7 @@ impl Postings {
     fn add_posting(&mut self, text: &str, posting: Posting) -> TermId {
         let id = self.term_id(text);
         if let Some(term) = &mut self.terms[id as usize] {
+            // Slots are reused, so a new document does not always belong at the end.
             let at = term.postings.partition_point(|p| p.slot < posting.slot);
             term.postings.insert(at, posting);
         }
@@ -257,6 +262,7 @@ impl Postings {
     /// The first terms that begin so and are longer, in alphabetical order.
     pub(crate) fn terms_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&IndexTerm> {
         self.vocabulary
+            // The word itself is excluded: it is found as an exact match, with a higher weight.
             .range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded))
             .take_while(|(text, _)| text.starts_with(prefix))
             .filter_map(|(_, &id)| self.terms[id as usize].as_ref())

@@ -23,6 +23,7 @@ pub fn present(snapshot: &CatalogueSnapshot, server: ServerId, local: &str, scor
         out.push_str(&format!(r#","title":{}"#, encode_string(&title)));
     }
     out.push_str(&format!(r#","description":{}"#, encode_string(&text("description").unwrap_or_default())));
+    // The output schema of `retrieve_tools` promises an object here, whatever the server sent.
     out.push_str(&format!(r#","inputSchema":{}"#, object("inputSchema").unwrap_or(r#"{"type":"object"}"#)));
     if let Some(schema) = member("outputSchema").and_then(copied) {
         out.push_str(&format!(r#","outputSchema":{schema}"#));

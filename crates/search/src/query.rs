@@ -71,6 +71,8 @@ pub(crate) fn rank(
     if !boosts.is_empty() {
         add_boosts(postings, boosts, &mut scores);
     }
+    // Last, because the boosts before are a share of the best score, which a full name would raise far above all
+    // others.
     add_full_names(postings, query, &words, &mut scores);
 
     let mut found: Vec<(Slot, f32)> = scores
@@ -81,6 +83,7 @@ pub(crate) fn rank(
         .collect();
     let better = |a: &(Slot, f32), b: &(Slot, f32)| compare(postings, a, b);
     if found.len() > limit {
+        // Only what is returned is sorted; a common word may match thousands of tools.
         found.select_nth_unstable_by(limit - 1, better);
         found.truncate(limit);
     }
@@ -90,6 +93,7 @@ pub(crate) fn rank(
 
 fn compare(postings: &Postings, a: &(Slot, f32), b: &(Slot, f32)) -> Ordering {
     let name = |slot| postings.entry(slot).map(|entry| &*entry.name);
+    // The name decides between equal scores, because the order of slots depends on which tools came and went.
     b.1.total_cmp(&a.1).then_with(|| name(a.0).cmp(&name(b.0)))
 }
 
@@ -104,6 +108,7 @@ fn score(postings: &Postings, concepts: &[QueryConcept<'_>]) -> Vec<f32> {
     let mut total = vec![0.0_f32; postings.slot_count()];
     let mut covered = vec![0.0_f32; postings.slot_count()];
     let mut best = vec![0.0_f32; postings.slot_count()];
+    // Remembers which slots to reset, so that a rare word does not cost a pass over all tools.
     let mut touched: Vec<Slot> = Vec::new();
     for concept in concepts {
         for (term, weight) in &concept.alternatives {
@@ -117,6 +122,7 @@ fn score(postings: &Postings, concepts: &[QueryConcept<'_>]) -> Vec<f32> {
         }
         for slot in touched.drain(..) {
             let slot = slot as usize;
+            // The best term of a concept counts, and the sum is over concepts.
             total[slot] += std::mem::take(&mut best[slot]) * concept.rarity;
             if !concept.is_pair {
                 covered[slot] += concept.rarity;
@@ -162,6 +168,7 @@ fn concepts<'a>(postings: &'a Postings, words: &[String]) -> Vec<QueryConcept<'a
     let mut seen = HashSet::new();
     let rewritten = synonyms::rewrite(words);
     let meaningful: Vec<&String> = rewritten.iter().filter(|word| !words::is_stop_word(word)).collect();
+    // A question of stop words alone ("who is this") is searched by them rather than by nothing.
     let meaningful = if meaningful.is_empty() { rewritten.iter().collect() } else { meaningful };
     let mut concepts: Vec<QueryConcept<'a>> = meaningful
         .iter()
@@ -185,6 +192,7 @@ impl<'a> QueryConcept<'a> {
         let all = postings.len() as f32;
         let documents: f32 = alternatives.iter().map(|(term, weight)| term.postings.len() as f32 * weight).sum();
         let documents = documents.min(all);
+        // The inverse document frequency of BM25; the 1 keeps words that are in more than half of all tools above zero.
         let rarity = (1.0 + (all - documents + 0.5) / (documents + 0.5)).ln();
         Self { alternatives, rarity, is_pair }
     }
@@ -203,6 +211,7 @@ fn expressions<'a>(postings: &'a Postings, word: &str, stem: &str) -> Vec<(&'a I
         let completions = postings.terms_with_prefix(stem, MAX_COMPLETIONS);
         found.extend(completions.into_iter().map(|term| (term, weight)));
     }
+    // A word that the index knows in any form is taken as spelt right.
     if found.is_empty() {
         found = corrections(postings, word, stem);
     }

@@ -9,6 +9,7 @@ pub(crate) fn letters(word: &str) -> u32 {
         let bit = match letter {
             'a'..='z' => letter as u32 - 'a' as u32,
             '0'..='9' => 26,
+            // All other letters share the last five bits: a collision costs a comparison and misses nothing.
             other => 27 + other as u32 % 5,
         };
         set | 1 << bit
@@ -43,6 +44,7 @@ impl<'a> MistypedWord<'a> {
 
     /// How many edits away a term is, if it is near enough.
     pub(crate) fn distance_to(&self, term: &str, term_letters: u32) -> Option<usize> {
+        // A short word has near words by the dozen; those with another beginning are left out.
         if self.edits == 1 && !same_start(self.word, term) {
             return None;
         }
@@ -102,6 +104,7 @@ fn distance(a: &str, b: &str, limit: usize) -> Option<usize> {
                 row[j] = row[j].min(before[j - 2] + 1);
             }
         }
+        // No later row can get below the limit again, not even by a swap, which adds one to the row before the last.
         if row.iter().all(|&d| d > limit) {
             return None;
         }

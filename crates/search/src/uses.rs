@@ -92,12 +92,14 @@ impl UseMemory {
         let question = words.into_iter().collect::<Vec<_>>().join(" ");
         let mut state = self.state();
         if state.waiting.len() >= CALLERS && !state.waiting.contains_key(principal) {
+            // Callers whose last search is too long ago make room. When there are none, this search teaches nothing.
             state.waiting.retain(|_, searches| searches.back().is_some_and(|last| last.at + SOON >= now));
             if state.waiting.len() >= CALLERS {
                 return;
             }
         }
         let searches = state.waiting.entry(principal.to_owned()).or_default();
+        // The same question asked again replaces the earlier one, so that it is answered once.
         searches.retain(|search| search.at + SOON >= now && search.question != question);
         if searches.len() == SEARCHES {
             searches.pop_front();
@@ -110,6 +112,7 @@ impl UseMemory {
         let mut state = self.state();
         let searches = state.waiting.get_mut(principal)?;
         let is_it = |(of, name): &(String, String)| of == server && name == tool;
+        // The latest search that found the tool is the one that led to the call.
         let at = searches.iter().rposition(|s| s.at + SOON >= now && s.found.iter().any(is_it))?;
         // A search is answered once: calling the tool again says nothing more about the question.
         let question = searches.remove(at)?.question;
@@ -127,6 +130,7 @@ impl UseMemory {
         if uses.len() > OF_ONE {
             dropped.extend(take_oldest(uses, &put));
         }
+        // The table of everybody is full: the use that is longest ago goes, whoever made it.
         if state.by_caller.values().map(Vec::len).sum::<usize>() > OF_ALL {
             let oldest = |uses: &Vec<ToolUse>| uses.iter().map(|one| one.last).min().unwrap_or(u64::MAX);
             let longest_ago = state.by_caller.values_mut().min_by_key(|uses| oldest(uses));
@@ -147,8 +151,10 @@ impl UseMemory {
                 continue;
             }
             let count = one.count as f32;
+            // One use counts half of the similarity, many nearly all of it; it stays below 1.
             let strength = similarity * count / (count + 1.0);
             match preferred.iter_mut().find(|known| known.server == one.server && known.tool == one.tool) {
+                // The most similar question counts; several that led to one tool do not add up.
                 Some(known) => known.strength = known.strength.max(strength),
                 None => {
                     preferred.push(PreferredTool { server: one.server.clone(), tool: one.tool.clone(), strength });

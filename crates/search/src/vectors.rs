@@ -29,6 +29,7 @@ impl VectorTable {
 
     /// Forgets the vector of a slot.
     pub(crate) fn remove(&mut self, slot: Slot) {
+        // The numbers stay until the slot is used again; without a scale they are not looked at.
         if let Some(scale) = self.scales.get_mut(slot as usize) {
             *scale = 0.0;
         }
@@ -37,6 +38,7 @@ impl VectorTable {
     /// How near each slot is to a query: 1 is the same direction, 0 says nothing. As many as there are slots.
     pub(crate) fn similarities(&self, query: &[f32], slots: usize) -> Vec<f32> {
         let mut near = vec![0.0; slots];
+        // A vector of another length is of another model and can not be compared.
         if query.len() != self.dimensions || self.dimensions == 0 {
             return near;
         }

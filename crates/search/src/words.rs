@@ -51,6 +51,7 @@ pub(crate) fn split(text: &str) -> Vec<String> {
             split_at_case(run, &mut words);
         }
     }
+    // After splitting, because a long run in camel case has words of the usual length.
     words.retain(|word| word.len() <= MAX_WORD_BYTES);
     words
 }

@@ -66,6 +66,7 @@ impl Stream for ProgressStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         if let Some(answer) = &mut self.answer
+            // Polled first and held back: what it reported on the way to its end is in the queue then.
             && let Poll::Ready(event) = answer.as_mut().poll(cx)
         {
             self.answer = None;

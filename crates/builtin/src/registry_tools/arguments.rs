@@ -54,6 +54,7 @@ impl<'a> ToolArguments<'a> {
             _ => return Err(ArgumentFault::NoObject),
         };
         match map.keys().find(|key| !known.contains(&key.as_str())) {
+            // The key is repeated to the caller, so it is cut: it may be of any length.
             Some(key) => Err(ArgumentFault::Unknown { key: key.chars().take(64).collect(), known: known.to_vec() }),
             None => Ok(Self(Some(map))),
         }
@@ -114,6 +115,7 @@ impl<'a> ToolArguments<'a> {
     /// How many at most; more than `max` is cut to it.
     pub(super) fn limit(&self, default: usize, max: usize) -> Result<usize, ArgumentFault> {
         let Some(value) = self.get("limit") else { return Ok(default) };
+        // Some clients write whole numbers as `5.0`.
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 1.0);
         number
             .map(|number| (number as usize).min(max))

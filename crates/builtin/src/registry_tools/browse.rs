@@ -54,6 +54,7 @@ impl RegistryToolSet {
         let done = self.context.entries.refresh(Some(source.to_owned())).await?;
         let failed: Vec<String> = done.iter().filter_map(|one| one.source.error.clone()).collect();
         if !failed.is_empty() {
+            // A source that can not be read keeps its entries from before, and the caller is told so.
             return Err(ToolProblem(format!("{}\nWhat was read before is still used.", failed.join("\n"))));
         }
         Ok(json!({ "sources": done.iter().map(refreshed).collect::<Vec<_>>() }).into())

@@ -32,8 +32,10 @@ impl RegistryToolSet {
         let entry = self.entry(id).await?;
         let declared: Vec<String> = entry.variables.iter().map(|variable| variable.name.clone()).collect();
         environment::check(&wishes.environment, &declared)?;
+        // Everything that can be refused is refused before the registry is asked to start anything.
         let server = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
         runner::check(&entry.run, std::env::var_os("PATH").as_deref())?;
+        // Without a prefix, the last part of the entry's id is the name.
         let name = prefix.unwrap_or_else(|| default_prefix(&entry.id));
         self.put_new(request, name, server, &entry.name).await
     }
@@ -41,6 +43,7 @@ impl RegistryToolSet {
     pub(super) async fn remove(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", ID)?;
         let name = self.find_server(id)?;
+        // Read before the change, after which the registry no longer knows the server.
         let made_of = self.context.registry.state().server(&name).and_then(|entry| entry.made_of.clone());
         self.context.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await?;
         Ok(json!({ "removed": { "entry_id": made_of.as_deref().unwrap_or(&name), "name": name } }).into())
@@ -58,6 +61,7 @@ impl RegistryToolSet {
             return Err(ArgumentFault::expected("environment", "an object with at least one variable").into());
         }
         let name = self.find_server(id)?;
+        // Two calls that both read, change and write this server would lose the variables of one of them.
         let _editing = self.context.editing.lock(BTreeSet::from([name.clone()])).await;
         let kept = self.context.registry.kept(&name).await;
         let Some(Value::Object(mut keys)) = kept else { return Err(RegistryRefusal::FromFile { name }.into()) };
@@ -65,12 +69,14 @@ impl RegistryToolSet {
         let entry = self.context.entries.get(made_of).await?;
         let own = |keys: &Map<String, Value>| keys.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
         let declared = entry.iter().flat_map(|entry| entry.variables.iter().map(|variable| variable.name.clone()));
+        // A variable that the server has already may be changed, even where its entry no longer names it.
         let declared: Vec<String> = declared.chain(own(&keys).keys().cloned()).collect();
         environment::check(&variables, &declared)?;
         if keys.contains_key("url") {
             let entry =
                 entry.ok_or_else(|| ToolProblem(format!("\"{name}\" is reached by a URL and has no environment")))?;
             let wishes = ExtraKeys { args: Vec::new(), environment: variables };
+            // A server behind a URL gets its variables in headers, which only the entry knows how to write.
             let fresh = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
             keys.extend(fresh.get("headers").map(|headers| ("headers".to_owned(), headers.clone())));
         } else {
@@ -92,6 +98,7 @@ impl RegistryToolSet {
         what: &str,
     ) -> Result<ToolReply, ToolProblem> {
         let catalogue = self.catalogue()?;
+        // The registry knows only servers that can be changed; the gateway's own have names, too.
         let built_in = catalogue.servers.iter().any(|own| own.origin == Origin::BuiltIn && *own.name == *name);
         if built_in {
             return Err(ToolProblem(format!("\"{name}\" is a part of the gateway; choose another `prefix`")));
@@ -109,6 +116,7 @@ impl RegistryToolSet {
         change: RegistryChange,
     ) -> Result<(), ToolProblem> {
         let begun = Instant::now();
+        // Subscribed before the change begins, so that the first lines of a download are not missed.
         let mut news = self.context.connector.pulls();
         let mut still = interval_at(begun + STILL, STILL);
         request.progress.report(&format!("Starting {what}"));
@@ -127,6 +135,7 @@ impl RegistryToolSet {
     /// Which server is meant by a name, a prefix, or the entry that it was made of.
     fn find_server(&self, id: &str) -> Result<String, ToolProblem> {
         let (state, catalogue) = (self.context.registry.state(), self.catalogue()?);
+        // A name is unique and comes first; a prefix or an entry may belong to several servers.
         if state.server(id).is_some() {
             return Ok(id.to_owned());
         }

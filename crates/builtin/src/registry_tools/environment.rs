@@ -44,6 +44,8 @@ impl fmt::Display for NotAllowed {
 pub(super) fn check(environment: &[(String, String)], declared: &[String]) -> Result<(), NotAllowed> {
     let allowed = |name: &str| {
         let upper = name.to_ascii_uppercase();
+        // Names of variables are case-sensitive, so a declared name has to match exactly; the prefixes only tell what a
+        // name is about.
         declared.iter().any(|own| own == name) || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
     };
     match environment.iter().find(|(name, _)| !allowed(name)) {

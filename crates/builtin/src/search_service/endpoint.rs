@@ -130,6 +130,7 @@ impl EmbeddingsEndpoint {
                 }
             }
             Err(problem) => {
+                // Logged once when it begins to fail, not at every attempt.
                 if state.problem.is_none() {
                     tracing::warn!(url = %self.settings.url, problem, "the embeddings endpoint fails; search goes on with what it has");
                 }
@@ -141,6 +142,7 @@ impl EmbeddingsEndpoint {
     fn key_of(&self, text: &str) -> VectorKey {
         let mut hasher = blake3::Hasher::new();
         for part in [self.settings.url.as_str(), self.settings.model.as_str(), text] {
+            // The lengths keep parts apart: without them, two splits of the same letters would have one key.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -158,6 +160,7 @@ impl EmbeddingsEndpoint {
                 tracing::warn!(%error, "kept vectors can not be read");
                 vec![None; texts.len()]
             }
+            // A store that can not be read costs a request, not the search.
             Err(_) => vec![None; texts.len()],
         };
         let missing: Vec<usize> = (0..texts.len()).filter(|at| vectors[*at].is_none()).collect();
@@ -196,6 +199,7 @@ impl RemoteVectors for EmbeddingsEndpoint {
                     return None;
                 }
             }
+            // The lock is let go before this: an endpoint that is slow must not hold up other searches.
             let outcome = self.request(&[&text], QUESTION_DEADLINE).await;
             self.note(outcome.as_ref().map(|_| ()));
             let vector = outcome.ok()?.pop()?;
@@ -218,6 +222,7 @@ pub(super) async fn fetch_wanted(endpoint: Arc<EmbeddingsEndpoint>, index: Weak<
         // Or the index would live as long as the endpoint takes to answer.
         drop(current);
         if texts.is_empty() {
+            // `notify_one` keeps a permit, so texts that came since the look above end this wait at once.
             endpoint.wanted.notified().await;
             continue;
         }
@@ -241,6 +246,7 @@ fn read_vectors(body: &[u8], expected: usize) -> Result<Vec<Vec<f32>>, String> {
     let data = answer["data"].as_array().ok_or("its answer has no `data`")?;
     let mut vectors = vec![None; expected];
     for (at, item) in data.iter().enumerate() {
+        // Endpoints may answer in another order; without an index the order of the answer counts.
         let at = item["index"].as_u64().map_or(at, |index| index as usize);
         let numbers =
             item["embedding"].as_array().map(|numbers| numbers.iter().filter_map(Value::as_f64).map(|x| x as f32));

@@ -38,6 +38,7 @@ fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
         }
         digest
     });
+    // A token without `servers` may use all of them; an empty list is none.
     let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
     let admin = section.boolean("admin").unwrap_or(false);
     section.finish();
@@ -46,6 +47,7 @@ fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
 
 fn digest(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
+    // `from_str_radix` would accept a sign, so the digits are checked before.
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }

@@ -73,11 +73,13 @@ fn entry(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> 
 fn transport(section: &mut TableSection<'_, '_>) -> Option<TransportConfig> {
     let written = section.has("type");
     let kind = section.choice("type", &TYPES);
+    // A type that is not known was reported; guessing the transport would add a second error.
     if written && kind.is_none() {
         return None;
     }
     let url_key = URL_KEYS.into_iter().find(|key| section.has(key));
     match (kind, url_key, section.has("command")) {
+        // A declared type wins over the keys that are there; without one the keys decide.
         (Some(DeclaredType::Stdio), _, false) => missing(section, "command"),
         (Some(DeclaredType::Http | DeclaredType::Sse), None, _) => missing(section, "url"),
         (None, None, false) => {
@@ -101,6 +103,7 @@ fn http(section: &mut TableSection<'_, '_>, url_key: &'static str, is_sse: bool)
         section.caution("type", WarningKind::SseAsHttp);
     }
     section.refuse("url", &["command"]);
+    // The key of our own format, so its decoder reads it with all that goes with it.
     if url_key == "url" {
         return server::transport(section, "url");
     }
@@ -128,6 +131,7 @@ fn settings(
         section.caution("timeout", WarningKind::UnitlessTimeout);
         section.hide("timeout");
     }
+    // Some clients list the tools to allow where our own files have a table.
     let is_list = section.entry("tools").is_some_and(|entry| matches!(entry.node.value, ConfigValue::List(_)));
     let listed = if is_list { section.texts("tools") } else { None };
     if is_list {

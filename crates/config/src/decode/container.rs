@@ -35,6 +35,7 @@ pub(super) fn container(section: &mut TableSection<'_, '_>) -> Option<ContainerS
         run_args: section.texts("run_args").unwrap_or_default(),
         ..default
     };
+    // The other keys are read even without an image, so that their faults are reported in the same run.
     image.map(|_| config)
 }
 
@@ -80,6 +81,7 @@ fn network(section: &mut TableSection<'_, '_>) -> Option<ContainerNetwork> {
         ConfigValue::Boolean(true) => Some(ContainerNetwork::Default),
         ConfigValue::Boolean(false) => Some(ContainerNetwork::None),
         ConfigValue::Text(_) => word(section, "network").map(|name| match name.as_str() {
+            // The runtimes' own word for no network.
             "none" => ContainerNetwork::None,
             _ => ContainerNetwork::Named(name),
         }),
@@ -132,6 +134,7 @@ fn cpus(section: &mut TableSection<'_, '_>) -> Option<Option<u32>> {
         }
         _ => None,
     };
+    // Docker refuses less than a hundredth of a processor.
     let thousandths = thousandths.filter(|count| (10..=MOST_CPUS * 1000).contains(count));
     if thousandths.is_none() {
         section.fault("cpus", ConfigFault::BadCpus);

@@ -24,6 +24,7 @@ pub(super) fn all(mut root: TableSection<'_, '_>) -> Vec<CatalogueEntry> {
     for (index, node) in nodes.iter().enumerate() {
         let path = format!("servers[{index}]");
         let section = TableSection::of_node(root.reading, path.clone(), node.at, node);
+        // The faults of a broken entry are noted; the others are read all the same.
         let Some(entry) = section.and_then(one) else { continue };
         match ids.get(&entry.id) {
             Some(first) => {

@@ -15,6 +15,7 @@ const KINDS: &[&str] = &["command", "url", "container", "project"];
 /// A server in our own words.
 pub(super) fn native(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
     let enabled = section.boolean("enabled").unwrap_or(true);
+    // A server that is off may refer to variables and files that are not there.
     section.reading.lenient.set(!enabled);
     let kind = section.kind(KINDS);
     let transport = kind.and_then(|kind| transport(&mut section, kind));
@@ -119,6 +120,7 @@ pub(super) fn common(
         tools,
         approve: approve.unwrap_or_default(),
         inherit_env,
+        // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),
     })
 }
@@ -174,6 +176,7 @@ pub(super) fn url(
     let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));
     let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    // With an unresolved reference in it, a URL can not be judged.
     if (!has_host || !is_clean) && !section.reading.lenient.get() {
         section.fault(key, ConfigFault::BadUrl { schemes });
         return None;
@@ -186,6 +189,7 @@ pub(super) fn variable_objection(name: &str, _: &str) -> Option<ConfigFault> {
 }
 
 pub(super) fn header_objection(name: &str, value: &str) -> Option<ConfigFault> {
+    // The characters of a token in RFC 9110, section 5.6.2.
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
         return Some(ConfigFault::BadHeaderName);

@@ -50,6 +50,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         start_wait,
         start_timeout,
         timeout,
+        // A timeout above the default maximum raises the maximum, which the user did not set.
         max_timeout: max_timeout.unwrap_or(default.max_timeout.max(timeout)),
         page_size: page_size.unwrap_or(default.page_size),
         view: view.unwrap_or_default(),

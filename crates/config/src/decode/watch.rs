@@ -65,6 +65,7 @@ fn one(mut section: TableSection<'_, '_>, id: &str) -> Option<WatchConfig> {
         section.refuse(kind.key, &foreign_keys(kind));
         source
     });
+    // Known whatever the kind, so that a missing kind is the only complaint.
     for key in KINDS.iter().flat_map(|kind| kind.keys) {
         section.has(key);
     }

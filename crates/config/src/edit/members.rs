@@ -33,6 +33,7 @@ impl RawMembers {
         let inner = "  ".repeat(depth + 1);
         let member = |(name, raw): &(String, String)| {
             let name = serde_json::Value::from(name.as_str());
+            // What was in the file has the indentation of its depth already; a new value is indented from zero.
             let is_new = raw.contains("\n  \"") && !raw.contains(&format!("\n{inner}"));
             let raw = if is_new { raw.replace('\n', &format!("\n{inner}")) } else { raw.clone() };
             format!("{inner}{name}: {raw}")

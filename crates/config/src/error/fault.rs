@@ -292,6 +292,7 @@ impl fmt::Display for ConfigFault {
 pub(crate) fn closest(word: &str, choices: &[&'static str]) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     let likeness = |choice: &&'static str| (strsim::jaro_winkler(&word, choice) * 1000.0) as u32;
+    // Below this likeness a suggestion is more often wrong than right.
     choices.iter().copied().max_by_key(likeness).filter(|choice| likeness(choice) >= 850)
 }
 

@@ -24,6 +24,7 @@ impl ToolFilter {
 
 /// Whether `text` matches `pattern`, in which `*` stands for any characters.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
+    // Bytes suffice: in UTF-8 the bytes of one character never occur inside another.
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     // Where to go on when the characters after the last star do not fit: that star takes one more.

@@ -82,6 +82,7 @@ impl ListenAddress {
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(address) => address.is_loopback(),
+            // Any other name could lead anywhere, and is not resolved to find out.
             Err(_) => self.host.eq_ignore_ascii_case("localhost"),
         }
     }
@@ -106,6 +107,7 @@ impl FromStr for ListenAddress {
     type Err = ListenError;
 
     fn from_str(text: &str) -> Result<Self, ListenError> {
+        // From the right, because an IPv6 address has colons of its own.
         let (host, port) = text.rsplit_once(':').ok_or(ListenError)?;
         let port = port.parse().map_err(|_| ListenError)?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -187,6 +189,7 @@ impl Default for NotificationSettings {
     fn default() -> Self {
         Self {
             initial: InitialTriplet::Once,
+            // Requirement S0.4: clients of this revision get no `list_changed`, though the revision defines it.
             suppress: vec!["2025-03-26".to_owned()],
             list_quiet: Duration::from_millis(250),
             list_max_wait: Duration::from_secs(1),

@@ -153,9 +153,11 @@ pub(crate) fn without_secrets(url: &str) -> String {
     match bare.split_once("://") {
         Some((scheme, rest)) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            // From the right: a password may hold an `@`.
             let host = authority.rsplit('@').next().unwrap_or_default();
             format!("{scheme}://{host}{path}")
         }
+        // Not a URL, so nothing is known of where a secret may stand.
         None => "…".to_owned(),
     }
 }

@@ -9,6 +9,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Parses a JSON document.
 pub(crate) fn parse(text: &str) -> Result<ConfigNode, SyntaxError> {
+    // Editors on Windows begin files with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parser = JsonParser { text, at: 0, lines: LineStarts::of(text) };
     let node = parser.value(0)?;
@@ -113,6 +114,7 @@ impl JsonParser<'_> {
             }
             let at = self.lines.position(self.at);
             let key = self.string()?;
+            // JSON parsers disagree on which of two counts, so neither does.
             if entries.iter().any(|entry| entry.key == key) {
                 return Err(SyntaxError { at: Some(at), message: format!("the key \"{key}\" is written twice") });
             }
@@ -151,6 +153,7 @@ impl JsonParser<'_> {
         let mut end = 1;
         loop {
             match bytes.get(end) {
+                // The escaped byte is skipped, which may be a quote.
                 Some(b'\\') => end += 2,
                 Some(b'"') => break,
                 Some(b'\n') | None => return Err(self.error("this string has no end")),

@@ -41,6 +41,7 @@ impl Tokenizer {
         let normal = normalise::steps(&file.normalizer, &mut approximations)?;
         let cuts = cut::steps(&file.pre_tokenizer)?;
         let pieces = match (file.model.kind.as_deref(), &file.model.merges) {
+            // Older files do not name the kind; only BPE has merges.
             (Some("BPE"), _) | (None, Some(_)) => Algorithm::Bpe(Bpe::new(file.model)?),
             (Some("WordPiece"), _) => Algorithm::WordPiece(WordPiece::new(file.model)?),
             (Some("Unigram"), _) => Algorithm::Unigram(Unigram::new(file.model)?),
@@ -82,6 +83,7 @@ impl Tokenizer {
         let pieces = self.cuts.iter().fold(vec![text], |pieces, step| {
             let mut cut = Vec::new();
             for (at, piece) in pieces.into_iter().enumerate() {
+                // The first piece is the beginning of the text, which some models mark with a space.
                 step.apply(&piece, at == 0, &mut cut);
             }
             cut

@@ -97,6 +97,7 @@ impl NumberFormat {
             Self::F64 => f64::from_le_bytes(eight()),
             Self::F32 => f64::from(f32::from_le_bytes(four())),
             Self::F16 => f64::from(half(u16::from_le_bytes(two()))),
+            // bfloat16 is the upper half of an f32.
             Self::Bf16 => f64::from(f32::from_bits(u32::from(u16::from_le_bytes(two())) << 16)),
             Self::I8 => f64::from(bytes[0].cast_signed()),
             Self::I32 => f64::from(i32::from_le_bytes(four())),
@@ -111,6 +112,7 @@ fn half(bits: u16) -> f32 {
     let exponent = i32::from((bits >> 10) & 0x1f);
     let fraction = f32::from(bits & 0x3ff);
     match exponent {
+        // Subnormal numbers have no implicit one before the point.
         0 => sign * fraction * 2.0_f32.powi(-24),
         31 if fraction == 0.0 => sign * f32::INFINITY,
         31 => f32::NAN,
@@ -135,6 +137,8 @@ impl TensorPlace {
         };
         let shape = numbers(&tensor["shape"]).ok_or_else(|| format!("`{name}` has no shape"))?;
         let offsets = numbers(&tensor["data_offsets"]).unwrap_or_default();
+        // The file comes from elsewhere: a shape that overflows, or that its offsets contradict, is refused before
+        // anything is allocated.
         let size = shape.iter().try_fold(format.width(), |size, side| size.checked_mul(*side));
         match offsets.as_slice() {
             [start, end] if Some(*end) == size.and_then(|size| start.checked_add(size)) => {
@@ -157,6 +161,7 @@ pub(super) fn read(path: &Path) -> Result<TokenTable, String> {
     let mut header = vec![0; length as usize];
     file.read_exact(&mut header).map_err(|error| cut_off(&error))?;
     let header: Value = serde_json::from_slice(&header).map_err(|_| "it is no safetensors file")?;
+    // Offsets of tensors count from the end of the header.
     let data = 8 + length;
     let place = TABLES.iter().map(|name| TensorPlace::find(&header, name)).find(|place| !matches!(place, Ok(None)));
     let place = place.unwrap_or(Ok(None))?.ok_or_else(|| format!("it has neither of {TABLES:?}"))?;
@@ -177,7 +182,7 @@ pub(super) fn read(path: &Path) -> Result<TokenTable, String> {
         dimensions,
         rows: Vec::with_capacity(tokens * dimensions),
         scales: Vec::with_capacity(tokens),
-        // Weights are per token, so that a table with both is written out: rows are weighed one by one.
+        // Where the file has weights per token, too, `weigh_tokens` gives each token a row of its own.
         mapping,
     };
     file.seek(SeekFrom::Start(data + place.start)).map_err(|error| error.to_string())?;
@@ -207,6 +212,7 @@ impl TokenTable {
         if row.iter().any(|number| !number.is_finite()) {
             return Err("it has numbers that are none".into());
         }
+        // 127 and not 128, so that a number and its negative are rounded alike.
         let scale = most / 127.0;
         let turn = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         self.rows.extend(row.iter().map(|number| (number * turn).round() as i8));
@@ -225,6 +231,7 @@ impl TokenTable {
                     rows.extend_from_slice(&self.rows[row * self.dimensions..(row + 1) * self.dimensions]);
                     scales.push(scale * *weight as f32);
                 }
+                // A token whose row does not exist adds nothing to a sum.
                 None => {
                     rows.resize(rows.len() + self.dimensions, 0);
                     scales.push(0.0);

@@ -35,12 +35,14 @@ impl Bpe {
             let (Some(left), Some(right), Some(both)) = (id(&pair.0), id(&pair.1), id(&joined)) else {
                 return Err(format!("its merge {joined:?} is not in the vocabulary"));
             };
+            // A pair that is listed twice keeps its first rank: that is when it was learnt.
             merges.entry((left, right)).or_insert((rank as u32, both));
         }
         merges.shrink_to_fit();
         let inside = |token: &str| token.trim_start_matches(MARK).contains(MARK);
         let words_apart = !tokens.keys().any(|token| inside(token));
         let bytes = if part.byte_fallback { part.vocab.byte_tokens() } else { None };
+        // 16 bytes of key and value, and one control byte of the hash table.
         let memory = part.vocab.bytes() + merges.capacity() * 17;
         Ok(Self { tokens: part.vocab.tokens, merges, bytes, words_apart, memory })
     }
@@ -56,6 +58,7 @@ impl Bpe {
         let mut start = 0;
         let mut last = MARK;
         for (at, letter) in text.char_indices() {
+            // Several marks in a row belong to the word after them.
             if letter == MARK && last != MARK {
                 self.encode_whole(&text[start..at], out);
                 start = at;

@@ -47,6 +47,7 @@ fn collect(part: &Value, steps: &mut Vec<CutStep>) -> Result<(), String> {
         Some("Punctuation") => steps.push(CutStep::Punctuation),
         Some("Digits") => steps.push(CutStep::Digits { each: part["individual_digits"].as_bool().unwrap_or(false) }),
         Some("Metaspace") => {
+            // Older files say `add_prefix_space` where newer ones say `prepend_scheme`.
             let prepend = match (part["prepend_scheme"].as_str(), part["add_prefix_space"].as_bool()) {
                 (Some("never"), _) | (None, Some(false)) => Prepend::Never,
                 (Some("first"), _) => Prepend::First,

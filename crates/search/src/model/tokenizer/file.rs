@@ -51,6 +51,7 @@ impl<'de> Deserialize<'de> for Vocabulary {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a vocabulary")
             }
+            // BPE and WordPiece map tokens to numbers.
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocabulary, A::Error> {
                 let mut vocabulary = Vocabulary::default();
                 while let Some((token, id)) = map.next_entry::<Box<str>, u32>()? {
@@ -59,6 +60,7 @@ impl<'de> Deserialize<'de> for Vocabulary {
                 vocabulary.tokens.shrink_to_fit();
                 Ok(vocabulary)
             }
+            // Unigram lists tokens with their scores; the place in the list is the number.
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocabulary, A::Error> {
                 let mut vocabulary = Vocabulary::default();
                 while let Some((token, score)) = list.next_element::<(Box<str>, f32)>()? {
@@ -82,6 +84,7 @@ impl<'de> Deserialize<'de> for MergePair {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("two tokens")
             }
+            // Older files write a merge as "left right", newer ones as a list of two.
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<MergePair, E> {
                 let (left, right) = text.split_once(' ').ok_or_else(|| E::custom("a merge of one token"))?;
                 Ok(MergePair(left.to_owned(), right.to_owned()))
@@ -101,6 +104,8 @@ impl<'de> Deserialize<'de> for MergePair {
 impl Vocabulary {
     /// About how much memory it takes: an entry of the table, and the text on the heap.
     pub(super) fn bytes(&self) -> usize {
+        // 24 bytes of key and value, and one control byte of the hash table; an allocator gives no less than 16 for a
+        // text.
         self.tokens.capacity() * 25
             + self.tokens.keys().map(|token| token.len().max(16)).sum::<usize>()
             + self.scores.len() * 4

@@ -56,6 +56,8 @@ fn collect(normalizer: &Value, steps: &mut Vec<NormalStep>, approximations: &mut
                 (Some(from), _) if !from.is_empty() => {
                     steps.push(NormalStep::Replace(from.to_owned(), text("content")))
                 }
+                // Runs of white space are the one pattern that is understood; another one is refused rather than
+                // guessed.
                 (_, Some(" {2,}" | r"\s+" | " +")) if text("content") == " " => steps.push(NormalStep::OneSpace),
                 _ => return Err(format!("its normalizer replaces {pattern}, which is not known")),
             }
@@ -65,6 +67,7 @@ fn collect(normalizer: &Value, steps: &mut Vec<NormalStep>, approximations: &mut
             let bert = [
                 (flag("clean_text").unwrap_or(true), NormalStep::CleanText),
                 (flag("handle_chinese_chars").unwrap_or(true), NormalStep::SpaceChinese),
+                // BERT strips accents where it makes letters small, unless the file says otherwise.
                 (flag("strip_accents").unwrap_or(lowercase), NormalStep::StripAccents),
                 (lowercase, NormalStep::Lowercase),
             ];

@@ -58,6 +58,7 @@ impl Unigram {
                     best[end] = (score, start, Some(*token));
                 }
             }
+            // As in SentencePiece, a letter with a token of its own is never unknown.
             let score = before + self.least - UNKNOWN;
             if !single && score > best[start + 1].0 {
                 best[start + 1] = (score, start, None);
@@ -70,6 +71,7 @@ impl Unigram {
             match (token.filter(|token| Some(*token) != self.unknown), &self.bytes) {
                 (Some(token), _) => found.push(token),
                 (None, Some(bytes)) => {
+                    // Backwards, because the tokens are collected from the end of the piece.
                     found.extend(piece[ends[start]..ends[at]].bytes().rev().map(|byte| bytes[usize::from(byte)]));
                 }
                 (None, None) => {}

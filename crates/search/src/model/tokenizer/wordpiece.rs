@@ -33,6 +33,7 @@ impl WordPiece {
     pub(super) fn encode(&self, word: &str, out: &mut Vec<u32>) {
         let before = out.len();
         let mut rest = word;
+        // The model's own tokenizer takes such a word for unknown, and what is unknown has no meaning.
         if word.chars().count() > self.max_letters {
             return;
         }
