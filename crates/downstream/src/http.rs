@@ -1,8 +1,8 @@
 //! Clients over HTTP: one endpoint, `/mcp`, for both eras. Everything else goes to the router of the caller.
 
 mod body;
+mod cancel_safe;
 mod endpoint;
-mod first_reply;
 mod guard;
 mod legacy;
 mod modern;

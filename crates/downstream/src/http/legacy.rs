@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
-use tidings_engine::{Caller, Exchange, OwedNotice, Reply, Session};
+use tidings_engine::{Caller, OwedNotice, Receipt, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, code, headers};
 use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, AnswerReceipt};
+use super::cancel_safe::CancelSafeExchange;
 use super::endpoint::{HttpEndpoint, ReceivedRequest, SESSION, accepts, prefers_events};
-use super::first_reply::{FirstReply, first_reply};
 use super::reply_stream::{Owed, ReplyStream, parse_event_id};
 use super::session_archive::MarkAfter;
 use super::sessions::{HttpSession, InUse};
@@ -88,31 +88,27 @@ impl HttpEndpoint {
         };
         let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
         let mut underway =
-            AwaitedExchange { http, tasks: &self.tasks, ahead: LegacyRemainder::First(first_reply(exchange)) };
+            AwaitedExchange { http, tasks: &self.tasks, said: None, exchange: Some(CancelSafeExchange::new(exchange)) };
         // The client would rather have a stream at once, so nothing is waited for.
         if prefers_events(received.header(ACCEPT)) {
             let stream = underway.detach();
             return self.stream(http, session, &stream);
         }
         tokio::select! {
-            () = underway.begun() => {}
+            reply = underway.next() => match reply {
+                Reply::Answer(answer) => return body::answer(200, answer.payload, underway.over()),
+                // A cancelled request has no answer; an empty stream is the only body that says nothing.
+                Reply::Cancelled => {
+                    underway.over();
+                    return body::events(futures_util::stream::empty());
+                }
+                reply => underway.said = Some(reply),
+            },
             // A long silence: open the stream, so that nobody on the way gives up.
             () = self.gateway.long_while(self.options.silence) => {}
         }
-        match std::mem::replace(&mut underway.ahead, LegacyRemainder::Nothing) {
-            LegacyRemainder::Said(Reply::Answer(answer), mut exchange) => {
-                body::answer(200, answer.payload, exchange.take_receipt())
-            }
-            // A cancelled request has no answer; an empty stream is the only body that says nothing.
-            LegacyRemainder::Said(Reply::Cancelled, _) | LegacyRemainder::Nothing => {
-                body::events(futures_util::stream::empty())
-            }
-            ahead => {
-                underway.ahead = ahead;
-                let stream = underway.detach();
-                self.stream(http, session, &stream)
-            }
-        }
+        let stream = underway.detach();
+        self.stream(http, session, &stream)
     }
 
     fn stream(&self, http: &Arc<HttpSession>, session: &Session, stream: &Arc<ReplyStream>) -> Response<Body> {
@@ -269,44 +265,34 @@ impl Drop for UnderwayBatch<'_> {
 struct AwaitedExchange<'a> {
     http: &'a Arc<HttpSession>,
     tasks: &'a TaskTracker,
-    ahead: LegacyRemainder,
-}
-
-/// What is still to come of an exchange.
-#[expect(clippy::large_enum_variant, reason = "one per request, on the stack: a box would cost more than the room")]
-enum LegacyRemainder {
-    First(FirstReply),
-    Said(Reply, Exchange),
-    Nothing,
+    /// Its first reply, where that is not the last.
+    said: Option<Reply>,
+    /// None when it is over, or goes on elsewhere.
+    exchange: Option<CancelSafeExchange>,
 }
 
 impl AwaitedExchange<'_> {
-    /// Waits for the first reply.
-    async fn begun(&mut self) {
-        if let LegacyRemainder::First(first) = &mut self.ahead {
-            let (reply, exchange) = first.await;
-            self.ahead = LegacyRemainder::Said(reply, exchange);
+    async fn next(&mut self) -> Reply {
+        match &mut self.exchange {
+            Some(exchange) => exchange.next().await,
+            None => Reply::Cancelled,
         }
+    }
+
+    /// The last reply was read. Gives what must be kept until the client has it.
+    fn over(&mut self) -> Option<Receipt> {
+        self.exchange.take()?.take_receipt()
     }
 
     /// Lets the exchange go on by itself.
     fn detach(&mut self) -> Arc<ReplyStream> {
         let stream = self.http.new_stream();
         self.http.keep(&stream);
-        let (to, in_use) = (Arc::clone(&stream), InUse::new(self.http));
-        match std::mem::replace(&mut self.ahead, LegacyRemainder::Nothing) {
-            LegacyRemainder::Nothing => {}
-            LegacyRemainder::First(first) => {
-                self.tasks.spawn(async move {
-                    let (reply, exchange) = first.await;
-                    pump(reply, exchange, to, in_use).await;
-                });
-            }
+        if let Some(mut exchange) = self.exchange.take() {
             // At once, not in the task: what was said must be there when the stream is first read.
-            LegacyRemainder::Said(reply, mut exchange) => {
-                if !apply(reply, &mut exchange, &stream, self.http) {
-                    self.tasks.spawn(pump(Reply::Opened, exchange, to, in_use));
-                }
+            let reply = self.said.take().unwrap_or(Reply::Opened);
+            if !apply(reply, &mut exchange, &stream, self.http) {
+                self.tasks.spawn(pump(exchange, Arc::clone(&stream), InUse::new(self.http)));
             }
         }
         stream
@@ -315,21 +301,23 @@ impl AwaitedExchange<'_> {
 
 impl Drop for AwaitedExchange<'_> {
     fn drop(&mut self) {
-        if !matches!(self.ahead, LegacyRemainder::Nothing) {
+        if self.exchange.is_some() {
             self.detach();
         }
     }
 }
 
-async fn pump(first: Reply, mut exchange: Exchange, stream: Arc<ReplyStream>, http: InUse) {
-    let mut reply = first;
-    while !apply(reply, &mut exchange, &stream, &http) {
-        reply = exchange.next().await;
+async fn pump(mut exchange: CancelSafeExchange, stream: Arc<ReplyStream>, http: InUse) {
+    loop {
+        let reply = exchange.next().await;
+        if apply(reply, &mut exchange, &stream, &http) {
+            return;
+        }
     }
 }
 
 /// Puts a reply on the stream; says whether it was the last.
-fn apply(reply: Reply, exchange: &mut Exchange, stream: &Arc<ReplyStream>, http: &Arc<HttpSession>) -> bool {
+fn apply(reply: Reply, exchange: &mut CancelSafeExchange, stream: &Arc<ReplyStream>, http: &Arc<HttpSession>) -> bool {
     match reply {
         Reply::Opened => {}
         Reply::Message(message) => {

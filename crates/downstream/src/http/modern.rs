@@ -11,8 +11,8 @@ use tidings_proto::{Era, code};
 use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 
 use super::body::{self, KEEP_ALIVE, QUIET};
+use super::cancel_safe::CancelSafeExchange;
 use super::endpoint::{HttpEndpoint, ReceivedRequest};
-use super::first_reply::{FirstReply, first_reply};
 use crate::admission::{AdmittedRequest, ModernRequest, RELAYED, admit_modern};
 
 impl HttpEndpoint {
@@ -44,58 +44,33 @@ impl HttpEndpoint {
 
     /// Headers wait for the first thing to say, so that an error can still have its status.
     async fn respond(&self, exchange: Exchange) -> Response<Body> {
-        let mut first = first_reply(exchange);
-        let ahead = tokio::select! {
-            (reply, exchange) = &mut first => match reply {
+        let mut exchange = CancelSafeExchange::new(exchange);
+        let said = tokio::select! {
+            reply = exchange.next() => match reply {
                 Reply::Answer(answer) => {
                     // The modern transport gives some errors a status of their own, which is possible only before the
                     // headers are sent.
                     return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
                 }
                 Reply::Cancelled => return body::events(stream::empty()),
-                reply => ModernRemainder::Said(reply, exchange),
+                reply => Some(reply),
             },
             // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
-            () = self.gateway.long_while(self.options.silence) => ModernRemainder::First(first),
+            () = self.gateway.long_while(self.options.silence) => None,
         };
-        body::events(stream::unfold(ahead, |ahead| async move {
-            let (chunk, over, exchange) = match ahead {
-                ModernRemainder::Nothing => return None,
-                ModernRemainder::Said(reply, exchange) => {
-                    let (chunk, over) = event(reply);
-                    (chunk, over, exchange)
-                }
-                ModernRemainder::First(mut first) => tokio::select! {
-                    (reply, exchange) = &mut first => {
-                        let (chunk, over) = event(reply);
-                        (chunk, over, exchange)
-                    }
-                    () = tokio::time::sleep(QUIET) => {
-                        return Some((Bytes::from_static(KEEP_ALIVE), ModernRemainder::First(first)));
-                    }
+        body::events(stream::unfold(Some((said, exchange)), |ahead| async move {
+            let (said, mut exchange) = ahead?;
+            let (chunk, over) = match said {
+                Some(reply) => event(reply),
+                None => tokio::select! {
+                    reply = exchange.next() => event(reply),
+                    () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
                 },
-                ModernRemainder::Rest(mut exchange) => {
-                    let (chunk, over) = tokio::select! {
-                        reply = exchange.following() => event(reply),
-                        () = tokio::time::sleep(QUIET) => (Some(Bytes::from_static(KEEP_ALIVE)), false),
-                    };
-                    (chunk, over, exchange)
-                }
             };
-            let ahead = if over { ModernRemainder::Nothing } else { ModernRemainder::Rest(exchange) };
             // An empty chunk is not sent, and the next turn goes on.
-            Some((chunk.unwrap_or_default(), ahead))
+            Some((chunk.unwrap_or_default(), (!over).then_some((None, exchange))))
         }))
     }
-}
-
-/// What is still to come of an exchange.
-enum ModernRemainder {
-    /// Its beginning, which is awaited as it is: to begin again would ask a server twice.
-    First(FirstReply),
-    Said(Reply, Exchange),
-    Rest(Exchange),
-    Nothing,
 }
 
 /// A reply as an event, and whether it is the last.

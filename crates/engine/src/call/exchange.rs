@@ -164,36 +164,41 @@ impl Exchange {
         }
     }
 
-    /// The call was taken out of the table to be sent again: until then it is like one that has arrived.
-    fn arrives_again(&mut self, waiter: Arc<Waiter>) {
-        self.waiter = waiter;
-        self.is_arriving = self.caller.names_its_calls();
+    /// Whether [`Self::next_of_begun`] has something to wait for.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.stage, Stage::Start)
     }
 
-    /// The next thing to send. After an answer or a cancellation there is nothing more.
+    /// The next thing to send. After an answer or a cancellation there is nothing more. Not to be dropped before it has begun: it
+    /// would begin again.
     pub async fn next(&mut self) -> Reply {
-        if matches!(self.stage, Stage::Start) {
-            let begun = self.start().await;
-            if let Some(reply) = self.settle(begun) {
+        loop {
+            if !self.has_begun() {
+                let begun = Box::pin(self.start()).await;
+                if let Some(reply) = self.settle(begun) {
+                    return reply;
+                }
+            }
+            if let Some(reply) = self.next_of_begun().await {
                 return reply;
             }
         }
-        self.following().await
     }
 
-    /// As [`Self::next`], when most likely it has begun: a small future, which counts where thousands of streams wait.
-    pub async fn following(&mut self) -> Reply {
+    /// As [`Self::next`], for an exchange that has begun. May be dropped at any time: it goes on where it was. Its future is small,
+    /// which counts where thousands of streams wait. `None` when it has to begin again, because it was passed on to another tool.
+    pub async fn next_of_begun(&mut self) -> Option<Reply> {
         loop {
             let step = match &self.stage {
                 // Not boxed: the common case of thousands of waiting streams is one small future.
                 Stage::Calling(_) => self.advance().await,
                 Stage::Again(_) => Box::pin(self.send_again()).await,
                 Stage::Listening(..) => self.listen().await,
-                Stage::Start => Box::pin(self.start()).await,
-                Stage::Over => return Reply::Cancelled,
+                Stage::Start => return None,
+                Stage::Over => return Some(Reply::Cancelled),
             };
             if let Some(reply) = self.settle(step) {
-                return reply;
+                return Some(reply);
             }
         }
     }

@@ -42,6 +42,7 @@ impl Exchange {
         let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
         };
+        (self.waiter, self.is_arriving) = (waiter, self.caller.names_its_calls());
         for (shown, ask) in &moot {
             self.router.links.withdraw_from_client(*shown, ask);
         }
@@ -66,7 +67,6 @@ impl Exchange {
         };
         self.frame = frame;
         self.detour = Some(Box::new(detour));
-        self.arrives_again(waiter);
         self.stage = Stage::Start;
         Ok(None)
     }

@@ -90,12 +90,12 @@ impl Exchange {
         let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
             return Some(Reply::Cancelled);
         };
+        (self.waiter, self.is_arriving) = (waiter, self.caller.names_its_calls());
         for (shown, ask) in &moot {
             self.router.links.withdraw_from_client(*shown, ask);
         }
         let server = &calling.routed.server.plan.name;
         tracing::info!(%server, method = self.method.as_str(), %error, "was not run; is sent again");
-        self.arrives_again(waiter);
         if let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) {
             self.stage = Stage::Again(Box::new(calling.routed));
         }
