@@ -18,6 +18,8 @@ pub(crate) struct AccessSettings {
 pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, CommandFailure> {
     let own = AccessToken::of(admin_token, Principal::new("local", AccessScope::everything()));
     let Some(auth) = &config.auth else {
+        // Without `[auth]` clients need no token; the API, which changes the gateway, always needs the one of the data
+        // directory.
         return Ok(AccessSettings { clients: AccessTokens::default(), admins: AccessTokens::new(vec![own]) });
     };
     if let Some(fault) = fault(config) {
@@ -44,6 +46,7 @@ pub(crate) fn fault(config: &Config) -> Option<String> {
 
 /// Patterns that fit no server are most likely misspelled. Servers may come later, so they are no error.
 pub(crate) fn warnings(config: &Config) -> Vec<String> {
+    // The servers that Tidings brings along can be named in patterns, too.
     let names = || config.servers.iter().map(|server| server.name.as_str()).chain(["watch", "demo"]);
     let fits = |pattern: &str| names().any(|name| glob_matches(pattern, name));
     let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);

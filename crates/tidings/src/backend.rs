@@ -48,6 +48,7 @@ pub(crate) struct OwnGateway {
 impl Backend {
     /// `--config` always means a gateway of one's own.
     pub(crate) fn open(cli: &Cli) -> Result<Self, CommandFailure> {
+        // A command that names a file asks about that file, which the running gateway may not serve.
         if cli.config.is_none()
             && let Some(running) = DataDir::find(cli.data.as_deref())?.running()
         {
@@ -192,6 +193,7 @@ async fn post(
         .header(headers::PROTOCOL_VERSION, Revision::MODERN.as_str())
         .header(headers::METHOD, method.as_str())
         .header("authorization", format!("Bearer {}", running.token));
+    // The `Mcp-Name` header is only for methods that have a name or URI.
     if !name.is_empty() {
         post = post.header(headers::NAME, &*headers::encode(name));
     }

@@ -86,6 +86,7 @@ impl DataDir {
     fn try_announce(&self, url: &str) -> io::Result<Option<GatewayAnnouncement>> {
         std::fs::create_dir_all(&self.0)?;
         let lock = private().read(true).write(true).create(true).truncate(false).open(self.lock_file())?;
+        // The lock, not the file, says who serves: the system releases it however the process ends.
         if !take(&lock) {
             return Ok(None);
         }
@@ -165,6 +166,7 @@ pub(crate) fn write_private_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
+    // With the process id in its name, two processes do not write into one file.
     let partial = path.with_extension(format!("{}.partial", std::process::id()));
     write_private(&partial, bytes).and_then(|()| std::fs::rename(&partial, path))
 }

@@ -36,8 +36,10 @@ pub(crate) struct Demo {
 impl Demo {
     /// The one in the data directory, made if need be. Without a data directory there is none.
     pub(crate) fn in_data_directory(cli: &Cli) -> Result<Option<Self>, CommandFailure> {
+        // The demo is a convenience; a machine without a home directory starts without it.
         let Ok(data) = DataDir::find(cli.data.as_deref()) else { return Ok(None) };
         let folder = data.path().join("demo");
+        // What is there is the user's by now and is never written over.
         if !folder.exists() {
             make(&folder).map_err(|e| CommandFailure::Failed(format!("{}: {e}", folder.display())))?;
         }

@@ -26,6 +26,7 @@ pub(crate) async fn open(data: Option<DataDir>, patience: Duration) -> Store {
         let Some(data) = data else { return Store::in_memory() };
         if let Err(error) = data.create() {
             tracing::error!(%error, "no data directory; changes are kept in memory");
+            // A gateway that can not write its state still serves.
             return Store::in_memory();
         }
         Store::open(data.path(), patience)
@@ -99,6 +100,7 @@ fn record(change: &Change) -> ChangeRecord {
     let lengths = [change.added.len(), change.removed.len(), change.changed.len()];
     let mut room = VALUES;
     ChangeRecord {
+        // The log numbers its records itself, and it alone knows of changes while the gateway was down.
         seq: 0,
         time: timestamp(change.time),
         server: change.server.name.to_string(),
@@ -124,6 +126,7 @@ fn field_change(field: &ChangedField, room: &mut usize) -> FieldChange {
     let sizes = [&field.before, &field.after].map(|value| value.as_ref().map_or(0, bytes::Bytes::len));
     let size = sizes.iter().sum::<usize>();
     let truncated = sizes.iter().any(|size| *size > VALUE) || size > *room;
+    // The fields that changed are named all the same; only their values are left out.
     if truncated {
         return FieldChange { field: field.name.clone(), before: None, after: None, truncated };
     }

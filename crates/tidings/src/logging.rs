@@ -58,6 +58,7 @@ pub(crate) fn start(cli: &Cli) {
         (_, 1) => "debug",
         (_, _) => "trace",
     };
+    // The HTTP libraries log every connection at the levels that are of use for Tidings itself.
     let default = format!("{level},hyper=warn,reqwest=warn,rustls=warn,hyper_util=warn");
     let filter = EnvFilter::try_from_env("TIDINGS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
@@ -183,6 +184,7 @@ impl LineQueue {
                 let _ = writeln!(out, "({left_out} log lines were left out: nobody reads them fast enough)");
             }
             let _ = out.write_all(&line);
+            // Standard error is let go before the file is written, which may take longer.
             drop(out);
             keep(&line);
         }
@@ -191,6 +193,7 @@ impl LineQueue {
     fn flush(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut waiting = self.waiting();
+        // A line that the thread has taken is not in the queue and not yet written either.
         while waiting.writing || !waiting.lines.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -35,6 +35,7 @@ impl LoadedConfig {
             let (path, records) = (found.path.clone(), self.records);
             let asks = found.origin.needs_consent();
             consent = asks.then(|| records.record_of(&path)).flatten();
+            // Every later reading asks for trust again: what was agreed to is the content, not the path.
             let load: ConfigLoader = Arc::new(move || read_again(&path, asks.then_some(&records), also));
             (found.path, load)
         });
@@ -121,6 +122,7 @@ fn choose(cli: &Cli, records: &TrustRecords) -> Result<Chosen, CommandFailure> {
             }
             Ok(bytes) if found.origin.needs_consent() && !records.trusts(&found.path, bytes) => {
                 let here = Untrusted { file: found.path, content: bytes.clone() };
+                // The first file that is not trusted is the one that would count, so it is the one to name.
                 untrusted.get_or_insert(here);
             }
             _ => return Ok(Chosen { counts: Some((found, content)), untrusted }),
@@ -164,6 +166,7 @@ pub(crate) fn file_to_change(cli: &Cli) -> Result<PathBuf, CommandFailure> {
         return Ok(found.path);
     }
     if let Some(here) = &chosen.untrusted {
+        // The user may have meant that file: say why it is not the one that is changed.
         eprintln!("{}", here.words());
     }
     tidings_config::user_file(&env).ok_or_else(|| {

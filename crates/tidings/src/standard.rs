@@ -65,6 +65,7 @@ pub(crate) fn write_content(text: &str) {
 
 fn write_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    // Flushed at once, because a command may go on for long after what it printed.
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
@@ -80,6 +81,7 @@ pub(crate) fn refused_so_far() -> Result<(), CommandFailure> {
 
 fn verdict(error: &io::Error) -> Result<(), CommandFailure> {
     match error.kind() {
+        // As with `| head`: who reads has what was wanted.
         io::ErrorKind::BrokenPipe => Ok(()),
         _ => Err(CommandFailure::Failed(format!("standard output: {error}"))),
     }

@@ -32,6 +32,7 @@ impl TrustRecords {
 
     /// Where the record of a file is kept.
     pub(crate) fn record_of(&self, file: &Path) -> Option<PathBuf> {
+        // A hash, because a path may be longer than the name of a file can be.
         let name = blake3::hash(tidings_config::place_of(file).as_os_str().as_encoded_bytes()).to_hex();
         Some(self.folder.as_ref()?.join(format!("{}.json", &name[..32])))
     }
@@ -66,6 +67,7 @@ impl TrustRecords {
         let mut hashes: Vec<Value> =
             self.read(file).and_then(|record| record["hashes"].as_array().cloned()).unwrap_or_default();
         let hash = Value::from(digest(content));
+        // Moved to the end when it is agreed to again, so that the contents used last are the ones remembered.
         hashes.retain(|known| *known != hash);
         hashes.push(hash);
         let first = hashes.len().saturating_sub(REMEMBERED);
@@ -111,6 +113,8 @@ impl Untrusted {
     pub(crate) fn preview(&self, records: &TrustRecords) -> Result<String, CommandFailure> {
         let text = tidings_config::text_of(&self.file, Ok(self.content.clone())).map_err(CommandFailure::Config)?;
         let lines = tidings_config::outline(&text, &self.file).map_err(CommandFailure::Config)?;
+        // What deceives a reader is spelled out: the file may come from anywhere, and this is what somebody judges it
+        // by.
         let lines: Vec<String> = lines.iter().map(|line| crate::plain_text::line(line)).collect();
         let Some(before) = records.last_outline(&self.file) else {
             return Ok(lines.iter().map(|line| format!("  {line}\n")).collect());
@@ -131,6 +135,7 @@ impl Untrusted {
         eprint!("Trust exactly this? [y/N] ");
         logging::flush();
         let mut answer = String::new();
+        // An answer that can not be read is a no.
         let _ = std::io::stdin().lock().read_line(&mut answer);
         let yes = matches!(answer.trim(), "y" | "Y" | "yes");
         if yes {

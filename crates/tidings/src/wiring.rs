@@ -244,6 +244,7 @@ impl PreparedGateway {
         let mut settings = Settings { path: self.path, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
+        // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         gateway
     }
@@ -370,6 +371,7 @@ impl EnginePlans {
         let remote =
             |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
         let source = match &server.transport {
+            // Listed with its reason and never started: the user sees why it is missing.
             transport if server.problem.is_some() => {
                 unready::refused(word(transport), server.problem.clone().unwrap_or_default())
             }

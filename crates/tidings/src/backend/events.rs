@@ -29,6 +29,7 @@ impl ApiEvents {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CommandFailure> {
         loop {
             if let Some(event) = self.decoder.next_event().map_err(CommandFailure::failed)? {
+                // An event without data only carries an id, from which a stream could be resumed.
                 if event.data.is_empty() {
                     continue;
                 }

@@ -73,6 +73,7 @@ impl NotificationStream {
             Self::Running(events) => {
                 let Some(data) = events.next().await? else { return Ok(None) };
                 let message = parse(&data)?;
+                // A message without a method is the answer to `listen`, which ends the stream.
                 Ok(message.get("method").is_some().then_some(message))
             }
         }

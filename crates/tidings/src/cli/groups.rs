@@ -57,6 +57,7 @@ fn list(command: &Command) -> String {
         }
     }
     let grouped = |name: &str| SHORT.contains(&name) || GROUPS.iter().any(|(_, names)| names.contains(&name));
+    // A command that nobody put into a group is still listed.
     let others: String = known.iter().copied().filter(|command| !grouped(command.get_name())).map(line).collect();
     if !others.is_empty() {
         out.push_str(&format!("{OTHERS}:\n{others}\n"));

@@ -53,6 +53,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
     }
     relay.finish(DRAIN).await;
     drop(relay);
+    // The relay held the other end of the channel, so the writer ends when all lines are written.
     let _ = tokio::time::timeout(LAST_LINES, writer).await;
     Ok(())
 }

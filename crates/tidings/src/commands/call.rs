@@ -32,9 +32,11 @@ pub(super) struct CallArgs<'a> {
 }
 
 pub(super) async fn run(cli: &Cli, wish: CallArgs<'_>) -> Result<(), CommandFailure> {
+    // Read before a gateway is started: a mistake in the arguments costs no start.
     let typed = arguments::read(wish.arguments)?;
     let backend = Backend::open(cli)?;
     let result = called(&backend, wish.tool, typed).await;
+    // Before the result is looked at, so that servers end in an orderly way even after a failure.
     backend.close().await;
     let result = result?;
     if wish.json {

@@ -104,10 +104,13 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Ch
             None => {
                 let found = source.read(from, limit).await?;
                 found.rows.iter().try_for_each(|row| printer.row(row))?;
+                // The number of the newest change at the time of reading, so that none is missed between this and the
+                // stream.
                 *place.insert(found.last)
             }
         };
         if let ChangeSource::Running(running) = &source {
+            // The closure can only say that it wants no more; why is kept here.
             let mut stopped = None;
             let ended = source::stream(running, after, |row| {
                 waiting = false;
@@ -122,6 +125,7 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Ch
                 return Ok(());
             }
         }
+        // Said once per absence, not at every look.
         if !std::mem::replace(&mut waiting, true) {
             eprintln!("No gateway is running; waiting for one.");
         }

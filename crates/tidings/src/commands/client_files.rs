@@ -42,11 +42,13 @@ pub(super) fn gateway(cli: &Cli) -> Result<GatewayAddress, CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running();
     let listen = &loaded.config.gateway.listen;
     let host = match listen.host.as_str() {
+        // Addresses to listen on everywhere are none to connect to.
         "0.0.0.0" => "127.0.0.1".to_owned(),
         "::" => "[::1]".to_owned(),
         host if host.contains(':') => format!("[{host}]"),
         host => host.to_owned(),
     };
+    // With port 0 the address is known only while the gateway runs.
     let planned = (listen.port != 0).then(|| format!("http://{host}:{}/mcp", listen.port));
     Ok(GatewayAddress {
         runs: running.is_some(),
@@ -71,6 +73,7 @@ pub(super) fn read(cli: &Cli, sources: &[ImportSource]) -> FoundServers {
 pub(super) fn all_sources(places: &UserPlaces) -> Vec<ImportSource> {
     let mut sources: Vec<ImportSource> =
         tidings_client_setup::CLIENTS.iter().flat_map(|client| client.sources(places)).collect();
+    // The sort is stable, and false comes before true.
     sources.sort_by_key(|source| !source.path.starts_with(places.project()));
     sources
 }

@@ -54,6 +54,7 @@ pub(super) async fn run(cli: &Cli, args: &ConnectArgs) -> Result<(), CommandFail
         }
     }
     preview.write(&receipts).map_err(CommandFailure::failed)?;
+    // A client that runs may write its own copy of the file over ours.
     tokio::time::sleep(SETTLED).await;
     preview.confirm().map_err(CommandFailure::failed)?;
     let undo = if args.project { " --project" } else { "" };
@@ -98,6 +99,7 @@ impl WantedEntry {
                 "the gateway takes a free port each time it starts; start it first, or name --url".to_owned(),
             )
         })?;
+        // Whether a gateway at another URL wants tokens is not ours to know.
         let needs_token = args.url.is_none() && gateway.has_tokens;
         let variable = args.token_env.as_deref().or(needs_token.then_some(TOKEN_VARIABLE));
         let value = variable.and_then(|variable| std::env::var(variable).ok());
@@ -136,6 +138,7 @@ impl WantedEntry {
         let program = std::env::current_exe().map_err(CommandFailure::failed)?.display().to_string();
         let absolute = |path: &Path| std::path::absolute(path).map(|path| path.display().to_string());
         let mut words = vec!["stdio".to_owned()];
+        // A named configuration is served as named; else a running gateway is joined.
         let config = gateway.config.as_deref().filter(|_| cli.config.is_some() || !gateway.runs);
         match config {
             Some(config) => words.extend(["--config".to_owned(), absolute(config).map_err(CommandFailure::failed)?]),
@@ -164,6 +167,7 @@ fn refuse_foreign(
 ) -> Result<(), CommandFailure> {
     let ours = receipts.newest(&preview.path).map(|receipt| receipt.changes).unwrap_or_default();
     for change in preview.changes.iter().filter(|change| change.before.is_some()) {
+        // Ours only if it is exactly as `connect` wrote it; what somebody changed since is theirs.
         let is_ours = ours.iter().any(|known| known.name == change.name && known.after == change.before);
         if !is_ours && !args.replace {
             return Err(CommandFailure::Failed(format!(

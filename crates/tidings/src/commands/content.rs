@@ -92,8 +92,10 @@ fn place(folder: &Path, name: &str, kind: &str, nth: usize) -> PathBuf {
     let last = name.rsplit('/').next().unwrap_or(name);
     let plain: String =
         last.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
+    // The name comes from a server: it must not hide the file or lead out of the folder.
     let plain = plain.trim_start_matches('.');
     if plain.contains('.') {
+        // The first keeps its name; later ones are numbered, because several may have the same.
         return folder.join(if nth == 1 { plain.to_owned() } else { format!("{nth}-{plain}") });
     }
     let subtype = kind.split(['/', ';']).nth(1).unwrap_or_default();

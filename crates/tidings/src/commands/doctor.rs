@@ -64,6 +64,7 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
         _ => environment::gateway(running.as_ref(), config.as_ref()).await,
     };
     findings.extend(found);
+    // A gateway that does not answer is one finding; asking it about servers would only repeat it.
     let running = running.filter(|_| reachable);
     findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);
     if let Some(config) = &config {

@@ -28,6 +28,7 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
         return Err(CommandFailure::Usage("--take is for the files of clients; name a client".to_owned()));
     }
     let found = client_files::read(cli, &sources);
+    // With `--config` that file is meant, whatever a running gateway serves.
     let running = DataDir::find(cli.data.as_deref())?.running().filter(|_| cli.config.is_none());
     let of_gateway = match &running {
         Some(running) => manage::config_of(running).await?,
@@ -106,6 +107,8 @@ impl<'a> ImportOutcome<'a> {
         for offered in &found.servers {
             match with_server(&text, target, offered) {
                 Ok(more) => {
+                    // Each server is added to the text that the ones before it made; nothing is written before all are
+                    // tried.
                     text = more;
                     added.push(offered);
                 }

@@ -15,6 +15,7 @@ use crate::failure::CommandFailure;
 
 pub(super) fn run(cli: &Cli, output: &Path, yes: bool) -> Result<(), CommandFailure> {
     let shown = output.display();
+    // A link that leads nowhere counts, too: writing through it would make a file in another place.
     if output.symlink_metadata().is_ok() {
         return Err(CommandFailure::Usage(format!(
             "{shown} is there already and stays as it is. Add servers to it: tidings import CLIENT --config {shown}; or \
@@ -29,6 +30,7 @@ pub(super) fn run(cli: &Cli, output: &Path, yes: bool) -> Result<(), CommandFail
     let mut taken: Vec<&ClientServer> = Vec::new();
     for offered in &found.servers {
         let question = format!("Take over {} from {}? It is {}.", offered.name, offered.from, offered.what());
+        // Without a terminal nobody answers, and everything is taken over.
         if !yes && client_files::agreed(&question, true)? == Some(false) {
             continue;
         }
@@ -70,6 +72,7 @@ pub(super) fn write_new(output: &Path, text: &str) -> Result<(), CommandFailure>
         std::fs::create_dir_all(folder).map_err(place)?;
     }
     let mut options = std::fs::OpenOptions::new();
+    // The check above is for a good message; this is what keeps a file that came since from being overwritten.
     let mut file = options.write(true).create_new(true).mode(0o600).open(output).map_err(place)?;
     file.write_all(text.as_bytes()).map_err(place)
 }

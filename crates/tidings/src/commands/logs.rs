@@ -59,12 +59,14 @@ impl ReadPosition {
     fn read_on(&mut self, path: &Path) -> Option<Vec<u8>> {
         let mut file = std::fs::File::open(path).ok()?;
         let about = file.metadata().ok()?;
+        // Another inode, or a shorter file, is a new log: the full one was renamed away.
         if self.file != Some(about.ino()) || about.len() < self.offset {
             *self = Self { file: Some(about.ino()), offset: 0 };
         }
         file.seek(SeekFrom::Start(self.offset)).ok()?;
         let mut more = Vec::new();
         file.read_to_end(&mut more).ok()?;
+        // A line that is being written is read with the next look.
         let whole = more.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         more.truncate(whole);
         self.offset += whole as u64;

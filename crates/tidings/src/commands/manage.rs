@@ -31,6 +31,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailur
         return Ok(());
     };
     let known = api(&running, "servers").await?;
+    // A PUT would replace the server of that name, which `add` must not.
     let taken = known["servers"].as_array().into_iter().flatten().any(|server| server["name"] == *name);
     if taken {
         return Err(CommandFailure::Failed(format!(
@@ -65,6 +66,7 @@ pub(super) async fn remove(cli: &Cli, name: &str) -> Result<(), CommandFailure> 
         ApiReply::Refused { status: StatusCode::CONFLICT, .. } => {
             let file = config_of(&running).await?;
             let file = change_file(cli, file, name, &ServerEdit::Remove)?;
+            // The answer comes when the gateway has applied the file, so what is printed next is true.
             reload(&running).await?;
             println!("Removed {name} from {}.", file.display());
         }
@@ -199,6 +201,7 @@ fn described(wish: &AddServer, cwd: &Path) -> Result<Value, CommandFailure> {
 
 fn is_relative_path(arg: &str, cwd: &Path) -> bool {
     let looks_like_one = arg == "." || arg == ".." || arg.starts_with("./") || arg.starts_with("../");
+    // A word with a slash may also be the name of a package; it counts as a path only where there is such a file.
     looks_like_one || (!arg.starts_with(['-', '/', '@']) && arg.contains('/') && cwd.join(arg).exists())
 }
 
@@ -238,6 +241,7 @@ pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     let partial = PathBuf::from(partial);
     // A new one is for its owner only: headers and variables may be keys.
     crate::data::write_private(&partial, text.as_bytes())?;
+    // A file that was there keeps the rights that its owner gave it.
     if let Ok(known) = std::fs::metadata(&file) {
         std::fs::set_permissions(&partial, known.permissions())?;
     }

@@ -15,6 +15,7 @@ pub(super) async fn run(cli: &Cli, kind: ListKind, limit: Option<usize>, as_json
     let mut found = found?;
     let mut left = 0;
     for list in found.as_object_mut().into_iter().flat_map(|lists| lists.values_mut()).filter_map(Value::as_array_mut) {
+        // Each list is cut by itself: resources and templates are two.
         left += list.len().saturating_sub(limit.unwrap_or(usize::MAX));
         list.truncate(limit.unwrap_or(usize::MAX));
     }

@@ -27,6 +27,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         Some(_) => settings::load(cli)?.config,
         None => Config::default(),
     };
+    // The folder alone is served, whatever else the configuration names.
     config.watches.clear();
     config.gateway.expose = tidings_config::ExposeSetting::All;
     config.gateway.registry_tools = tidings_config::RegistryToolsSetting::Off;
@@ -48,6 +49,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
+    // Here a cursor is good for one state of its list, and a client may ask for longer pages.
     prepared.bind_pages();
     stdio::serve(prepared, store).await
 }
@@ -60,6 +62,7 @@ pub(super) fn named(dir: Option<&Path>) -> Option<PathBuf> {
 
 /// A folder of scripts as a server, called like the folder.
 pub(super) fn server(dir: &Path, env: Vec<(String, String)>) -> ServerConfig {
+    // A path such as `.` has no last part; the folder that it leads to has a name.
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name = real.file_name().map_or_else(|| "project".into(), |name| name.to_string_lossy().into_owned());
     ServerConfig::new(name, TransportConfig::Project { dir: dir.to_owned(), env })

@@ -56,6 +56,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), CommandF
     if args.dry_run || args.print_env {
         return Ok(());
     }
+    // Without a token a script reports no progress.
     let mut params = json!({ "name": tool.name, "arguments": arguments, "_meta": { "progressToken": 1 } });
     if let Some(timeout) = timeout {
         params["timeoutSecs"] = timeout.into();
@@ -65,6 +66,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), CommandF
         answer = followed(stream, args.json) => Some(answer?),
         _ = tokio::signal::ctrl_c() => None,
     };
+    // Ends what the tool started, also after Ctrl-C.
     runner.close().await;
     match answer {
         Some(answer) => show(&answer, args.json),

@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli)?;
     let config = &loaded.config;
+    // Every client, server and watch is an open file; the soft limit of many systems is 1,024.
     limits::raise_open_files();
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
@@ -39,6 +40,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
         not_kept.push(format!("the key of the API, so that no command finds this gateway ({failure})"));
+        // The gateway serves all the same; only its own commands have no key to it.
         secret::fresh()
     })?;
     let access = access::of(config, &token)?;
@@ -52,6 +54,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         not_kept.push("changes, and servers that are added at run time".to_owned());
     }
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
+    // Only now known where the port was 0.
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
     inputs.search = wiring::search_tables(&store);
@@ -65,6 +68,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {
+        // Only the gateway that owns the directory: two would write into one file.
         logging::keep_in(data.path());
     }
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
@@ -83,6 +87,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     drop(announced);
     let _ = reloading.await;
     gateway.shutdown().await;
+    // Last: the end of a server is a change that belongs in the log.
     log.close().await;
     tracing::info!("stopped");
     Ok(())

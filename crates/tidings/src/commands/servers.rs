@@ -157,6 +157,7 @@ fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
         None => revision,
     });
     let style = style(&state, text("error").is_none() && text("warning").is_none() && failed.is_empty());
+    // The first connection is nothing to tell; more of them are restarts.
     let connects = row["connects"].as_u64().filter(|connects| *connects > 1);
     let facts = [
         ("state", Some(format!("{}{since}", paint.styled(style, &state)))),

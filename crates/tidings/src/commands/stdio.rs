@@ -60,6 +60,7 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandF
         return Err(CommandFailure::Usage(text));
     }
     let server = server.clone();
+    // Amended and not only pushed, or a changed file would remove the project.
     ground.amend(move |config| config.servers.push(server.clone()));
     Ok(())
 }

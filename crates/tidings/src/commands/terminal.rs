@@ -70,6 +70,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 
 /// The lines of a text that stands `beside` columns from the edge, broken between words where the terminal ends.
 pub(crate) fn wrapped(text: &str, width: Option<usize>, beside: usize) -> Vec<String> {
+    // Whoever reads a pipe gets whole lines; below 20 columns nothing would fit.
     let Some(room) = width.map(|width| width.saturating_sub(beside).max(20)) else {
         return text.lines().map(str::to_owned).collect();
     };

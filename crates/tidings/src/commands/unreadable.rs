@@ -55,6 +55,7 @@ async fn uris(backend: &Backend) -> Vec<String> {
     ] {
         let mut params = json!({});
         for _ in 0..PAGES {
+            // This only adds to a message, so a list that fails shortens it and no more.
             let Ok(page) = backend.request(method, params).await else { break };
             let items = page[list].as_array().cloned().unwrap_or_default();
             uris.extend(items.iter().filter_map(|item| item[key].as_str().map(str::to_owned)));

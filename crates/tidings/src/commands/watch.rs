@@ -29,6 +29,7 @@ pub(super) async fn run(cli: &Cli, uri: &str, as_json: bool) -> Result<(), Comma
             ended = watch.follow(&backend) => ended,
             _ = tokio::signal::ctrl_c() => Ok(WatchEnd::Reader),
         };
+        // A gateway of our own does not come back by itself.
         let is_own = matches!(backend, Backend::Own(..));
         if is_own || !matches!(ended, Ok(WatchEnd::Gateway)) {
             backend.close().await;
@@ -62,6 +63,7 @@ struct WatchRun<'a> {
 
 impl WatchRun<'_> {
     async fn follow(&mut self, backend: &Backend) -> Result<WatchEnd, CommandFailure> {
+        // Before the first read, so that a change in between is told.
         let mut listen = backend.listen(self.uri).await?;
         let Some(first) = listen.next().await? else { return Ok(WatchEnd::Gateway) };
         let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
@@ -87,6 +89,7 @@ impl WatchRun<'_> {
                     eprintln!("{}", unreadable::explain(backend, self.uri, failure).await);
                 }
             }
+            // After a restart of the gateway: what changed meanwhile is shown as one update.
             Some(before) if before != now => {
                 if let Some(end) = self.print(self.uri, &before, &now)? {
                     return Ok(end);

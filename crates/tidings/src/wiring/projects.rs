@@ -40,6 +40,7 @@ impl ProjectServers {
     /// A server of the project in this folder. Nothing is read of it yet.
     pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, String> {
         let home = open(dir, env).map_err(|fault| fault.to_string())?;
+        // Unpacked once, when the first project needs it, and never where there is none.
         let kit = self.kit.get_or_init(|| unpacked(self.data.as_deref()));
         Ok(Arc::new(ProjectServer::new(home, Arc::clone(&self.launcher), kit)))
     }

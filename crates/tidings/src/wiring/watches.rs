@@ -66,6 +66,7 @@ impl WatchWiring {
             (Arc::clone(&made.source), patience)
         });
         self.server.replace(sources.collect());
+        // After the server knows its sources: a delivery that comes now finds one.
         self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.hook.clone())));
         let before = std::mem::replace(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner), made.clone());
         let stays = |id: &str| made.iter().any(|made| made.hook.is_some() && made.config.id == id);
@@ -104,6 +105,7 @@ impl WatchWiring {
                     false => WebhookSource::new(about(watch), wanted),
                 });
                 if let Some((_, before)) = before.and_then(|before| before.hook.as_ref()) {
+                    // A changed secret or pace must not lose what was delivered under the old one.
                     made.inherit(before);
                 }
                 hook = Some((name.clone(), Arc::clone(&made)));

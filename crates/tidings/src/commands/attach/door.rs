@@ -81,6 +81,7 @@ impl GatewayClient {
             let Some(gateway) = self.gateway(until).await else { return Err(NotAnswered::Nobody) };
             // A process that listens nowhere can not have read anything.
             let listens = match gateway.url.strip_prefix("http://") {
+                // Tried once per process, not before each request.
                 Some(address) if *self.answered() != Some(gateway.pid) => {
                     tokio::net::TcpStream::connect(address).await.is_ok()
                 }
@@ -95,6 +96,7 @@ impl GatewayClient {
                     Err(error) => {
                         tracing::debug!(%error, "a request to the gateway failed");
                         *self.answered() = None;
+                        // Not sent again: the gateway may have read it, and a call must not run twice.
                         Err(NotAnswered::Lost)
                     }
                 };

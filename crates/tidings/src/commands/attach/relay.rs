@@ -80,6 +80,7 @@ impl StdioRelay {
     }
 
     async fn write(&self, message: &Bytes) {
+        // A closed channel means that the client is gone; the loop that reads it ends by itself.
         let _ = self.out.send(one_line(message).to_vec().into()).await;
     }
 
@@ -111,6 +112,7 @@ impl StdioRelay {
             Some(id) if frame.method() == "initialize" => self.initialize(line, id).await,
             id => {
                 self.remember(&frame);
+                // The push stream belongs to a session that is initialized; before, the gateway would refuse it.
                 let begins = id.is_none() && frame.method() == notifications::INITIALIZED;
                 Arc::clone(&self).legacy(line, id).await;
                 if begins {
@@ -152,6 +154,7 @@ impl StdioRelay {
 
     fn begin_modern(self: &Arc<Self>, line: Bytes, id: RawId, is_listen: bool) {
         let token = CancellationToken::new();
+        // Entered before the task runs, so that a cancellation in the next line finds it.
         self.running().insert(id.clone(), RunningCall { token: token.clone(), is_modern: true, is_listen });
         let relay = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -174,6 +177,7 @@ impl StdioRelay {
                     is_answered = is_answer(&message, Some(id));
                     self.write(&message).await;
                 }
+                // A client must get an answer to every request, even where the stream ended without one.
                 if !is_answered {
                     self.refuse(Some(id), LOST).await;
                 }
@@ -343,6 +347,7 @@ impl StdioRelay {
     async fn begin_anew(&self) -> bool {
         let Some(old) = self.session().clone() else { return false };
         let Ok((Some(new), _)) = self.open_session(old.initialize.clone()).await else { return false };
+        // What the client set since its beginning is kept, for a further restart.
         *self.session() = Some(LegacySession { id: new.id, revision: new.revision, ..old.clone() });
         let mut messages = Vec::new();
         if old.is_initialized {
@@ -359,6 +364,7 @@ impl StdioRelay {
         for message in messages {
             let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
             let Ok((response, _)) = self.door.send(&letter).await else { return false };
+            // The answer is read, or the connection could not be used again; what it says changes nothing.
             let _ = tokio::time::timeout(PROMPTLY, whole(response.into_body())).await;
         }
         true
@@ -388,6 +394,7 @@ impl StdioRelay {
                     last = messages.last_id.map(|id| (id, gateway));
                 }
                 Ok((response, _)) if response.status() == StatusCode::NOT_FOUND => {
+                    // Whether it succeeded shows at the next attempt, after the pause below.
                     self.begin_anew().await;
                 }
                 Ok(_) | Err(NotAnswered::Lost) | Err(NotAnswered::Nobody) => {}

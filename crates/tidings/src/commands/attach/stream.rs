@@ -33,6 +33,8 @@ impl StreamMessages {
                 if let Some(id) = event.id {
                     self.last_id = Some(id);
                 }
+                // An event with `retry` and no data is how a server of 2025-11-25 says that it closes the stream for a
+                // while.
                 self.interrupted = event.retry.filter(|_| event.data.is_empty()).map(Duration::from_millis);
                 if !event.data.is_empty() {
                     return Some(event.data);

@@ -80,6 +80,7 @@ pub(in crate::commands) fn from_pairs(pairs: &[ArgumentPair], schema: &Value) ->
         let expected = &schema["properties"][&pair.name];
         let repeated = pairs.iter().filter(|other| other.name == pair.name).count() > 1;
         let is_list = expected["type"] == "array";
+        // A list may be typed whole, as JSON, or one element per pair.
         let item = if is_list && !pair.value.trim_start().starts_with('[') { &expected["items"] } else { expected };
         let value = value(pair, item)?;
         match object.get_mut(&pair.name) {
@@ -107,7 +108,9 @@ fn value(pair: &ArgumentPair, expected: &Value) -> Result<Value, CommandFailure>
     match parsed {
         None if pair.is_json => Err(CommandFailure::Usage(format!("{}:={}: not JSON", pair.name, pair.value))),
         Some(parsed) if pair.is_json => Ok(parsed),
+        // Text comes first: `12` for a parameter that takes text is not a number.
         _ if takes("string") => Ok(pair.value.as_str().into()),
+        // Quotes that were typed are part of the value; only `:=` reads JSON.
         Some(parsed) if parsed.is_string() => Ok(pair.value.as_str().into()),
         Some(parsed) => Ok(parsed),
         None if takes("boolean") => Err(wrong("true or false")),

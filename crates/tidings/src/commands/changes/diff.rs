@@ -18,6 +18,7 @@ const MOST: usize = 4_000_000;
 
 /// The difference, with so many lines around each change.
 pub(in crate::commands) fn lines<'a>(before: &[&'a str], after: &[&'a str], around: usize) -> Vec<DiffLine<'a>> {
+    // What is the same at both ends is set aside: the table below has a cell for each pair of lines.
     let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (old, new) = (&before[head..], &after[head..]);
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -38,6 +39,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     }
     let width = new.len() + 1;
     let mut common = vec![0_u32; (old.len() + 1) * width];
+    // Filled from the end, so that the walk below goes forward and prints in order.
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
             common[i * width + j] = if old[i] == new[j] {
@@ -52,6 +54,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
         if i < old.len() && j < new.len() && old[i] == new[j] {
             out.push(DiffLine::Same(old[i]));
             (i, j) = (i + 1, j + 1);
+        // On a tie the old line goes first, as in other programs' diffs.
         } else if j == new.len() || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
             out.push(DiffLine::Gone(old[i]));
             i += 1;

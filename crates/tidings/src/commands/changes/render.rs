@@ -129,6 +129,7 @@ impl ChangePage {
             }
             at += 1;
         }
+        // A pair may have taken one line more than the limit.
         let rest = lines.len().saturating_sub(at);
         if rest > 0 {
             let text = format!("… {rest} more lines; --json shows all");

@@ -63,6 +63,8 @@ impl<'a> ChangeSource<'a> {
                 Self::Store(data) => look(data, ChangeQuery { from: next, limit, max_bytes: usize::MAX })?,
             };
             all.last = page.last;
+            // The newest come in one page; since a point there may be as many pages as it takes to reach the last
+            // number.
             let done = page.rows.last().is_none_or(|row| row.seq >= page.last) || matches!(next, QueryStart::Newest);
             if let Some(row) = page.rows.last() {
                 next = QueryStart::After(row.seq);
@@ -125,6 +127,7 @@ pub(super) async fn stream(
     // A gateway that is just ending or just starting: it is looked for again.
     let Ok(Ok(response)) = sent else { return Ok(FeedEnd::Gateway) };
     let (head, body) = response.into_parts();
+    // As above: a gateway that ends answers so, and may come back.
     if head.status.is_server_error() {
         return Ok(FeedEnd::Gateway);
     }
@@ -144,6 +147,7 @@ pub(super) async fn stream(
 
 fn row(json: &[u8]) -> Result<ChangeRow, CommandFailure> {
     let RecordPlace { seq } = serde_json::from_slice(json).map_err(CommandFailure::failed)?;
+    // The time is in the text of the record; only the store needs it apart.
     Ok(ChangeRow { seq, time: 0, json: Bytes::copy_from_slice(json) })
 }
 

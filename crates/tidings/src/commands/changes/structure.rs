@@ -39,6 +39,7 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut 
                 compare(&member(path, key), old.get(key), new.get(key), out);
             }
         }
+        // Of the same length: most likely an element was changed, which is told by its path.
         (Some(Value::Array(old)), Some(Value::Array(new))) if old.len() == new.len() => {
             for (at, (old, new)) in old.iter().zip(new).enumerate() {
                 compare(&format!("{path}[{at}]"), Some(old), Some(new), out);

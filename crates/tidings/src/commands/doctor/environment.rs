@@ -68,6 +68,7 @@ pub(super) fn open_files() -> Option<Finding> {
 pub(super) async fn other_configuration(running: &RunningGateway, file: &Path) -> Option<String> {
     let asked = tokio::time::timeout(HEALTHY_WITHIN, backend::api(running, "status")).await;
     let Ok(Ok(status)) = asked else { return Some("does not say which configuration it serves".to_owned()) };
+    // Links and relative paths may name one file in two ways.
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match status["config"].as_str() {
         Some(served) if real(Path::new(served)) == real(file) => None,
@@ -83,6 +84,7 @@ pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option
     let mut findings = vec![Finding::fine(ABOUT, what)];
     let Some(config) = config else { return findings };
     let listen = &config.gateway.listen;
+    // By the port alone: the host may be spelled in several ways.
     if running.url.ends_with(&format!(":{}", listen.port)) {
         let remedy = format!(
             "to serve both, choose another address: tidings serve --listen {}:{} --data DIR",

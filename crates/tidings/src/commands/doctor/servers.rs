@@ -29,6 +29,7 @@ pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config
         Err(CommandFailure::Usage(why)) => {
             return vec![Finding::note("servers", format!("not tried: {why}"), "do as it says")];
         }
+        // The faults of the file are findings already.
         Err(CommandFailure::Config(_)) => return Vec::new(),
         Err(other) => {
             let why = other.to_string();
@@ -80,6 +81,7 @@ fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Opti
     let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is_meant = |name: &String| {
         let first = name.split('_').next().unwrap_or_default().to_lowercase();
+        // The part before the first `_` has to be a word of the command line: GITHUB_TOKEN and server-github.
         first.len() > 2 && first.len() < name.len() && words.contains(&first.as_str())
     };
     let mut names = inherited.withheld();

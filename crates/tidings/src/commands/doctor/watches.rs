@@ -55,6 +55,7 @@ async fn one(watch: &WatchConfig) -> Vec<Finding> {
 /// A single file or folder, or the folder in which a pattern looks.
 fn file(about: String, path: &Path) -> Finding {
     let plain: std::path::PathBuf =
+        // Up to the first part with a wildcard: that folder is what must be readable.
         path.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(WILD)).collect();
     let shown = plain.display();
     let readable = match std::fs::metadata(&plain) {

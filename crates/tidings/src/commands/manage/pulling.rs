@@ -27,6 +27,7 @@ pub(super) async fn showing<T>(running: &RunningGateway, server: &str, work: imp
         tokio::select! {
             biased;
             done = &mut work => done,
+            // The reports ended first: the work goes on without a bar.
             () = follow(reports, server, &mut bar) => work.await,
         }
     };
@@ -42,6 +43,7 @@ async fn open(running: &RunningGateway) -> Option<ApiEvents> {
     let request = request.body(Full::<Bytes>::default()).ok()?;
     let response = HttpClient::new().ok()?.send(request).await.ok()?;
     let mut events = ApiEvents::of(response.status().is_success().then(|| response.into_body())?);
+    // The first bytes say that the gateway listens to its own reports by now.
     events.more().await.then_some(events)
 }
 

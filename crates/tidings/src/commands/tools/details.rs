@@ -31,6 +31,7 @@ pub(super) fn of(tool: &Value, paint: TerminalPaint) -> String {
     if !arguments.is_empty() {
         out.push_str(&format!("\n{}\n", paint.styled(BOLD, "Arguments")));
     }
+    // One long name must not push all descriptions to the right.
     let width = arguments.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(24);
     for (name, property) in &arguments {
         let must = if required(name) { "required" } else { "optional" };
