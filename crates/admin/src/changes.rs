@@ -108,6 +108,7 @@ async fn resume_after(
     headers: &HeaderMap,
 ) -> Result<Option<u64>, Box<Response>> {
     let refuse = |detail: &str| Box::new(problem(StatusCode::BAD_REQUEST, detail));
+    // Sent by a client that reconnects, so it counts before the `since` of the first request.
     if let Some(id) = headers.get("last-event-id") {
         let number = id.to_str().ok().and_then(|text| text.trim().parse().ok());
         return number
@@ -119,6 +120,7 @@ async fn resume_after(
         LogPosition::After(seq) => Ok(Some(seq)),
         LogPosition::At(time) => {
             let from = QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default());
+            // A time is looked up once; from there the stream goes by numbers, which do not repeat.
             let found = admin.changes.read(ChangeQuery { from, limit: 1, max_bytes: 1 }).await;
             let found = found.map_err(|error| Box::new(unavailable(&error)))?;
             // Just before the first change of that time; where there is none yet, from now on.

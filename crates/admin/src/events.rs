@@ -35,6 +35,7 @@ pub(crate) fn respond(events: impl EventSource, ending: CancellationToken) -> Re
 
 async fn next(events: &mut impl EventSource, ending: &CancellationToken) -> Option<Bytes> {
     tokio::select! {
+        // The end first: a source that always has something ready must not outlive the gateway.
         biased;
         () = ending.cancelled() => None,
         event = events.next() => event,

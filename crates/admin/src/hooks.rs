@@ -27,6 +27,7 @@ async fn deliver(
     let Some(hook) = hooks.get(&name) else {
         return problem(StatusCode::NOT_FOUND, "no webhook of this name is configured");
     };
+    // The whole body is needed before its signature can be checked, so its size and time are bounded for strangers.
     let body = match tokio::time::timeout(PATIENCE, to_bytes(body, LONGEST_HOOK)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB, or broke off"),

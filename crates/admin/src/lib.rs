@@ -105,6 +105,7 @@ pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
     Router::new()
         .merge(metrics)
         .route("/", get(front))
+        // Open to everybody: probes have no token, and the answers tell nothing.
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .nest("/api/v1", api)
@@ -137,6 +138,7 @@ async fn authorise(State(admin): State<AdminShared>, request: Request, next: Nex
         StatusCode::UNAUTHORIZED,
         "send `Authorization: Bearer` with the content of admin.token in the data directory, or an admin token of [auth]",
     );
+    // RFC 9110 wants it with every 401.
     response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
     response
 }

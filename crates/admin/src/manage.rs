@@ -18,6 +18,7 @@ pub(crate) async fn put(State(admin): State<AdminShared>, Path(name): Path<Strin
         Ok(server) => server,
         Err(refused) => return *refused,
     };
+    // Looked up before the change, to tell a new server from a replaced one.
     let known = admin.registry.state().server(&name).is_some();
     match admin.registry.apply(vec![RegistryChange::Put { name: name.clone(), server }]).await {
         Ok(()) => {

@@ -152,6 +152,7 @@ impl MetricsText {
     fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
+            // The format's three escapes; a server's name may hold anything.
             let text = text.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = write!(self.0, "{}{label}=\"{text}\"", if place == 0 { '{' } else { ',' });
         }
@@ -162,6 +163,7 @@ impl MetricsText {
         let mut total = 0;
         let bounds = durations.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(&durations.counts) {
+            // Buckets of Prometheus are cumulative.
             total += count;
             self.sample(&format!("{name}_bucket"), &[("era", &era), ("le", &bound)], total);
         }

@@ -48,6 +48,7 @@ fn list(snapshot: &CatalogueSnapshot, kind: ListKind) -> String {
 fn present(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, key: &str) -> Option<String> {
     let raw = &offer.list(kind).get(key)?.raw;
     let public = match kind.by_uri() {
+        // A URI is rewritten by rule and needs no lookup; a name may be hidden by another server's.
         true => offer.uris.outward(key),
         false => snapshot.public_name(kind, offer.server, key)?.to_owned(),
     };

@@ -76,6 +76,7 @@ fn hidden(gateway: &Gateway) -> Vec<Value> {
 pub fn describe(gateway: &Gateway, state: &RegistryState) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
     let runs = |entry: &RegistryEntry| {
+        // By origin as well: a built-in server may have the name of one that is off.
         catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
     };
     let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server));

@@ -83,6 +83,7 @@ pub async fn tools(gateway: &Gateway, index: &Arc<ToolIndex>, query: Option<Stri
         return present_all(tools.take(limit.unwrap_or(usize::MAX)));
     };
     let index = Arc::clone(index);
+    // May ask the embeddings endpoint; the search itself is processor work and goes to a blocking thread.
     let query = index.question(query).await;
     let search = move || {
         let shown = |found: &FoundTool| snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some();

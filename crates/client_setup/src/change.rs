@@ -155,8 +155,10 @@ impl FilePreview {
             after: file::digest(&self.after),
             number: 0,
         };
+        // The receipt comes first: without it a file that was written could not be taken back.
         let receipt = receipts.keep(receipt, self.before.as_deref())?;
         if let Err(error) = file::replace(&self.path, &self.after) {
+            // Nothing was written, so there is nothing to take back.
             receipts.forget(&receipt);
             return Err(file_error(&self.path)(error));
         }
@@ -189,10 +191,12 @@ pub(crate) fn taken_back(
             now if now == change.after.as_ref() => {
                 out = edit::with_entry(client.format, &out, client.key, &change.name, change.before.as_ref())?;
             }
+            // Somebody took it back by hand.
             now if now == change.before.as_ref() => {}
             _ => stay.push(change.name.clone()),
         }
     }
+    // An entry that stays may still ask the question.
     if receipt.asks && stay.is_empty() {
         out = edit::without_input(&out, INPUT_ID)?;
     }

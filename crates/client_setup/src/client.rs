@@ -45,6 +45,7 @@ impl KnownClient {
     #[must_use]
     pub fn is_found(&self, places: &UserPlaces) -> bool {
         let file = self.user_file(places);
+        // Home and the config directory are on every machine and say nothing about a client.
         let own_folder = file.parent().filter(|folder| *folder != places.home && *folder != places.config);
         file.exists()
             || own_folder.is_some_and(std::path::Path::exists)
@@ -78,6 +79,7 @@ fn opencode_file(places: &UserPlaces) -> PathBuf {
     let folder = places.home.join(".config/opencode");
     let folder = if places.system == OperatingSystem::Linux { places.config.join("opencode") } else { folder };
     let commented = folder.join("opencode.jsonc");
+    // OpenCode reads both; the one that the user has is the one to change.
     if commented.exists() { commented } else { folder.join("opencode.json") }
 }
 
@@ -101,6 +103,7 @@ pub static CLIENTS: [KnownClient; 13] = [
         key: "mcpServers",
         project_file: None,
         user_file: |places| places.desktop.join("Claude/claude_desktop_config.json"),
+        // Claude Desktop's file takes commands only.
         http: None,
         stdio: plain,
         token: TokenWords::Literal,

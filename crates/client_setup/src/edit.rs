@@ -68,6 +68,7 @@ pub(crate) fn with_entry(
         None => ("", text),
     };
     let known = entries(format, text, key)?.get(name).cloned();
+    // What says the same already keeps its own layout.
     if known.as_ref() == entry {
         return Ok(text.to_owned());
     }
@@ -114,6 +115,7 @@ fn checked(
     if after != *wanted {
         return Err(EditError::Unusual("something else would change as well".to_owned()));
     }
+    // The trees can be equal although a comment was lost.
     if is_addition && !keeps(text, &edited) {
         return Err(EditError::Unusual("text would be lost".to_owned()));
     }

@@ -98,7 +98,9 @@ impl KnownClient {
             TokenWords::EnvBraces => format!("${{env:{variable}}}"),
             TokenWords::BareEnvBraces => format!("{{env:{variable}}}"),
             TokenWords::Input => format!("${{input:{INPUT_ID}}}"),
+            // Codex has a key of its own for it, beside the headers.
             TokenWords::BearerVariable => return Some(Value::Null),
+            // Without a value there is no entry: a client that reads no variables would send the words as they stand.
             TokenWords::Literal => token.value?.to_owned(),
         };
         Some(json!({"Authorization": format!("Bearer {spelled}")}))

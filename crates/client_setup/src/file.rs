@@ -49,11 +49,13 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = real.parent() {
         std::fs::create_dir_all(folder)?;
     }
+    // A file that is replaced keeps the rights it had.
     let mode = std::fs::metadata(&real).map_or(PRIVATE, |known| known.permissions().mode() & 0o7777);
     let mut partial = real.clone().into_os_string();
     partial.push(format!(".tidings-{}", std::process::id()));
     let partial = PathBuf::from(partial);
     let written = write_private(&partial, bytes)
+        // Set before the rename, so that nobody can read the new file with other rights.
         .and_then(|()| std::fs::set_permissions(&partial, std::fs::Permissions::from_mode(mode)))
         .and_then(|()| std::fs::rename(&partial, &real));
     if written.is_err() {

@@ -51,7 +51,7 @@ pub struct FoundServers {
 pub struct ImportSource {
     /// Whose it is, in words.
     pub from: String,
-    /// The file that could not be read.
+    /// Where the file is; it need not be there.
     pub path: PathBuf,
     /// How it is written.
     pub format: FileFormat,
@@ -95,6 +95,7 @@ impl ImportSource {
             _ => FileFormat::Json,
         };
         let tree = tree(format, text)?;
+        // The members of known clients, in their order; the first that is an object counts.
         let known = CLIENTS.iter().map(|client| client.key);
         let key = known.clone().find(|key| tree[*key].is_object()).ok_or_else(|| {
             let mut keys: Vec<&str> = known.collect();
@@ -157,6 +158,7 @@ fn keys(entry: &Value, own: &[String], asked: &mut Vec<AskedFor>) -> Result<Opti
     let mut keys = Map::new();
     if let Some((command, args)) = command(entry) {
         let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
+        // A gateway that starts itself would do so without end.
         if program.strip_suffix(".exe").unwrap_or(program) == "tidings" {
             return Ok(None);
         }
@@ -216,6 +218,7 @@ fn environment(entry: &Value) -> Map<String, Value> {
     let mut all: Map<String, Value> = tables.flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
     for key in ["env_keys", "env_vars"] {
         for name in entry[key].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            // Listed by name only: the client passes its own variable on, and so does the gateway.
             all.entry(name).or_insert_with(|| format!("${{env:{name}}}").into());
         }
     }

@@ -33,6 +33,7 @@ fn hidden(value: &Value) -> Value {
         Some((scheme @ ("Bearer" | "Basic" | "Token"), rest)) => (format!("{scheme} "), rest),
         _ => (String::new(), text),
     };
+    // Where a secret comes from may be shown.
     let is_reference = ["${", "{env:", "$"].iter().any(|start| rest.starts_with(start));
     if is_reference { text.into() } else { format!("{scheme}{HIDDEN}").into() }
 }
@@ -46,6 +47,7 @@ fn arguments(words: &[Value]) -> Value {
     let mut after_secret = false;
     let shown = words.iter().map(|word| {
         let Some(text) = word.as_str() else { return word.clone() };
+        // `--token VALUE`: the word after the option is the secret, unless it is an option itself.
         if std::mem::take(&mut after_secret) && !text.starts_with('-') {
             return hidden(word);
         }

@@ -75,6 +75,7 @@ impl ReceiptFolder {
         let number = (1..).take_while(|number| self.name(path, *number, "json").exists()).last()?;
         let text = std::fs::read(self.name(path, number, "json")).ok()?;
         let receipt: WriteReceipt = serde_json::from_slice(&text).ok()?;
+        // The name of a receipt is a hash, which two paths could share.
         (receipt.path == path).then_some(WriteReceipt { number, ..receipt })
     }
 
@@ -86,6 +87,7 @@ impl ReceiptFolder {
             let place = self.name(&receipt.path, receipt.number, ending);
             file::write_private(&place, bytes).map_err(file_error(&place))
         };
+        // The backup before the record: a record means that its backup is whole.
         write("before", before.unwrap_or_default())?;
         let text = serde_json::to_vec_pretty(&receipt).unwrap_or_default();
         write("json", &text)?;
@@ -106,6 +108,7 @@ impl ReceiptFolder {
         };
         let backup = self.name(&receipt.path, receipt.number, "before");
         let before = file::read(&backup).map_err(file_error(&backup))?;
+        // Only a backup with the right digest may replace the user's file.
         let backup_is_whole = before.as_deref().is_some_and(|bytes| file::digest(bytes) == receipt.before);
         if backup_is_whole && file::digest(&seen) == receipt.after {
             return Ok(UndoPlan::Whole { bytes: before.filter(|_| receipt.existed) });

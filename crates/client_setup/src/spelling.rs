@@ -43,6 +43,7 @@ fn reference(text: &str, asked: &mut Vec<AskedFor>) -> Option<(String, usize)> {
             return Some((format!("${{env:{variable}}}"), length));
         }
         if ["env:", "file:", "keyring:"].iter().any(|kind| inside.starts_with(kind)) {
+            // Spelled as Tidings reads it already.
             return Some((text[..length].to_owned(), length));
         }
         let name = inside.split(":-").next().unwrap_or_default();

@@ -59,6 +59,7 @@ const DEEPEST: usize = 1000;
 
 /// The values of a text; the first fault ends them.
 pub(crate) fn values(text: &[u8]) -> impl Iterator<Item = Result<Val, String>> {
+    // As jq does: what is not UTF-8 becomes the replacement character.
     let text = String::from_utf8_lossy(text).into_owned();
     let mut read = 0;
     let mut ended = false;
@@ -67,6 +68,7 @@ pub(crate) fn values(text: &[u8]) -> impl Iterator<Item = Result<Val, String>> {
         // serde_json refuses what is not JSON; the filter's own reader is more generous.
         let mut raw = Deserializer::from_str(rest).into_iter::<&RawValue>();
         let value = match raw.next()? {
+            // Checked on the text, before the reader that recurses sees it.
             Ok(raw) if depth(raw.get()) > DEEPEST => Err(format!("nested deeper than {DEEPEST}")),
             Ok(raw) => read::parse_single(raw.get().as_bytes()).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

@@ -114,6 +114,7 @@ fn attempt(
             return Ok(0);
         }
         FilterAction::Version => {
+            // In the form of jq's own answer, with the version whose language is followed.
             writeln!(output, "jq-1.7-tidings-{}", env!("CARGO_PKG_VERSION"))?;
             return Ok(0);
         }
@@ -153,6 +154,7 @@ fn evaluate(
         }
         Ok(None)
     })?;
+    // Before anything is said on standard error, and so that a closed pipe is noticed.
     output.flush()?;
     if let Some(code) = halted {
         return Ok(code);

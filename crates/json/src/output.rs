@@ -127,7 +127,9 @@ impl ResultPrinter {
 fn number_text(number: &Num) -> String {
     match number {
         Num::Float(value) if value.is_nan() => "null".into(),
+        // jq writes the largest number there is, because JSON has no infinity.
         Num::Float(value) if value.is_infinite() => format!("{:e}", f64::MAX.copysign(*value)).replace('e', "e+"),
+        // Up to 17 digits jq writes whole numbers without an exponent.
         Num::Float(value) if value.fract() == 0.0 && value.abs() < 1e17 => format!("{value:.0}"),
         other => other.to_string(),
     }

@@ -45,6 +45,7 @@ const JQ: &str = include_str!("jq.jq");
 /// Makes a filter of its text; faults are named with line and column.
 pub(crate) fn compile(text: &str, variables: &[(String, Val)]) -> Result<Filter, JsonFailure> {
     let ours = load::parse(JQ, |parser| parser.defs()).unwrap_or_default();
+    // Ours come last, so that they replace the built-in ones of the same name.
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(ours);
     let functions = jaq_core::funs::<FilterData>()
         .chain(jaq_std::funs::<FilterData>())
@@ -116,6 +117,7 @@ pub(crate) fn each_result(
     let variables = Vars::new(options.variables.iter().map(|(_, value)| value.clone()));
     let context = Ctx::<FilterData>::new(&surroundings, variables);
     let nothing = options.null_input.then_some(Ok(Val::Null));
+    // With `-n` the inputs are left to the filter's own `input` and `inputs`.
     let read = std::iter::from_fn(|| if options.null_input { None } else { (&inputs).next() });
     for input in nothing.into_iter().chain(read) {
         let input = match input {

@@ -38,6 +38,7 @@ impl EntryIndex {
             let entry = self.get(&hit.name)?;
             Some(EntryHit { score: hit.score * standing(&entry), entry })
         };
+        // All of them, because the filters below may leave out any number.
         let hits = self.index.search(&query.text, self.entries.len());
         let mut hits: Vec<EntryHit> =
             hits.into_iter().filter_map(weighed).filter(|hit| fits(&hit.entry, query)).collect();

@@ -130,6 +130,7 @@ fn environment(
         return Err(KeysError::MissingVariables { id: entry.id.clone(), missing });
     }
     let inherited = entry.variables.iter().map(|variable| &variable.name);
+    // Optional variables too, but only those that are set: a reference to nothing would keep the server from starting.
     let inherited = inherited.filter(|name| !given(name) && is_set(name));
     let inherited = inherited.map(|name| (name.clone(), format!("${{env:{name}}}")));
     Ok(wishes.environment.iter().cloned().chain(inherited).collect())
@@ -145,6 +146,7 @@ fn filled_in(
     for (name, value) in &wishes.environment {
         let reference = format!("${{env:{name}}}");
         if !headers.iter().any(|(_, text)| text.contains(&reference)) {
+            // A key that goes nowhere would be missed only when the server refuses a call.
             return Err(KeysError::UnusedVariable { id: entry.id.clone(), variable: name.clone() });
         }
         headers.iter_mut().for_each(|(_, text)| *text = text.replace(&reference, value));

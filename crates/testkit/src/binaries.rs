@@ -53,6 +53,7 @@ fn build(program: &str, package: &str, directory: &Path) {
     cargo.args(["build", "--quiet", "--package", package, "--bin", program]);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
     if let Some(target) = directory.parent() {
+        // The same folder as the test's, or the program would be built elsewhere and not be found.
         cargo.arg("--target-dir").arg(target);
     }
     if directory.file_name().is_some_and(|name| name == "release") {

@@ -96,11 +96,13 @@ impl ClientShared {
     fn take(&self, received: &ReceivedMessage) -> Option<Bytes> {
         self.received.push(received.clone());
         if !received.is_response() {
+            // A follower that was dropped is taken out here.
             lock(&self.followers).retain(|follower| follower.send(received.clone()).is_ok());
         }
         let id = received.id.as_ref().filter(|_| received.is_request())?;
         let handler = lock(&self.on_request).clone();
         let reply = match handler {
+            // Every side has to answer a ping, whatever a test's handler does.
             _ if received.method == "ping" => ClientReply::Result(json!({})),
             Some(handler) => handler(received),
             None => ClientReply::Error(-32601, format!("this client does not know {}", received.method)),
@@ -155,6 +157,7 @@ impl Client {
         let reply = self.request("initialize", params).await;
         let result = reply.result();
         if let ClientTransport::Http(http) = &self.transport {
+            // Before the first message of the session, which has to carry it.
             http.set_session(reply.header("mcp-session-id"));
         }
         let revision = result["protocolVersion"].as_str().unwrap_or(LATEST_LEGACY).to_owned();
@@ -382,6 +385,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        // Tasks end by the token, because a destructor can not wait for them.
         self.shared.life.cancel();
         if std::thread::panicking() {
             eprintln!("client received {}", self.shared.received.dump());

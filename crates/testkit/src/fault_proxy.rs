@@ -194,6 +194,7 @@ async fn carry(
     }
     let (head, body) = response.into_parts();
     let cut_at_once = fault == Some(ProxyFault::CutBody);
+    // Subscribed after the answer's head: only cuts from now on concern this stream.
     let mut cuts = shared.cuts.subscribe();
     let cut = Box::pin(async move {
         if !cut_at_once {
@@ -253,6 +254,7 @@ struct TappedConnection {
 impl Drop for TappedConnection {
     fn drop(&mut self) {
         if self.doomed.load(Ordering::SeqCst) {
+            // With no linger time the kernel sends a reset where it would close in order.
             let _ = self.stream.set_zero_linger();
         }
     }
@@ -275,6 +277,7 @@ impl AsyncWrite for TappedConnection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.doomed.load(Ordering::SeqCst) {
+            // Otherwise hyper would close in order before the drop can reset.
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         Pin::new(&mut self.stream).poll_shutdown(cx)

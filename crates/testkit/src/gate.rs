@@ -33,6 +33,7 @@ impl Gate {
             let mut passed = false;
             self.state.send_if_modified(|s| {
                 passed = s.open || s.permits > 0;
+                // An open gate takes no pass from anybody.
                 s.permits = s.permits.saturating_sub(usize::from(!s.open));
                 false
             });

@@ -203,6 +203,7 @@ impl Gateway {
         let mut command = Command::new(&recipe.program);
         command.arg("serve").args(recipe.files.args()).args(&recipe.args);
         if !recipe.args.iter().any(|arg| arg == "--listen") {
+            // A free port, so that tests run side by side.
             command.args(["--listen", "127.0.0.1:0"]);
         }
         command.envs(recipe.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);

@@ -65,6 +65,7 @@ impl ListFollower {
         for kind in kinds {
             self.heard(kind, self.told[kind]).await;
         }
+        // Whatever came besides is a notification too many.
         assert_eq!(told(&self.client), self.told, "{} {:?}", self.client.revision(), self.client.received());
     }
 

@@ -60,6 +60,7 @@ impl PostgresServer {
         assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
         prepare(&data);
         for entry in fs::read_dir(&data).into_iter().flatten().flatten() {
+            // Files that `prepare` wrote belong to root, and PostgreSQL refuses keys of others.
             if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == 0) {
                 server.give(&entry.path());
             }
@@ -95,6 +96,7 @@ impl PostgresServer {
         let log = fs::File::create(self.directory.join("log")).unwrap_or_else(|e| panic!("the log: {e}"));
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(self.directory.path());
+        // A socket only, so that no port can collide; the data need not survive a crash of the machine.
         command.args(["-c", "listen_addresses=", "-c", "fsync=off"]);
         for setting in &self.settings {
             command.args(["-c", setting]);
@@ -181,6 +183,7 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
+        // PostgreSQL's immediate shutdown: nothing is kept, so nothing has to be written.
         self.end(rustix::process::Signal::QUIT);
     }
 }

@@ -51,6 +51,7 @@ impl<T: Clone + Debug> AwaitedRecord<T> {
     pub(crate) fn push(&self, item: T) {
         let mut items = lock(&self.items);
         items.push(item);
+        // Under the lock, so that lengths are told in the order of the items.
         self.length.send_replace(items.len());
     }
 
@@ -91,6 +92,7 @@ impl<T: Clone + Debug> AwaitedRecord<T> {
         let mut changes = self.length.subscribe();
         let search = async {
             loop {
+                // Before the look, so that an item that comes during it wakes the wait below.
                 changes.mark_unchanged();
                 let found = lock(&self.items).iter().filter(|item| fits(item)).nth(nth.saturating_sub(1)).cloned();
                 if let Some(item) = found {
