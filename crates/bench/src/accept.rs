@@ -27,6 +27,7 @@ where
 {
     let listener = TcpListener::bind(options.listen).await.map_err(BenchError::io("listening"))?;
     let address = listener.local_addr().map_err(BenchError::io("reading the listening address"))?;
+    // The harness reads this line to learn which port was free.
     println!("{address}");
 
     let parent_gone = parent_gone(options.until_stdin_ends);

@@ -19,7 +19,7 @@ use crate::error::BenchError;
 /// Where what is posted goes to every stream.
 pub(crate) const PUBLISH: &str = "/publish";
 
-/// FanOptions of the `fan` part.
+/// Options of the `fan` part.
 #[derive(clap::Args)]
 pub(crate) struct FanOptions {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioExecutor;
 use crate::accept::{PartListener, accept};
 use crate::error::BenchError;
 
-/// FloorOptions of the `floor` part.
+/// Options of the `floor` part.
 #[derive(clap::Args)]
 pub(crate) struct FloorOptions {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 use crate::load::request::{LoadClient, LoadOperation};
 
-/// LoadOptions of the `load` part.
+/// Options of the `load` part.
 #[derive(clap::Args)]
 pub(crate) struct LoadOptions {
     /// The endpoint; its path is always /mcp.
@@ -92,6 +92,7 @@ async fn ask_until(
         if answered >= until {
             return Ok(latencies);
         }
+        // A request counts by when it was sent; one that began in the warm-up does not.
         if sent >= counted_from {
             latencies.push(answered - sent);
         }

@@ -83,6 +83,7 @@ fn cpu_ticks() -> (u64, u64) {
         .take(8) // user to steal; guest time is contained in user
         .filter_map(|tick| tick.parse().ok())
         .collect();
+    // Idle and iowait.
     (ticks.iter().sum(), ticks.iter().skip(3).take(2).sum())
 }
 

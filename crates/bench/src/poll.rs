@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
 
-/// PollOptions of the `poll` part.
+/// Options of the `poll` part.
 #[derive(clap::Args)]
 pub(crate) struct PollOptions {
     /// Whom to ask.

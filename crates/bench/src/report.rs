@@ -119,6 +119,7 @@ impl ReportRow {
         samples: Vec<BenchSample>,
         note: Option<String>,
     ) -> Self {
+        // The median of ratios, not the ratio of medians: both sides of a repetition ran under the same load.
         let verdict = median(samples.iter().filter_map(|sample| target.verdict(sample.baseline, sample.gateway)));
         Self {
             case,
@@ -173,6 +174,7 @@ impl ReportRow {
 
 /// The median; with an even count the mean of the middle two.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    // A repetition without a number (0/0) says nothing.
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

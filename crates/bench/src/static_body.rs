@@ -15,7 +15,7 @@ use crate::error::BenchError;
 /// The read and write buffer of a connection, as the gateway's listener has it.
 const CONNECTION_BUFFER: usize = 16 * 1024;
 
-/// StaticOptions of the `static` part.
+/// Options of the `static` part.
 #[derive(clap::Args)]
 pub(crate) struct StaticOptions {
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::echo::{EchoReply, EchoServer, OfferedEras};
 use crate::error::BenchError;
 
-/// StdioOptions of the `stdio-server` part.
+/// Options of the `stdio-server` part.
 #[derive(clap::Args)]
 pub(crate) struct StdioOptions {
     /// The eras it answers.

@@ -25,7 +25,7 @@ use crate::report::{self, ReportRow};
 /// With more of the CPU than this in other hands, even ratios are noise.
 const BUSY: f64 = 0.1;
 
-/// SuiteOptions of the whole run.
+/// Options of the whole run.
 #[derive(clap::Args)]
 pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,

@@ -17,7 +17,7 @@ use crate::error::BenchError;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// UpstreamOptions of the `upstream` part.
+/// Options of the `upstream` part.
 #[derive(clap::Args)]
 pub(crate) struct UpstreamOptions {
     #[command(flatten)]
@@ -74,9 +74,11 @@ async fn respond(server: Arc<BenchServer>, request: Request<Incoming>) -> Result
             }
             response
         }
+        // A gateway that forgets the session's header must not look fast.
         EchoReply::Result(EchoEra::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
         EchoReply::Result(_, body) => json(StatusCode::OK, body),
         EchoReply::Error(EchoEra::Legacy, _, body) if in_session => json(StatusCode::OK, body),
+        // The modern era answers an unknown method with 404.
         EchoReply::Error(EchoEra::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),
         EchoReply::Error(_, _, body) => json(StatusCode::BAD_REQUEST, body),
     })

@@ -56,6 +56,7 @@ impl SteadyCallers {
                     if stop.load(Ordering::SeqCst) {
                         return;
                     }
+                    // Unique over all clients, so that an answer to another call and a call that ran twice are seen.
                     let token = format!("t{}", tokens.fetch_add(1, Ordering::SeqCst));
                     let (tool, arguments) = target(&token);
                     let answer = client.call_tool(&tool, arguments).await;

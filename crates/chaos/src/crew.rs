@@ -149,6 +149,7 @@ pub(crate) async fn start(peers: Option<&Path>, seed: u64, runs: &Runs) -> Vec<C
         ("oldpipe", counting("oldpipe").stdio().await),
         ("newpipe", counting("newpipe").modern_only().stdio().await),
     ] {
+        // Processes on stdio have no connection that could be broken; they are killed instead.
         let proxy = match server.is_http() {
             true => Some(FaultProxy::start(address_of(&server), seed).await),
             false => None,
@@ -201,6 +202,7 @@ fn count_tool(server: ServerBuilder, runs: &Runs) -> ServerBuilder {
         let runs = Arc::clone(&runs);
         async move {
             let token = call.argument("token").as_str().unwrap_or_default().to_owned();
+            // Counted before the answer, which the proxy may break.
             *runs.lock().unwrap_or_else(PoisonError::into_inner).entry(token.clone()).or_default() += 1;
             call.ok_text(&token)
         }

@@ -100,8 +100,10 @@ impl ChaosRun {
     async fn stage(&mut self, stage: FaultStage) -> Result<(), ChaosFailure> {
         let faults_before = self.faults();
         let callers = SteadyCallers::begin(&self.gateway, &self.members).await;
+        // Calls before the trouble do not count for the stage.
         callers.take()?;
         stage.run(&mut self.members, &mut self.random, TROUBLE).await;
+        // Taken when the trouble ends: what fails after that is judged by `all_answer`.
         let outcomes = callers.take()?;
         let back_after = self.all_answer().await?;
         callers.end().await?;
@@ -130,6 +132,7 @@ impl ChaosRun {
                 if begun.elapsed() > BACK {
                     let server = member.name.to_owned();
                     let status = self.gateway.server_status(member.name).await;
+                    // A state that contradicts the calls is a failure of its own, and worse than being down.
                     if status["state"] == "ready" {
                         return Err(ChaosFailure::SaidReady { server, error });
                     }
@@ -170,6 +173,7 @@ impl ChaosRun {
         match runs.iter().find(|(_, times)| **times > 1) {
             Some((token, times)) => Err(ChaosFailure::RanTwice { token: token.clone(), times: *times }),
             None => {
+                // Kept per stage only; a run of hours has millions of tokens.
                 runs.clear();
                 Ok(())
             }

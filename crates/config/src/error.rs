@@ -85,6 +85,7 @@ pub struct ConfigErrors(Vec<ConfigError>);
 impl ConfigErrors {
     /// The faults, sorted by where they are; `None` when there are none.
     pub(crate) fn from_found(mut found: Vec<ConfigError>) -> Option<Self> {
+        // Checks between servers come after those of each, so faults are not found in the order of the file.
         found.sort_by(|a, b| a.place.cmp(&b.place));
         (!found.is_empty()).then_some(Self(found))
     }

@@ -155,7 +155,7 @@ impl OptionReader {
         Ok(())
     }
 
-    /// JsonOptions of one letter, perhaps several behind one dash.
+    /// Options of one letter, perhaps several behind one dash.
     fn short(&mut self, text: &str, arguments: &mut impl Iterator<Item = OsString>) -> Result<(), JsonFailure> {
         for letter in text.chars().skip(1) {
             let long = match letter {

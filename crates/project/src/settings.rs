@@ -131,11 +131,13 @@ impl ProjectSettings {
             subscribe_timeout: read.time("MCPBASH_DEFAULT_SUBSCRIBE_TIMEOUT", 120.0),
             shutdown_timeout: read.time("MCPBASH_SHUTDOWN_TIMEOUT", 5.0),
             output_limit,
+            // Limits that are not set follow the one for output.
             stderr_limit: read.number("MCPBASH_MAX_TOOL_STDERR_SIZE", output_limit),
             resource_limit: read.number("MCPBASH_MAX_RESOURCE_BYTES", output_limit),
             progress_per_minute,
             logs_per_minute: read.number("MCPBASH_MAX_LOGS_PER_MIN", progress_per_minute),
             payload_threshold: read.number("MCPBASH_ENV_PAYLOAD_THRESHOLD", 65_536),
+            // Zero switches polling off.
             resource_poll: (!poll.is_zero()).then_some(poll),
             tool_environment: read.mode("MCPBASH_TOOL_ENV"),
             provider_environment: read.mode("MCPBASH_PROVIDER_ENV"),

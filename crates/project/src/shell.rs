@@ -85,6 +85,7 @@ async fn heard(
     let mut complaints = std::pin::pin!(drained(stderr));
     let mut complaint = None;
     let output = {
+        // One byte more than allowed tells too much from exactly enough.
         let mut output = std::pin::pin!(bounded(stdout, limit + 1));
         loop {
             tokio::select! {
@@ -127,6 +128,7 @@ fn started(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // A group of its own, so that whatever the hook starts can be ended with it.
         .process_group(0)
         .kill_on_drop(true);
     if let Some(launcher) = launcher {
@@ -170,6 +172,7 @@ impl Drop for ScriptGroup {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        // Only after the kill: until then the watchdog would end the group if the gateway died.
         drop(self.1.take());
     }
 }

@@ -91,6 +91,7 @@ pub(crate) fn page(
     let entry = facts.text("entrypoint", problems).unwrap_or_else(|| PAGE.to_owned());
     let page: Option<PathBuf> = match inside(folder, folder, &entry) {
         Ok(page) => Some(page),
+        // Without a file, a template may make the page.
         Err(ProjectFault::NoFile(_)) => None,
         Err(fault) => return Err(facts.problem(Some("entrypoint"), fault)),
     };

@@ -113,6 +113,7 @@ impl LocalCatalogue {
         let before = source.clone();
         match outcome {
             Ok(entries) => *source = EntrySource::new(FILE, Some(path.to_owned()), entries),
+            // What was read before stays in use; the status says why it is old.
             Err(fault) => source.status.error = Some(fault.to_string()),
         }
         let refreshed = difference(&before, source);
@@ -122,11 +123,13 @@ impl LocalCatalogue {
 
     async fn refresh_now(&self, source: Option<String>) -> Result<Vec<RefreshReport>, CatalogueError> {
         let named = self.named(source)?;
+        // A copy, because files are read without the lock.
         let wanted = self.state().sources.clone();
         let wanted = wanted.into_iter().filter(|source| named.as_ref().is_none_or(|n| **n == *source.status.name));
         let mut done = Vec::new();
         for source in wanted {
             let Some(path) = source.status.file.clone() else {
+                // What is built in can not change, and is reported as unchanged.
                 done.push(difference(&source, &source));
                 continue;
             };
@@ -148,6 +151,7 @@ impl EntryCatalogue for LocalCatalogue {
     fn search(&self, query: EntryQuery) -> BoxFuture<'_, Result<Vec<EntryHit>, CatalogueError>> {
         Box::pin(async move {
             for source in &query.sources {
+                // A source that does not exist is an error: an empty answer would read as "nothing fits".
                 self.named(Some(source.clone()))?;
             }
             let any = query.sources.iter().any(|source| source.eq_ignore_ascii_case(ALL));
@@ -190,6 +194,7 @@ impl EntrySource {
 }
 
 fn index(sources: &[EntrySource]) -> EntryIndex {
+    // The file comes after what is built in, so its entries win.
     EntryIndex::new(sources.iter().flat_map(|source| source.entries.iter().cloned()))
 }
 

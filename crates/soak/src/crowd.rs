@@ -28,6 +28,7 @@ pub(crate) struct SoakCrowd {
 impl SoakCrowd {
     pub(crate) async fn begin(gateway: &Gateway, begun: Instant) -> Self {
         let (ring, bell) = watch::channel(0);
+        // The last one is told of nothing by default, which is checked, too.
         let revisions = [V2025_11_25, V2025_11_25, V2025_11_25, V2025_06_18, V2025_06_18, V2024_11_05, V2025_03_26];
         let mut followers = Vec::new();
         for (number, revision) in revisions.iter().enumerate() {
@@ -84,6 +85,7 @@ impl SoakCrowd {
     ) -> Result<(), SoakFailure> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
+            // Before the look, so that what is seen during it ends the wait below.
             self.bell.mark_unchanged();
             if let Some(failed) = self.followers.iter().find(|follower| follower.has_failed()) {
                 return Err(SoakFailure::ClientFailed { client: failed.name.clone() });
@@ -120,6 +122,7 @@ impl SoakCrowd {
             for topic in SoakTopic::ALL {
                 let (at, view) = (topic as usize, follower.view as usize);
                 let (heard, most) = match topic {
+                    // Whoever is of a silent revision may hear nothing at all.
                     _ if follower.silent => (told[at], 0),
                     SoakTopic::Resources => (told[at], changes[at][view] - self.first[at][view] + follower.initial),
                     _ => (told[at] - mark[at], changes[at][view] - self.before[at][view]),

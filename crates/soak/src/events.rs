@@ -82,6 +82,7 @@ impl SoakWorld {
         }
         let number = self.fresh();
         let name = if change == OfferChange::Add { key(kind, number) } else { self.random.pick(&keys).clone() };
+        // Counted before it is published: a client may be told before the next line runs.
         self.count_change(at, kind, change.views());
         let shelf = self.sources[at].shelf(kind);
         let item = shelf.entry(name.clone()).or_default();
@@ -131,6 +132,7 @@ impl SoakWorld {
         }
         let pause = self.random.millis(0, 150);
         tokio::time::sleep(pause).await;
+        // The way back is a change of its own, for a gateway that saw the first.
         self.count_change(at, kind, &DefinitionView::ALL);
         *self.sources[at].shelf(kind) = before;
         self.sources[at].publish(kind, &mut self.random);
@@ -179,6 +181,7 @@ impl SoakWorld {
         let name = self.sources[at].name.clone();
         if !self.sources[at].nature.http && self.random.chance(40) {
             self.note("exit of a process", &name);
+            // The next process can be started at once, while a killed server stays away for a while.
             self.sources[at].server.exit(1);
             return;
         }

@@ -82,6 +82,7 @@ impl FollowerHandle {
         following.list(&SoakList::ALL).await;
         let initial = u64::from(!following.modern);
         let task = tokio::spawn(following.run(receiver));
+        // The default of `notifications.suppress`.
         let silent = revision == tidings_testkit::V2025_03_26;
         Self {
             name: format!("{name} ({revision})"),
@@ -95,6 +96,7 @@ impl FollowerHandle {
     }
 
     pub(crate) fn order(&self, order: FollowerOrder) {
+        // Counted before it is sent, so that `calm_down` can not see the moment in between.
         self.seen().orders += 1;
         let _ = self.orders.send(order);
     }

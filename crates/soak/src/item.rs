@@ -47,6 +47,7 @@ pub(crate) fn written(value: &Value, style: u64) -> String {
                 .iter()
                 .map(|(name, value)| format!("{}:{space}{}", Value::from(name.as_str()), written(value, style)))
                 .collect();
+            // Another order of members is the same JSON value, and no change.
             let turn = usize::try_from(style >> 2).unwrap_or_default() % parts.len().max(1);
             parts.rotate_left(turn);
             format!("{{{space}{}{space}}}", parts.join(&format!("{space},{space}")))
@@ -55,6 +56,7 @@ pub(crate) fn written(value: &Value, style: u64) -> String {
             let parts: Vec<String> = items.iter().map(|item| written(item, style)).collect();
             format!("[{space}{}]", parts.join(","))
         }
+        // The first letter as an escape: other bytes, and the same text.
         Value::String(text) if style & 2 != 0 && text.starts_with(|first: char| first.is_ascii_alphanumeric()) => {
             format!("\"\\u{:04x}{}", u32::from(text.as_bytes()[0]), &value.to_string()[2..])
         }

@@ -75,6 +75,7 @@ impl SoakRun {
                 self.single().await?;
             }
             self.summary.vitals.push(Vitals::of(self.gateway.pid()).ok_or(SoakFailure::NoVitals)?);
+            // A run of hours would keep every line.
             self.gateway.stderr().clear();
         }
         let told = self.crowd.notices();
@@ -171,6 +172,7 @@ impl SoakRun {
         let all: Vec<usize> = (0..self.world.sources.len()).collect();
         self.world.raise_fences(&all);
         self.crowd.sees(&self.world.truth()).await?;
+        // The fences of the step before go out at different times; this last one comes after all of them.
         self.world.raise_fences(&all[..1]);
         self.crowd.sees(&self.world.truth()).await?;
         // Before the first epoch the notices of new sessions come, too.

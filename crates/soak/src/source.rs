@@ -181,6 +181,7 @@ pub(crate) fn key(kind: SoakList, number: u64) -> String {
 fn describe(name: &str, nature: SourceNature) -> ServerBuilder {
     let announces = json!({"listChanged": !nature.mute});
     let capabilities = json!({"tools": announces, "prompts": announces, "resources": announces});
+    // As most servers are: what they say while nobody listens is lost, and the gateway has to list again.
     let mut builder = Server::builder(name).capabilities(capabilities).forgetful();
     if nature.legacy {
         builder = builder.revisions(&[LATEST_LEGACY]);

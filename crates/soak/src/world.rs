@@ -85,6 +85,7 @@ impl SoakWorld {
         for source in &self.sources {
             source.server.behave();
             for topic in SoakTopic::ALL {
+                // A signal may have been lost in the trouble; this one is heard.
                 source.signal(topic);
             }
             source.server.record().clear();

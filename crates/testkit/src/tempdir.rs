@@ -50,6 +50,7 @@ impl Default for TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
+        // A leftover lies in the temporary folder of the system; a destructor must not hide a test's own failure.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

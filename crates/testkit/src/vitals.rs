@@ -47,6 +47,7 @@ impl Vitals {
     /// Whether this is flat against what was seen in the warm-up, apart from what an allocator or a pool of connections
     /// may keep.
     pub fn is_flat_after(self, warm: Self) -> bool {
+        // A fifth and 8 MiB more: allocators give memory back late.
         self.memory <= warm.memory + warm.memory / 5 + 8 * 1024
             && self.files <= warm.files + 32
             && self.threads <= warm.threads + 4

@@ -54,6 +54,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
 /// A man page of `tidings`, then one of each command, by name.
 pub(crate) fn man_pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = Cli::command();
+    // Fills in what clap derives, such as usage lines of subcommands.
     command.build();
     let page = |name: &str, command: &clap::Command| {
         let mut text = Vec::new();

@@ -132,6 +132,7 @@ fn json(arguments: &[std::ffi::OsString]) -> Result<(), CommandFailure> {
     };
     match tidings_json::run(arguments.iter().cloned(), streams) {
         0 => Ok(()),
+        // The codes are those of jq, which a `CommandFailure` has no room for.
         code => std::process::exit(code.into()),
     }
 }

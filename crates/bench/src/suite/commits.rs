@@ -59,6 +59,7 @@ impl FollowedCatalogue {
 
     /// From the new list to what is owed, in microseconds.
     fn commit(&mut self, server: u32, version: usize) -> f64 {
+        // Made before the clock starts: reading a list is not part of a commit.
         let offer = offer(server, version + 1);
         let started = Instant::now();
         self.snapshot = self.snapshot.with(offer);
@@ -69,6 +70,7 @@ impl FollowedCatalogue {
         let took = started.elapsed();
         assert_eq!(owed.len(), 2, "both are told");
         for follower in owed {
+            // Delivered, or the next commit would find the debt already there and owe nothing new.
             self.ledger.deliver(follower);
         }
         took.as_secs_f64() * 1e6

@@ -68,6 +68,7 @@ pub(super) async fn each(mut stream: TcpStream, wanted: &[u8], mut came: impl Fn
         let found = finder.find_iter(&received).collect::<Vec<_>>();
         if let Some(last) = found.last() {
             came(&received, found.len());
+            // What follows the last find stays: it may be the beginning of the next one.
             received.drain(..last + wanted.len());
         }
     }

@@ -26,6 +26,7 @@ pub(super) async fn latency(bench: &BenchContext) -> ReportRow {
             let asked = Instant::now();
             direct.list("tools").await;
             trips.push(micros(asked));
+            // In turns, so that the list stays short and each signal stands for a change.
             match version % 2 {
                 0 => setting.server.put_tool(Tool::text_tool("visitor", "hello")),
                 _ => setting.server.remove_tool("visitor"),

@@ -83,8 +83,10 @@ impl RetrieveArguments {
         if text.is_empty() {
             return Err(SearchArgumentFault::Query);
         }
+        // Not inside a character.
         let cut = text.floor_char_boundary(MAX_QUERY.min(text.len()));
         let limit = match frame.param(&["arguments", "limit"]).map(|at| frame.raw(at)) {
+            // Some clients send null for what their user left out.
             None | Some(b"null") => DEFAULT_LIMIT,
             Some(raw) => whole(raw).filter(|limit| *limit >= 1).ok_or(SearchArgumentFault::Limit)?.min(MAX_LIMIT),
         };

@@ -20,6 +20,7 @@ pub(super) fn tree(text: &str) -> Result<Value, EditError> {
 
 fn node(yaml: &YamlNode) -> Result<Value, EditError> {
     Ok(match yaml {
+        // In quotes, `true` and `1` are text.
         YamlNode::Scalar(scalar) if scalar.is_quoted() || scalar.is_block() => scalar.as_string().into(),
         YamlNode::Scalar(scalar) if scalar.is_null() => Value::Null,
         YamlNode::Scalar(scalar) => match (scalar.as_bool(), scalar.as_i64(), scalar.as_f64()) {
@@ -117,6 +118,7 @@ pub(super) fn set(text: &str, key: &str, name: &str, entry: &Value) -> Result<St
         (comment, depth) if comment.starts_with('#') => {
             Ok(format!("{head}{opening}{gap}{}{rest}", rendered(depth.unwrap_or(2), false)))
         }
+        // Lines come and go whole here, which `key: {a: b}` does not allow.
         _ => Err(EditError::Unusual(format!("`{key}` is written on one line"))),
     }
 }
@@ -136,6 +138,7 @@ fn write(out: &mut String, key: &str, value: &Value, depth: usize, end: &str) {
     let indent = " ".repeat(depth);
     let is_plain = key.starts_with(|c: char| c.is_ascii_alphabetic())
         && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        // YAML 1.1 reads these words as truth values or null.
         && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&key.to_ascii_lowercase().as_str());
     let key = if is_plain { key.to_owned() } else { Value::from(key).to_string() };
     match value {

@@ -136,6 +136,7 @@ fn read(database: &Database) -> Result<KeptServers, redb::Error> {
                 }
             }
         }
+        // Nothing was ever kept: a table is made by its first write.
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),
     }

@@ -169,6 +169,7 @@ impl ClientBuilder {
             }
         };
         let client = Client { shared, transport, _keep: self.keep };
+        // The modern era has no handshake; each request stands for itself.
         if !self.raw && !is_modern(&self.revision) {
             client.handshake(&self.revision).await;
         }

@@ -129,6 +129,7 @@ impl PendingExchange {
     /// Takes one event, which may bring a message.
     async fn step(&mut self) -> Option<ReceivedMessage> {
         let event = match tokio::time::timeout(DEADLINE, self.events.recv()).await {
+            // A closed channel means that the task that read the answer has ended.
             Ok(event) => event.unwrap_or(ExchangeEvent::End),
             Err(_) => panic!("gave up after {DEADLINE:?} waiting for {}: so far {:?}", self.what, self.exchange),
         };
@@ -137,6 +138,7 @@ impl PendingExchange {
                 (self.exchange.status, self.exchange.headers) = (status, headers)
             }
             ExchangeEvent::Hint { id, retry } => {
+                // As in the HTML standard: an event without an id leaves the last one as it was.
                 self.exchange.last_event_id = id.or(self.exchange.last_event_id.take());
                 self.exchange.retry = retry.or(self.exchange.retry);
             }

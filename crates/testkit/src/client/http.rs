@@ -93,6 +93,7 @@ impl HttpTransport {
             headers.extend(modern_headers(method, params));
         }
         for (name, value) in extra {
+            // A test's own header replaces the usual one, and an empty value removes it.
             headers.retain(|(old, _)| !old.eq_ignore_ascii_case(name));
             if !value.is_empty() {
                 headers.push((name.clone(), value.clone()));
@@ -136,6 +137,7 @@ impl HttpSender {
         }
         let revision = shared.revision();
         let handshaken = !lock(&shared.initialize).is_null();
+        // The header came with 2025-06-18, and belongs to requests after the handshake.
         if shared.is_modern() || (handshaken && revision.as_str() >= V2025_06_18) {
             add("mcp-protocol-version", &revision);
         }
@@ -200,6 +202,7 @@ impl HttpSender {
         }
         let mut decoder = sse::SseDecoder::new(EVENT_LIMIT);
         loop {
+            // A client that is paused leaves the bytes in the socket, so that the server feels it.
             shared.wait_reading().await;
             let Some(frame) = body.frame().await else { break };
             let frame = frame.map_err(|e| format!("stream: {e}"))?;

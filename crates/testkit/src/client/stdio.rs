@@ -39,6 +39,7 @@ impl StdioTransport {
         let stderr = Arc::new(AwaitedRecord::new());
         if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
             shared.spawn(&shared.life, write(stdin, lines));
+            // Weak, or the reader would keep the process's input open after `close_stdin`.
             shared.spawn(&shared.life, read(shared.clone(), stdout, input.downgrade(), pending.clone()));
         }
         if let Some(errors) = child.stderr.take() {

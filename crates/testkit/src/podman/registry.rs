@@ -56,6 +56,7 @@ impl ImageRegistry {
     pub fn publish(&self, podman: &Podman, image: &str, name: &str) -> String {
         let there = self.image(name);
         podman.run(&["push", "--quiet", image, &there]);
+        // Otherwise a later pull would find it in the store and fetch nothing.
         podman.run(&["rmi", "--force", image]);
         there
     }

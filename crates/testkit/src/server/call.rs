@@ -118,6 +118,7 @@ impl ScriptedCall {
 
     /// Logs, if the client wants this level. Tells whether it was sent.
     pub fn log(&self, level: &str, data: impl Into<Value>) -> bool {
+        // Legacy servers log everything until a level is set; modern ones log nothing unless the request names a level.
         let wanted = match &self.conn {
             Some(conn) if !self.modern => lock(&conn.state).log_level.clone().or(Some("debug".to_owned())),
             _ => self.received.param(&["_meta", META_LOG_LEVEL]).as_str().map(str::to_owned),
@@ -159,6 +160,7 @@ impl ScriptedCall {
         let conn = self.conn.as_ref().expect("a modern server can not send requests: use input_required");
         let id = self.core.next_request_id();
         let (sender, receiver) = oneshot::channel();
+        // Entered before the question is sent, since the answer may be quick.
         lock(&conn.state).pending.insert(id.as_str().to_owned(), sender);
         self.notify_raw(request(&id, method, Some(params)));
         (id, receiver)

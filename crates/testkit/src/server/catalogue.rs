@@ -106,6 +106,7 @@ impl ScriptedEntry {
 
 /// The error of a resource that is not there, as the caller's era has it.
 pub(crate) fn not_found(call: &ScriptedCall, uri: &str) -> RpcError {
+    // The modern era replaced the code of its own, -32002, by invalid params.
     let code = if call.is_modern() { -32602 } else { -32002 };
     RpcError::with_data(code, "Resource not found", json!({ "uri": uri }))
 }

@@ -80,6 +80,7 @@ impl ClientConnection {
             StandaloneOutlet::Stdio(outlet) => {
                 let _ = outlet.send(ChannelOut::Message(message.clone()));
             }
+            // Most real servers drop what they say while nobody has the GET stream open.
             StandaloneOutlet::Http(stream) if forgetful && !stream.is_attached() => {}
             StandaloneOutlet::Http(stream) => stream.push(message),
         }

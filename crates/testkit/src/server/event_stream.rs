@@ -67,9 +67,11 @@ impl EventStream {
         let (writer, reader) = mpsc::unbounded_channel();
         let mut inner = lock(&self.inner);
         if let Some(after) = after {
+            // A number from the future would leave out events that are still to come.
             inner.delivered = after.min(inner.events.len());
         }
         if priming {
+            // An event with an id and no data, so that the client can resume before the first message.
             let _ = writer.send(self.encode(inner.delivered, b""));
         }
         inner.writer = Some(writer);

@@ -100,6 +100,7 @@ async fn handle(core: Arc<ServerCore>, request: Request<Incoming>) -> Result<Res
     };
     let conn = find_connection(&core, &received);
     received.connection = conn.as_ref().map_or(0, |conn| conn.number);
+    // Recorded before anything is refused or held: a test sees every request that arrived.
     core.received.push(received.clone());
     core.wait_thawed().await;
     if let Some(answer) = core.script.http_hook.as_ref().and_then(|hook| hook(&received)) {
@@ -191,6 +192,7 @@ fn get(core: &ServerCore, conn: Option<&Arc<ClientConnection>>, received: &Recei
     let StandaloneOutlet::Http(standalone) = &conn.standalone else { return plain(405, "no stream") };
     let last = received.header("last-event-id");
     let streams = lock(&conn.state).streams.clone();
+    // An event id names its stream, so the stream of a POST can be resumed by a GET.
     let resumed =
         last.and_then(|id| std::iter::once(standalone).chain(&streams).find_map(|s| Some((s, s.position(id)?))));
     let (stream, after) = match resumed {

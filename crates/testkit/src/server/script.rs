@@ -25,6 +25,7 @@ pub(crate) fn start(call: ScriptedCall) {
         check_order(&call, conn);
     }
     if let Some(conn) = &call.conn {
+        // Before the task starts, so that a cancellation in the next message finds the call.
         lock(&conn.state).calls.insert(call.id.as_str().to_owned(), call.cancelled.clone());
     }
     call.core.life().spawn(async move {

@@ -25,6 +25,7 @@ pub(super) async fn run(cli: &Cli, uri: &str, save: Option<&Path>, as_json: bool
         return Ok(());
     }
     let contents = result["contents"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // A pipe or a file gets the bytes themselves; words about them would spoil it.
     if let Some(bytes) = content::raw(contents).filter(|_| save.is_none()) {
         return std::io::stdout().lock().write_all(&bytes).map_err(CommandFailure::failed);
     }

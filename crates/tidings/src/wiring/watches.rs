@@ -51,6 +51,7 @@ impl WatchWiring {
         let one = |watch: &WatchConfig| {
             let known = before.iter().find(|made| made.config.id == watch.id);
             match known.filter(|made| is_same(&made.config, watch)) {
+                // The source goes on, with what it knows; only its pace is the new one.
                 Some(made) => Ok(MadeWatch { config: watch.clone(), ..made.clone() }),
                 None => self.make(config, watch, known),
             }
