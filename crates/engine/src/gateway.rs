@@ -466,7 +466,7 @@ impl Gateway {
         &self,
         operations: Vec<Operation>,
         cancelled: &CancellationToken,
-        keep: impl AsyncFnOnce() -> Result<(), String>,
+        keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
         self.0.lifecycle.change_if(operations, cancelled, keep).await
     }

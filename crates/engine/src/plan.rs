@@ -166,6 +166,11 @@ impl Source {
         matches!(self, Self::Local(server) if server.lists_details())
     }
 
+    /// Whether something must be got before it can be started, which may take minutes ([`crate::Gateway::prepare`]).
+    pub fn needs_preparing(&self) -> bool {
+        matches!(self, Self::Remote(ServerSpec { transport: TransportSpec::Container(_), .. }))
+    }
+
     /// How it is reached, in a word.
     pub fn transport(&self) -> &'static str {
         match self {

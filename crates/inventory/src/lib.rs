@@ -8,6 +8,7 @@
 //! What a server offers, and how it is doing, is no concern of this crate: the engine knows.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
+mod change;
 mod follow;
 mod name_locks;
 mod planner;
@@ -17,8 +18,9 @@ mod reload;
 mod sources;
 mod state;
 
+pub use change::RegistryChange;
 pub use name_locks::{NameGuard, NameLocks};
 pub use planner::{ConfigLoader, RegistrySetup, ServerPlanner, WatchServerPlan};
 pub use refusal::{RefusalClass, RegistryRefusal};
-pub use registry::{RegistryChange, ServerRegistry};
+pub use registry::ServerRegistry;
 pub use state::{RegistryEntry, RegistryState, ReloadOutcome, ReloadReport};

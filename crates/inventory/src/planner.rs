@@ -12,7 +12,8 @@ pub trait ServerPlanner: Send + Sync + 'static {
     /// What to run for a server, or why this build can not.
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String>;
 
-    /// What to run for the watches of a configuration, or what is wrong with one of them.
+    /// What to run for the watches of a configuration, or what is wrong with one of them. A plan may come to nothing; then this is asked
+    /// again.
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, String>;
 }
 
@@ -20,7 +21,7 @@ pub trait ServerPlanner: Send + Sync + 'static {
 pub struct WatchServerPlan {
     /// What to run; `None` when the server of the watches runs already, and changes by itself.
     pub plan: Option<ServerPlan>,
-    /// Called once everything else is applied.
+    /// Called once everything else is applied, and only then.
     pub committed: Box<dyn FnOnce() + Send>,
 }
 

@@ -10,50 +10,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig};
-use tidings_engine::{Gateway, Operation, Origin, Prefix, ServerPlan, Source, Start};
+use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::change::{ChangeBatch, DescribedChange, PlannedServer, RegistryChange, check_name};
 use crate::name_locks::{NameGuard, NameLocks};
 use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
 use crate::refusal::RegistryRefusal;
-use crate::sources::{ResolvedServers, ServerSources, SourceStep, WantedServer};
+use crate::sources::{ResolvedServers, ServerSources, WantedServer};
 use crate::state::{RegistryEntry, RegistryState};
-
-/// One wish of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RegistryChange {
-    /// A server that is to be there as described. One of the same name that was added at run time is replaced.
-    Put {
-        /// The name of the server, as configured.
-        name: String,
-        /// The keys of `[servers.X]`; kept as they are, so references to variables and files stay references.
-        server: Value,
-    },
-    /// As `Put`, but the name must be free.
-    Add {
-        /// The name of the server, as configured.
-        name: String,
-        /// The keys of `[servers.X]`.
-        server: Value,
-    },
-    /// A server that was added at run time and is to go.
-    Delete {
-        /// The name of the server, as configured.
-        name: String,
-    },
-}
-
-impl RegistryChange {
-    /// Which server it is about.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Put { name, .. } | Self::Add { name, .. } | Self::Delete { name } => name,
-        }
-    }
-}
 
 /// The registry. Clones are handles to the same one.
 #[derive(Clone)]
@@ -103,40 +71,9 @@ impl RegistrySteps {
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.added.iter().chain(&self.removed).chain(&self.changed).cloned().collect()
     }
-}
 
-/// A server that a change describes, read and planned.
-struct PlannedServer {
-    read: ServerConfig,
-    plan: ServerPlan,
-}
-
-/// What one transaction is to do.
-#[derive(Default)]
-struct ChangeBatch {
-    steps: Vec<SourceStep>,
-    /// Plans of servers that the steps bring.
-    planned: BTreeMap<String, ServerPlan>,
-    must_start: BTreeSet<String>,
-}
-
-impl ChangeBatch {
-    /// What one change means for the sources.
-    fn take(&mut self, change: RegistryChange, made: Option<PlannedServer>) {
-        let name = change.name().to_owned();
-        match (change, made) {
-            (
-                RegistryChange::Put { server, .. } | RegistryChange::Add { server, .. },
-                Some(PlannedServer { read, plan }),
-            ) => {
-                self.planned.insert(name.clone(), plan);
-                self.steps.push(SourceStep::Put { name: name.clone(), server, read: Box::new(read) });
-            }
-            _ => self.steps.push(SourceStep::Remove(name.clone())),
-        }
-        // A server that was put there says itself whether it is on; one that is gone leaves no word about that.
-        self.steps.push(SourceStep::Switch(name.clone(), None));
-        self.must_start.insert(name);
+    fn touches(&self, name: &String) -> bool {
+        [&self.added, &self.removed, &self.changed].into_iter().any(|names| names.contains(name))
     }
 }
 
@@ -229,38 +166,36 @@ impl ServerRegistry {
             }
         }
         // Names first: everything below compares with what is there, and that must stay so.
-        let mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
-        let batch = self.describe(changes).await?;
-        // Before the transaction, whose limit is for starting a server and not for downloading an image.
-        unless(cancelled, self.prepare(&batch)).await??;
-        self.transact(mine, batch, cancelled).await
+        let mut mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
+        let described = self.describe(changes).await?;
+        if described.iter().any(|(_, server)| server.as_ref().is_some_and(needs_much)) {
+            // This may take minutes, for which nobody else is to wait; the limit of the transaction is for starting a server.
+            drop(mine);
+            unless(cancelled, self.prepare(&described)).await??;
+            mine = unless(cancelled, self.0.names.lock(named)).await?;
+        }
+        self.transact(mine, |sources| ChangeBatch::of(&described, sources), cancelled).await
     }
 
-    /// What a batch means for the sources. What it describes is read and planned here, once: whatever follows uses that.
-    async fn describe(&self, changes: Vec<RegistryChange>) -> Result<ChangeBatch, RegistryRefusal> {
+    /// Reads and plans what a batch describes, once: whatever follows uses that.
+    async fn describe(&self, changes: Vec<RegistryChange>) -> Result<Vec<DescribedChange>, RegistryRefusal> {
         // A copy: reading and planning below must not hold `desired`.
         let sources = self.0.desired.lock().await.sources.clone();
-        let mut batch = ChangeBatch::default();
-        for change in changes {
+        let described = changes.into_iter().map(|change| {
             check_name(&sources, &change)?;
-            let made = self.make(&change)?;
-            if let Some(made) = &made {
-                check_prefix(&sources, &made.read)?;
-            }
-            batch.take(change, made);
-        }
-        Ok(batch)
+            let server = self.make(&change)?;
+            Ok((change, server))
+        });
+        let described = described.collect::<Result<Vec<_>, RegistryRefusal>>()?;
+        // Nothing is got for what would be refused.
+        ChangeBatch::of(&described, &sources)?;
+        Ok(described)
     }
 
     /// Gets what new servers need.
-    async fn prepare(&self, batch: &ChangeBatch) -> Result<(), RegistryRefusal> {
-        for step in &batch.steps {
-            if let SourceStep::Put { name, read, .. } = step
-                && read.enabled
-                && let Some(plan) = batch.planned.get(name)
-            {
-                self.gateway()?.prepare(plan).await?;
-            }
+    async fn prepare(&self, described: &[DescribedChange]) -> Result<(), RegistryRefusal> {
+        for server in described.iter().filter_map(|(_, server)| server.as_ref()).filter(|server| needs_much(server)) {
+            self.gateway()?.prepare(&server.plan).await?;
         }
         Ok(())
     }
@@ -289,28 +224,7 @@ impl ServerRegistry {
 
     async fn switch(&self, name: &str, enabled: bool, cancelled: &CancellationToken) -> Result<(), RegistryRefusal> {
         let mine = unless(cancelled, self.0.names.lock(BTreeSet::from([name.to_owned()]))).await?;
-        let desired = self.0.desired.lock().await;
-        let configured = desired.sources.file.iter().find(|server| server.name == name).map(|server| server.enabled);
-        let configured = match (configured, desired.sources.kept.get(name)) {
-            (Some(configured), _) => configured,
-            (None, Some(kept)) => {
-                let read = kept.read.as_ref().map_err(|errors| RegistryRefusal::Invalid(errors.clone()))?;
-                if enabled {
-                    check_prefix(&desired.sources, read)?;
-                }
-                read.enabled
-            }
-            (None, None) => return Err(RegistryRefusal::Unknown { name: name.to_owned() }),
-        };
-        // Back to what the configuration says is no switch at all: later changes of the configuration count again.
-        let switch = (configured != enabled).then_some(enabled);
-        // Whoever switches a server of the file on wants it to be there, also if it fails.
-        let must_start =
-            if desired.sources.in_file(name) { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
-        // `transact` takes it again, and the engine's lock has to come before it.
-        drop(desired);
-        let steps = vec![SourceStep::Switch(name.to_owned(), switch)];
-        self.transact(mine, ChangeBatch { steps, must_start, planned: BTreeMap::new() }, cancelled).await
+        self.transact(mine, |sources| ChangeBatch::switch(name, enabled, sources), cancelled).await
     }
 
     /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
@@ -346,18 +260,25 @@ impl ServerRegistry {
         Ok(Some(PlannedServer { read, plan }))
     }
 
-    /// Takes steps of which the names are held.
+    /// Carries out a change of which the names are held. `batch`: what it means for the sources, asked anew whenever the names were let
+    /// go.
     async fn transact(
         &self,
         mut mine: NameGuard<'_>,
-        batch: ChangeBatch,
+        batch: impl Fn(&ServerSources) -> Result<ChangeBatch, RegistryRefusal>,
         cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
-        let mut todo = loop {
-            let todo = self.difference_with(&batch).await?;
+        let (batch, mut todo) = loop {
+            let (batch, todo) = {
+                let desired = self.0.desired.lock().await;
+                let batch = batch(&desired.sources)?;
+                let sources = desired.sources.after(&batch.steps);
+                let todo = self.difference(&desired, &sources, &batch.must_start, &batch.planned)?;
+                (batch, todo)
+            };
             let names = todo.names();
             if mine.holds(&names) {
-                break todo;
+                break (batch, todo);
             }
             // A server that was in the way of others is switched: those are touched too.
             drop(mine);
@@ -369,26 +290,20 @@ impl ServerRegistry {
         // differ.
         let keep = async || {
             let mut desired = self.0.desired.lock().await;
+            let sources = desired.sources.after(&batch.steps);
+            desired.check_still(&sources, &todo)?;
             let table = self.0.table.clone();
             let kept: Vec<KeepStep> = batch.steps.iter().map(KeepStep::from).collect();
             // Writing the store waits for the disk.
             let kept = tokio::task::spawn_blocking(move || table.keep(&kept).map_err(|error| error.to_string()));
-            kept.await.unwrap_or_else(|error| Err(error.to_string()))?;
-            batch.steps.iter().for_each(|step| desired.sources.take(step));
+            kept.await.unwrap_or_else(|error| Err(error.to_string())).map_err(ChangeError::Withheld)?;
             // Only after the store has it: what can not be kept has not happened.
+            desired.sources = sources;
             let entries = desired.settle(&todo);
             self.0.state.send_modify(|state| Arc::make_mut(state).servers = entries);
             Ok(())
         };
         Ok(self.gateway()?.change_if(operations, cancelled, keep).await?)
-    }
-
-    /// What has to be done to take steps.
-    async fn difference_with(&self, batch: &ChangeBatch) -> Result<RegistrySteps, RegistryRefusal> {
-        let desired = self.0.desired.lock().await;
-        let mut sources = desired.sources.clone();
-        batch.steps.iter().for_each(|step| sources.take(step));
-        self.difference(&desired, &sources, &batch.must_start, &batch.planned)
     }
 
     /// Waits until nobody else changes these servers.
@@ -460,6 +375,19 @@ impl ServerRegistry {
 }
 
 impl DesiredServers {
+    /// Fails if these sources no longer mean what was done for them. Whoever changes a source holds the names that it is about, so this
+    /// does not happen; it keeps a mistake there from running what nobody configured.
+    pub(crate) fn check_still(&self, sources: &ServerSources, done: &RegistrySteps) -> Result<(), ChangeError> {
+        let wanted = by_name(&sources.resolve());
+        let done_for = |name: &String| match done.touches(name) {
+            true => done.running.get(name),
+            false => self.running.get(name),
+        };
+        let mut names = wanted.keys().chain(self.running.keys()).chain(done.running.keys());
+        let other = names.find(|name| wanted.get(*name) != done_for(name));
+        other.map_or(Ok(()), |name| Err(ChangeError::Overtaken { name: name.clone() }))
+    }
+
     /// The sources have had their way with these servers: all that are configured then.
     pub(crate) fn settle(&mut self, done: &RegistrySteps) -> Vec<RegistryEntry> {
         self.generation += 1;
@@ -483,31 +411,9 @@ async fn unless<T>(cancelled: &CancellationToken, work: impl Future<Output = T>)
     }
 }
 
-/// Refuses a change of a server that is not there, or that is not the registry's to change.
-fn check_name(sources: &ServerSources, change: &RegistryChange) -> Result<(), RegistryRefusal> {
-    let name = change.name().to_owned();
-    if sources.in_file(&name) {
-        return Err(match change {
-            // For whoever adds, it does not matter where the other one comes from.
-            RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
-            RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
-        });
-    }
-    match (change, sources.kept.contains_key(&name)) {
-        (RegistryChange::Add { .. }, true) => Err(RegistryRefusal::NameTaken { name }),
-        (RegistryChange::Delete { .. }, false) => Err(RegistryRefusal::Unknown { name }),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a server whose names could not be told from those of one of the file.
-fn check_prefix(sources: &ServerSources, server: &ServerConfig) -> Result<(), RegistryRefusal> {
-    let Some((other, kind)) = sources.clash(server) else { return Ok(()) };
-    let prefix = match kind {
-        Prefix::Name => server.name_prefix(),
-        Prefix::Uri => server.uri_prefix(),
-    };
-    Err(RegistryRefusal::PrefixClash { name: server.name.clone(), other: other.name.clone(), prefix, kind })
+/// Whether a server needs something that takes long to get, before it can be started.
+fn needs_much(server: &PlannedServer) -> bool {
+    server.read.enabled && server.plan.source.needs_preparing()
 }
 
 fn by_name(resolved: &ResolvedServers) -> BTreeMap<String, WantedServer> {

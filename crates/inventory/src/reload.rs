@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::name_locks::NameGuard;
 use crate::registry::{RegistrySteps, ServerRegistry};
-use crate::sources::ServerSources;
 use crate::state::{ReloadOutcome, ReloadReport};
 
 impl ServerRegistry {
@@ -66,8 +65,10 @@ impl ServerRegistry {
             // Nothing is kept: the file is its own store.
             let applied = gateway.change_if(operations, &never, async || {
                 let mut desired = self.desired().await;
+                let sources = desired.sources.with_file(&config.servers);
+                desired.check_still(&sources, &todo)?;
                 desired.config = config.clone();
-                desired.sources.file.clone_from(&config.servers);
+                desired.sources = sources;
                 let entries = desired.settle(&todo);
                 self.0.state.send_modify(|state| {
                     let state = Arc::make_mut(state);
@@ -79,7 +80,7 @@ impl ServerRegistry {
             if let Err(error) = applied.await {
                 let is_stale = self.desired().await.generation != generation;
                 // A server that was added meanwhile is in the way of one of the file, which wins once it is compared with that.
-                if is_stale && matches!(error, ChangeError::Clash { .. }) {
+                if is_stale && matches!(error, ChangeError::Clash { .. } | ChangeError::Overtaken { .. }) {
                     continue;
                 }
                 return Err(error.to_string());
@@ -96,20 +97,22 @@ impl ServerRegistry {
         }
     }
 
-    /// What the file wants otherwise than it is, with the names of it held; the generation that it was compared with; and whether
+    /// What the file wants otherwise than it is, with the names of all that differs held; the generation that it was compared with; and whether
     /// the watches differ.
     async fn hold_what_differs(&self, config: &Config) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
         // No names yet: which ones differ is only known after the first comparison.
         let mut mine = self.hold(BTreeSet::new()).await;
         loop {
-            let (todo, generation, watches) = {
+            let (todo, names, generation, watches) = {
                 let desired = self.desired().await;
-                let sources = ServerSources { file: config.servers.clone(), ..desired.sources.clone() };
+                let sources = desired.sources.with_file(&config.servers);
                 let todo = self.difference(&desired, &sources, &BTreeSet::new(), &BTreeMap::new());
                 let todo = todo.map_err(|refusal| refusal.to_string())?;
-                (todo, desired.generation, config.watches != desired.config.watches)
+                // Also servers that are off: somebody may be about to switch one on as the file had it, or to add one of its name.
+                let mut names = desired.sources.differing(&config.servers);
+                names.extend(todo.names());
+                (todo, names, desired.generation, config.watches != desired.config.watches)
             };
-            let names = todo.names();
             if mine.holds(&names) {
                 return Ok((mine, todo, generation, watches));
             }

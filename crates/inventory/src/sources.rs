@@ -1,6 +1,6 @@
 //! The set of servers as its sources want it, and what has to be done to get there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -91,7 +91,27 @@ impl ServerSources {
         self.file.iter().any(|server| server.name == name)
     }
 
-    pub(crate) fn take(&mut self, step: &SourceStep) {
+    /// What they are when these steps are taken.
+    pub(crate) fn after(&self, steps: &[SourceStep]) -> Self {
+        let mut sources = self.clone();
+        steps.iter().for_each(|step| sources.take(step));
+        sources
+    }
+
+    /// What they are with another file.
+    pub(crate) fn with_file(&self, file: &[ServerConfig]) -> Self {
+        Self { file: file.to_vec(), ..self.clone() }
+    }
+
+    /// The servers of which the file says something else than this one, also those that are off in both.
+    pub(crate) fn differing(&self, file: &[ServerConfig]) -> BTreeSet<String> {
+        let is_in = |servers: &[ServerConfig], server: &ServerConfig| servers.contains(server);
+        let before = self.file.iter().filter(|server| !is_in(file, server));
+        let after = file.iter().filter(|server| !is_in(&self.file, server));
+        before.chain(after).map(|server| server.name.clone()).collect()
+    }
+
+    fn take(&mut self, step: &SourceStep) {
         match step {
             SourceStep::Put { name, server, read } => {
                 let read = Ok(ServerConfig::clone(read));

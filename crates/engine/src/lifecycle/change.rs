@@ -159,7 +159,7 @@ impl ServerLifecycle {
         self: &Arc<Self>,
         operations: Vec<Operation>,
         cancelled: &CancellationToken,
-        keep: impl AsyncFnOnce() -> Result<(), String>,
+        keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
         let mut transaction = {
             // Only for the plan; the start below may take a minute and holds no lock (edges F4).
@@ -183,7 +183,7 @@ impl ServerLifecycle {
         let kept = match transaction.check_again() {
             // Somebody may have gone away while the lock was waited for.
             Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
-            Ok(()) => keep().await.map_err(ChangeError::Withheld),
+            Ok(()) => keep().await,
             Err(error) => Err(error),
         };
         match kept {
@@ -225,16 +225,31 @@ impl ServerLifecycle {
         };
         let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;
         let limit = self.runtime.settings.start_timeout;
-        match tokio::time::timeout(limit, server.presence.ask_restart()).await {
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(limit, server.presence.ask_restart()) => outcome,
+            // Its task ends, and tells nobody.
+            () = server.presence.gone.cancelled() => return Err(self.restart_overtaken(name)),
+            () = self.runtime.stop.cancelled() => return Err(ChangeError::Stopping),
+        };
+        match outcome {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err(ChangeError::Failed { name: name.to_owned(), error }),
-            Ok(Err(_)) if self.runtime.stop.is_cancelled() => Err(ChangeError::Stopping),
-            // It was removed meanwhile.
-            Ok(Err(_)) => Err(ChangeError::Unknown { name: name.to_owned() }),
+            // Nobody will tell any more.
+            Ok(Err(_)) => Err(ChangeError::Stopping),
             Err(_) => {
                 let last_words = server.live().and_then(|live| live.link.last_words());
                 Err(ChangeError::Late { name: name.to_owned(), seconds: limit.as_secs(), last_words })
             }
+        }
+    }
+
+    /// Why a server is not started again that left meanwhile: another has its place, or none.
+    fn restart_overtaken(&self, name: &str) -> ChangeError {
+        let servers = self.pool.servers();
+        let name = name.to_owned();
+        match servers.named(&name, false).or_else(|| servers.named(&name, true)) {
+            Some(_) => ChangeError::Overtaken { name },
+            None => ChangeError::Unknown { name },
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Changes beside a server that is slow to start, and changes that whoever asked for them no longer wants.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
-use tidings_inventory::{RegistryChange, RegistryRefusal};
-use tidings_testkit::{Gate, eventually, within};
+use tidings_engine::Origin;
+use tidings_inventory::{RegistryChange, RegistryRefusal, ReloadOutcome};
+use tidings_testkit::{Gate, Server, eventually, within};
 use tokio::task::JoinHandle;
 
 use crate::house::{House, full, keys, put, shell};
@@ -92,7 +94,7 @@ async fn a_name_that_was_taken_meanwhile_is_refused_before_the_commit() {
     let slow = full("slow").hold("tools/list", &gate).stdio().await;
     let quick = full("quick").http().await;
     let house = House::open("").await;
-    let with_prefix = |server: &tidings_testkit::Server| {
+    let with_prefix = |server: &Server| {
         let mut keys = keys(server);
         keys["prefix"] = json!("same");
         keys
@@ -110,5 +112,87 @@ async fn a_name_that_was_taken_meanwhile_is_refused_before_the_commit() {
     slow.wait_all_exited().await;
     assert_eq!(house.servers(), ["quick"]);
     assert!(house.registry.kept("slow").await.is_none());
+    house.close().await;
+}
+
+/// Begins to switch on server `f`, which is slow to list what it has.
+async fn enabling(house: &House, slow: &Server) -> JoinHandle<Result<(), RegistryRefusal>> {
+    let registry = house.registry.clone();
+    let enabling = tokio::spawn(async move { registry.set_enabled("f", true).await });
+    slow.wait_for_method("tools/list", 1).await;
+    enabling
+}
+
+/// Begins to read the file again, and gives it the time to be over if it waits for nobody: then it is overtaken. One that waits is right
+/// whatever the time.
+async fn reloading(house: &House) -> JoinHandle<Result<ReloadOutcome, String>> {
+    let registry = house.registry.clone();
+    let reloading = tokio::spawn(async move { registry.reload().await });
+    let over = async {
+        while !reloading.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(300), over).await;
+    reloading
+}
+
+// edges F4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_being_enabled_gets_what_the_file_says_meanwhile() {
+    let gate = Gate::new();
+    let old = Server::builder("old").echo("old").hold("tools/list", &gate).stdio().await;
+    let new = Server::builder("new").echo("new").http().await;
+    let off = |server: &Server| format!("[servers.f]\nenabled = false\n{}", server.toml());
+    let house = House::open(&off(&old)).await;
+    let enabling = enabling(&house, &old).await;
+    house.rewrite(&off(&new));
+    let reloading = reloading(&house).await;
+    gate.open();
+    within("the switch", enabling).await.unwrap().unwrap();
+    within("the reading", reloading).await.unwrap().unwrap();
+    assert_eq!(house.servers(), ["f"]);
+    let client = house.client().connect().await;
+    assert_eq!(client.call_tool("f__new", json!({"a": 1})).await.text(), r#"{"a":1}"#);
+    old.wait_all_exited().await;
+    house.close().await;
+}
+
+// edges F4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_leaves_the_file_while_it_is_being_enabled_is_gone() {
+    let gate = Gate::new();
+    let slow = full("slow").hold("tools/list", &gate).stdio().await;
+    let house = House::open(&format!("[servers.f]\nenabled = false\n{}", slow.toml())).await;
+    let enabling = enabling(&house, &slow).await;
+    house.rewrite("");
+    let reloading = reloading(&house).await;
+    gate.open();
+    within("the switch", enabling).await.unwrap().unwrap();
+    within("the reading", reloading).await.unwrap().unwrap();
+    assert_eq!(house.servers(), [""; 0], "what is in no list of servers does not run");
+    assert!(house.registry.state().server("f").is_none());
+    slow.wait_all_exited().await;
+    house.close().await;
+}
+
+// edges F4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_being_added_gives_way_to_one_of_the_file_that_is_off() {
+    let gate = Gate::new();
+    let slow = full("slow").hold("tools/list", &gate).stdio().await;
+    let house = House::open("").await;
+    let (registry, change) = (house.registry.clone(), put("x", keys(&slow)));
+    let adding = tokio::spawn(async move { registry.apply(vec![change]).await });
+    slow.wait_for_method("tools/list", 1).await;
+    house.rewrite(&format!("[servers.x]\nenabled = false\n{}", slow.toml()));
+    let reloading = reloading(&house).await;
+    gate.open();
+    within("the addition", adding).await.unwrap().unwrap();
+    within("the reading", reloading).await.unwrap().unwrap();
+    assert_eq!(house.servers(), [""; 0], "the file has it, and says that it is off");
+    let entry = house.registry.state().server("x").cloned().unwrap();
+    assert!(entry.origin == Origin::File && !entry.enabled, "{entry:?}");
+    slow.wait_all_exited().await;
     house.close().await;
 }

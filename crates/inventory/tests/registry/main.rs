@@ -12,3 +12,4 @@ mod keeping;
 mod random;
 mod removals;
 mod replacements;
+mod restarts;
