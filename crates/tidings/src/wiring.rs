@@ -133,7 +133,7 @@ pub(crate) fn prepare(
         None => std::env::current_dir().map_err(CommandFailure::failed)?,
     };
     let expose = config.gateway.expose;
-    let watching = AtomicBool::new(false);
+    let watching = Arc::default();
     let inherit_env = config.gateway.inherit_env.clone();
     let planner =
         Arc::new(EnginePlans { expose, watches: Arc::clone(&watches), watching, projects, listeners, inherit_env });
@@ -230,6 +230,7 @@ impl PreparedGateway {
         plans.extend(self.notice);
         if !self.watches.is_empty() {
             plans.push(self.planner.watch_plan());
+            self.planner.watching.store(true, Ordering::Relaxed);
         }
         if expose != ExposeSetting::All {
             let tools = Source::Local(Arc::new(SearchTools::new(&self.search)));
@@ -254,8 +255,8 @@ impl PreparedGateway {
 struct EnginePlans {
     expose: ExposeSetting,
     watches: Arc<watches::WatchWiring>,
-    /// Whether the server of the watches was given to the engine.
-    watching: AtomicBool,
+    /// Whether the engine has the server of the watches.
+    watching: Arc<AtomicBool>,
     projects: Arc<ProjectServers>,
     listeners: Vec<SocketAddr>,
     /// What commands see of our environment when their server does not say.
@@ -263,9 +264,8 @@ struct EnginePlans {
 }
 
 impl EnginePlans {
-    /// The server of the watches, to be run from now on.
+    /// The server of the watches.
     fn watch_plan(&self) -> ServerPlan {
-        self.watching.store(true, Ordering::Relaxed);
         built_in("watch", Source::Local(Arc::new(self.watches.server.clone())), self.expose)
     }
 }
@@ -277,12 +277,17 @@ impl ServerPlanner for EnginePlans {
 
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, String> {
         let next = self.watches.prepare(config).map_err(|failure| failure.to_string())?;
+        let watches = Arc::clone(&self.watches);
         if !self.watching.load(Ordering::Relaxed) {
             // Nobody sees it before it is committed, and then it is to be seen whole.
-            self.watches.apply(next);
-            return Ok(WatchServerPlan { plan: Some(self.watch_plan()), committed: Box::new(|| {}) });
+            self.watches.show(&next);
+            let watching = Arc::clone(&self.watching);
+            let committed = Box::new(move || {
+                watching.store(true, Ordering::Relaxed);
+                watches.open(next);
+            });
+            return Ok(WatchServerPlan { plan: Some(self.watch_plan()), committed });
         }
-        let watches = Arc::clone(&self.watches);
         Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
     }
 }

@@ -61,12 +61,22 @@ impl WatchWiring {
 
     /// From now on there are these.
     pub(super) fn apply(&self, next: NextWatches) {
-        let made = next.0;
-        let sources = made.iter().map(|made| {
+        self.show(&next);
+        self.open(next);
+    }
+
+    /// From now on the server of the watches has these. Webhooks are not taken yet.
+    pub(super) fn show(&self, next: &NextWatches) {
+        let sources = next.0.iter().map(|made| {
             let patience = Patience { quiet: made.config.quiet, max_wait: made.config.max_wait };
             (Arc::clone(&made.source), patience)
         });
         self.server.replace(sources.collect());
+    }
+
+    /// From now on these are what the configuration in force says, and their webhooks are taken.
+    pub(super) fn open(&self, next: NextWatches) {
+        let made = next.0;
         // After the server knows its sources: a delivery that comes now finds one.
         self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.hook.clone())));
         let before = std::mem::replace(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner), made.clone());

@@ -2,7 +2,7 @@
 
 use ring::hmac;
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gateway, PendingExchange, ReceivedMessage, TempDir, within};
+use tidings_testkit::{Client, Gateway, PendingExchange, ReceivedMessage, Server, TempDir, within};
 
 use crate::{resources, text};
 
@@ -178,4 +178,30 @@ async fn a_list_that_is_asked_for_tells_the_size_a_file_has_now_and_nobody_is_to
     assert_eq!(follower.so_far().before_with(LIST_CHANGED).len(), 1);
     let (_, changes) = gateway.get_as_admin("/api/v1/changes").await;
     assert!(!changes.contains("lastModified"), "content is no change of the list: {changes}");
+}
+
+// edges D1, S4.3
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_watches_come_also_when_the_file_that_brought_them_was_refused_before() {
+    let lister = Server::builder("a").resource("b+file:///x", "x").http().await;
+    let clashing = Server::builder("b").resource("file:///y", "y").http().await;
+    let listed_as_its_own = format!("{WINDOWS}[servers.a]\nuris = \"transparent\"\n{}", lister.toml());
+    let watches = format!("{listed_as_its_own}[watch.ci]\nwebhook = \"ci\"\nsecret = \"s3\"\n");
+    let gateway = Gateway::builder().toml(&listed_as_its_own).serve().await;
+    let client = gateway.client().modern().connect().await;
+    let filter = json!({ "notifications": { "resourcesListChanged": true } });
+    let mut follower = client.start("subscriptions/listen", filter);
+    follower.next_method("notifications/subscriptions/acknowledged").await;
+    // A server whose URIs could not be told from those of another: nothing of this file is applied.
+    gateway.rewrite_config(&format!("{watches}[servers.b]\n{}", clashing.toml()));
+    gateway.stderr().wait_for("the refusal", |line| line.contains("not applied") && line.contains("prefix")).await;
+    let poster = Client::http(format!("{}/hooks/ci", gateway.base_url())).raw().connect().await;
+    assert_eq!(poster.post_raw("{}", &[]).await.status, 404, "its webhook is not there either");
+    gateway.rewrite_config(&watches);
+    let found = listed(&client, |found| found.len() == 2).await;
+    assert!(found.iter().any(|item| item["uri"] == "watch://ci"), "{found:?}");
+    follower.next_method(LIST_CHANGED).await;
+    post(&gateway, "ci", "{\"n\":1}").await;
+    assert_eq!(text(&client, "watch://ci").await, "{\"n\":1}");
+    assert!(gateway.terminate().await.success());
 }
