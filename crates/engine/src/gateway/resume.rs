@@ -1,12 +1,15 @@
 //! How a session goes on after a restart: what it followed is followed anew.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use tidings_hub::ServerId;
 use tidings_hub::ledger::{FollowerBaseline, FollowerId};
 use tidings_hub::subscriptions::ResourceAddress;
+use tokio::sync::Semaphore;
 
 use super::{Gateway, GatewayParts};
 use crate::client::kept_session::{KeptFollow, KeptSession};
@@ -14,10 +17,21 @@ use crate::client::principal::Principal;
 use crate::client::session::{ClientSink, NewSession, Session};
 use crate::subscriptions::{Decision, Named};
 
-/// How many resources of a session are followed again at a time.
+/// How many resources of one server are followed again at a time, for one session.
 const AT_ONCE: usize = 16;
 /// When a resource that can not be followed yet is tried again: first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
+/// The turns to ask each server: one that is slow to answer keeps nothing of another waiting.
+#[derive(Default)]
+struct ServerTurns(Mutex<HashMap<ServerId, Arc<Semaphore>>>);
+
+impl ServerTurns {
+    fn of(&self, server: ServerId) -> Arc<Semaphore> {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(server).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+    }
+}
 
 impl Gateway {
     /// What is to be kept of a session at this moment.
@@ -66,16 +80,24 @@ impl Gateway {
 impl GatewayParts {
     /// Follows again what a session followed before the restart.
     async fn resume_following(self: Arc<Self>, session: Arc<Session>, follows: Vec<KeptFollow>) {
-        self.catalogue.wait_settled().await;
-        let stop = self.runtime.stop.clone();
-        let each = |follow| Arc::clone(&self).resume_until_followed(Arc::clone(&session), follow);
-        stop.run_until_cancelled(futures_util::stream::iter(follows).for_each_concurrent(AT_ONCE, each)).await;
+        let turns = ServerTurns::default();
+        // One that can not be followed is tried again and again, so none may wait for another to be followed.
+        let each = |follow| self.resume_until_followed(&session, follow, &turns);
+        let all = async {
+            self.catalogue.wait_settled().await;
+            futures_util::stream::iter(follows).for_each_concurrent(None, each).await;
+        };
+        tokio::select! {
+            () = all => {}
+            () = session.over.cancelled() => {}
+            () = self.runtime.stop.cancelled() => {}
+        }
     }
 
-    async fn resume_until_followed(self: Arc<Self>, session: Arc<Session>, follow: KeptFollow) {
+    async fn resume_until_followed(self: &Arc<Self>, session: &Arc<Session>, follow: KeptFollow, turns: &ServerTurns) {
         let mut pause = RETRY.0;
         while session.is_resuming(&follow.uri) && self.sessions.contains(session.key) {
-            if self.resume_one(&session, &follow).await {
+            if self.resume_one(session, &follow, turns).await {
                 session.stop_resuming(&follow.uri);
                 return;
             }
@@ -86,8 +108,9 @@ impl GatewayParts {
     }
 
     /// Tells whether the resource is followed now.
-    async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow) -> bool {
+    async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow, turns: &ServerTurns) -> bool {
         let Ok(routed) = self.router.find_resource(&session.principal, &follow.uri).await else { return false };
+        let _turn = turns.of(routed.server.id).acquire_owned().await;
         let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
         let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };

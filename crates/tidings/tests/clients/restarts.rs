@@ -123,6 +123,36 @@ async fn what_changed_while_the_gateway_was_away_is_told_once() {
     }
 }
 
+// edges F19
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_of_a_server_that_is_away_keep_no_others_from_being_followed_again() {
+    let alive = script(&Gate::new()).http().await;
+    // More than are followed again at a time; they are followed first.
+    let builder = (0..20).fold(Server::builder("away"), |server, n| server.resource(&format!("test://{n}"), "one"));
+    let away = builder.http().await;
+    let gateway = Gateway::builder().quick().server("away", &away).server("alive", &alive).serve().await;
+    let client = gateway.client().connect().await;
+    for n in 0..20 {
+        client.request(SUBSCRIBED, json!({"uri": format!("away+test://{n}")})).await.result();
+    }
+    client.request(SUBSCRIBED, json!({"uri": "alive+test://r"})).await.result();
+    client.request("resources/read", json!({"uri": "alive+test://r"})).await.result();
+    wait_kept(&gateway, r#"["alive+test://r",""#).await;
+    let session = client.session_id().unwrap();
+    gateway.kill().await;
+    drop(away);
+    let before = alive.count(SUBSCRIBED);
+    let gateway = gateway.again().await;
+    let client = named(&gateway, &session, &[("mcp-protocol-version", V2025_11_25)]).await;
+    assert_eq!(ping(&client).await, 200);
+    let mut stream = client.open_get().await;
+    alive.wait_for_method(SUBSCRIBED, before + 1).await;
+    alive.put_resource(ScriptedEntry::resource("test://r", "two"));
+    alive.resource_updated("test://r");
+    until(&mut stream, |notice| notice.method == "notifications/resources/updated").await;
+    assert!(gateway.terminate().await.success());
+}
+
 // edges F19: a session id is no authentication, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_on_only_for_its_owner() {
