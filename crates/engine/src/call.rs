@@ -24,6 +24,7 @@ use crate::observe::catalogue_store::CatalogueStore;
 use crate::runtime::EngineRuntime;
 use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
+use ghosts::AbandonedStreams;
 use seal::Sealer;
 
 /// Takes requests of clients to servers, or answers them; and takes what servers say about them back.
@@ -39,4 +40,5 @@ pub(crate) struct RequestRouter {
     pub(crate) sealer: Sealer,
     /// The gateway's `serverInfo` as modern results carry it, where no server is alone: made once, not for each answer.
     pub(crate) identity: Vec<u8>,
+    pub(crate) abandoned: Arc<AbandonedStreams>,
 }

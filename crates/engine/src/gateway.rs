@@ -170,6 +170,7 @@ impl Beginning {
                 discovery,
                 sealer: Sealer::new(),
                 identity,
+                abandoned: Arc::default(),
             }
         })
     }

@@ -61,12 +61,31 @@ pub enum CallEvent {
 }
 
 /// The events of one call, in the order in which the server sent them.
-pub struct CallStream(Pin<Box<dyn Stream<Item = CallEvent> + Send>>);
+pub struct CallStream {
+    events: Pin<Box<dyn Stream<Item = CallEvent> + Send>>,
+    gathering: Option<Arc<dyn GatheredBytes>>,
+}
+
+/// Knows how much of the memory for messages a call takes for one that is not whole yet.
+pub(crate) trait GatheredBytes: Send + Sync {
+    fn gathered(&self) -> usize;
+}
 
 impl CallStream {
     /// Wraps a stream of events.
     pub fn new(events: impl Stream<Item = CallEvent> + Send + 'static) -> Self {
-        Self(Box::pin(events))
+        Self { events: Box::pin(events), gathering: None }
+    }
+
+    /// The same stream, which can tell what it gathers.
+    pub(crate) fn gathering(self, gathering: Arc<dyn GatheredBytes>) -> Self {
+        Self { gathering: Some(gathering), ..self }
+    }
+
+    /// How much of the memory for messages it takes for one that is not whole yet. Only calls over HTTP to servers of the legacy era can
+    /// tell: the others are not read on when they are given up.
+    pub fn gathered(&self) -> usize {
+        self.gathering.as_ref().map_or(0, |gathering| gathering.gathered())
     }
 
     /// A call that failed before it began.
@@ -77,18 +96,20 @@ impl CallStream {
     /// A call that begins with something else: what it gives is the rest.
     pub fn after(first: impl Future<Output = Self> + Send + 'static) -> Self {
         use futures_util::FutureExt as _;
-        Self::new(first.map(|rest| rest.0).flatten_stream())
+        Self::new(first.map(|rest| rest.events).flatten_stream())
     }
 
     /// The same stream, which keeps something until it is dropped.
     pub fn keeping(self, kept: impl Send + Unpin + 'static) -> Self {
-        Self(Box::pin(KeepingStream { events: self.0, _kept: kept }))
+        Self { events: Box::pin(KeepingStream { events: self.events, _kept: kept }), gathering: self.gathering }
     }
 
     /// The next event; a stream that ends without an answer counts as lost.
     pub async fn next(&mut self) -> CallEvent {
         // Not a panic and not a hang: whoever waits for a call always gets an end.
-        std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await.unwrap_or(CallEvent::Failed(LinkError::Lost))
+        std::future::poll_fn(|cx| self.events.as_mut().poll_next(cx))
+            .await
+            .unwrap_or(CallEvent::Failed(LinkError::Lost))
     }
 
     /// Waits for the answer and ignores everything before it.

@@ -61,9 +61,9 @@ impl MessageBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether more than half is taken: time to let go of what nobody waits for.
-    pub fn is_scarce(&self) -> bool {
-        self.used() > self.limit.load(Ordering::Relaxed) / 2
+    /// How much more than half is taken: time to let go of as much of what nobody waits for.
+    pub fn excess(&self) -> usize {
+        self.used().saturating_sub(self.limit.load(Ordering::Relaxed) / 2)
     }
 }
 
@@ -85,6 +85,11 @@ impl BudgetLease {
             }
             Err(_) => Err(BudgetExhausted { limit }),
         }
+    }
+
+    /// How much is taken for the message so far.
+    pub fn taken(&self) -> usize {
+        self.taken
     }
 
     /// All of it, for the message that is whole; what is gathered next begins anew.

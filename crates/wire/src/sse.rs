@@ -101,6 +101,11 @@ impl SseDecoder {
         }
     }
 
+    /// How much of the memory for all messages the event takes that is not whole yet.
+    pub fn taken(&self) -> usize {
+        self.lease.taken()
+    }
+
     fn line(&mut self) -> Result<Option<Bytes>, EventTooLong> {
         if self.skip_newline && !self.buffer.is_empty() {
             // The second half of a CRLF that was cut in two.

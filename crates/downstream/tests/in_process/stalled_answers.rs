@@ -1,10 +1,11 @@
 //! Servers whose answers are large and never end.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, eventually, within};
+use tidings_testkit::{Client, ClientReply, Gate, eventually, within};
 use tidings_wire::MESSAGES;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
@@ -14,6 +15,8 @@ const BUDGET: usize = 8 << 20;
 /// What each answer brings before it stalls.
 const PIECE: usize = 2 << 20;
 const CALLS: usize = 20;
+/// The budget is one for the process: one test at a time.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// A legacy server over HTTP. Its tools `json` and `events` begin a large answer and never end it.
 async fn stalling() -> (String, AbortOnDropHandle<()>) {
@@ -85,6 +88,7 @@ fn answer_to(message: &Value) -> Option<Value> {
 // edges G9
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_stall_take_no_more_memory_than_there_is_for_messages() {
+    let _alone = ALONE.lock().await;
     MESSAGES.set_limit(BUDGET);
     let (url, _accepting) = stalling().await;
     let other = Server::builder("other").echo("echo").http().await;
@@ -119,4 +123,73 @@ async fn answers_that_stall_take_no_more_memory_than_there_is_for_messages() {
     assert_eq!(client.call_tool("other__echo", json!({"a": 2})).await.text(), r#"{"a":2}"#);
     gateway.end().await;
     eventually("all memory is given back", || (MESSAGES.used() == 0).then_some(())).await;
+}
+
+/// Where others take the memory for messages, a call that was given up and takes none of it is still waited for: when it is answered, what its
+/// server asks outside of calls reaches the next caller again.
+// edges G9, B6
+#[tokio::test(flavor = "multi_thread")]
+async fn scarce_memory_ends_no_stream_that_takes_none_of_it() {
+    let _alone = ALONE.lock().await;
+    MESSAGES.set_limit(BUDGET);
+    let (first, second) = (Gate::new(), Gate::new());
+    let at_gate = |gate: &Gate| {
+        let gate = gate.clone();
+        move |call: tidings_testkit::ScriptedCall| {
+            let gate = gate.clone();
+            async move {
+                // A stream is read on only when the server has taken the call.
+                call.progress(1);
+                gate.wait().await;
+                call.ok_text("done")
+            }
+        }
+    };
+    let asking = Server::builder("asking").tool("one", at_gate(&first)).tool("two", at_gate(&second)).http().await;
+    let (url, _accepting) = stalling().await;
+    let mut servers = vec![plan("stalling", TransportSpec::Http(HttpSpec { url, headers: Vec::new() }))];
+    if let Source::Remote(spec) = &mut servers[0].source {
+        spec.era = EraChoice::Legacy;
+    }
+    servers.push(plan("asking", at_url(&asking)));
+    let gateway = Serving::start(servers, EndpointOptions::default()).await;
+    let leaving = Client::http(&gateway.url).connect().await;
+    let call = |client: &Client, tool: &str| client.start("tools/call", json!({"name": tool, "arguments": {}}));
+    let params = json!({"name": "asking__one", "arguments": {}});
+    let mut quiet = leaving.call("tools/call").params(params).progress_token("1").start();
+    quiet.next_method("notifications/progress").await;
+    let large = call(&leaving, "stalling__events");
+    eventually("a large message that is not whole", || (MESSAGES.used() >= PIECE).then_some(())).await;
+    // Messages of others.
+    let mut others = MESSAGES.lease();
+    others.grow_to(BUDGET / 2 + 1).unwrap();
+    leaving.cancel(&quiet).await;
+    leaving.cancel(&large).await;
+    eventually("what was large is given back", || (MESSAGES.used() == others.taken()).then_some(())).await;
+    assert!(MESSAGES.excess() > 0, "it is still scarce");
+    first.open();
+    let staying = Client::http(&gateway.url).capabilities(json!({"elicitation": {}})).connect().await;
+    staying.on_request(|_| ClientReply::Result(json!({"action": "accept", "content": {}})));
+    let waiting = call(&staying, "asking__two");
+    second.reached(1).await;
+    let accepted = async {
+        for number in 0.. {
+            let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+            let question =
+                json!({"jsonrpc": "2.0", "id": format!("q{number}"), "method": "elicitation/create", "params": params});
+            asking.ask_raw(question.to_string());
+            let id = format!("\"q{number}\"");
+            let heard =
+                asking.wait_for(|r| r.is_response() && r.id.as_ref().is_some_and(|heard| heard.as_str() == id)).await;
+            if heard.result()["action"] == "accept" {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within("a question that reaches the only caller", accepted).await;
+    second.open();
+    assert_eq!(waiting.finish().await.text(), "done");
+    drop(others);
+    gateway.end().await;
 }

@@ -15,7 +15,7 @@ use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, unreada
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cancellation::CallTicket;
-use super::client::{chunk, read_all};
+use super::client::{chunk, gather};
 use super::refusal::{refused, session_refused};
 use super::{HttpBody, HttpLinkShared, HttpLinkState, LAST_EVENT};
 use crate::link::OutgoingRequest;
@@ -66,10 +66,15 @@ pub(super) fn start(shared: Arc<HttpLinkShared>, request: OutgoingRequest) -> Ca
         attempts: 0,
         ready: VecDeque::new(),
     };
-    CallStream::new(stream::unfold(call, |mut call| async move {
+    let progress = call.ticket.as_ref().map(CallTicket::progress);
+    let events = CallStream::new(stream::unfold(call, |mut call| async move {
         let event = call.step().await?;
         Some((event, call))
-    }))
+    }));
+    match progress {
+        Some(progress) => events.gathering(progress),
+        None => events,
+    }
 }
 
 impl HttpCall {
@@ -138,7 +143,9 @@ impl HttpCall {
             self.stage = HttpCallStage::Stream(Box::new((answer.into_body(), SseDecoder::new(MAX_MESSAGE))));
             return Ok(CallEvent::Accepted);
         }
-        let body = read_all(answer.into_body(), MAX_MESSAGE).await?;
+        let ticket = self.ticket.as_ref();
+        let gathers = |taken| ticket.into_iter().for_each(|ticket| ticket.gathers(taken));
+        let body = gather(answer.into_body(), MAX_MESSAGE, gathers).await?;
         match IncomingMessage::parse(body.clone(), &LIMITS) {
             // Nearly every answer: it does not go through the queue, which would be made for it alone.
             Ok(IncomingMessage::Single(frame)) if status.is_success() && self.is_answer(&frame) => {
@@ -246,11 +253,14 @@ impl HttpCall {
                         return Ok(first);
                     }
                 }
-                Ok(None) => match chunk(body).await {
-                    Some(Ok(bytes)) => decoder.push(&bytes),
-                    Some(Err(_)) => return self.interrupted(false),
-                    None => return self.interrupted(true),
-                },
+                Ok(None) => {
+                    self.ticket.iter().for_each(|ticket| ticket.gathers(decoder.taken()));
+                    match chunk(body).await {
+                        Some(Ok(bytes)) => decoder.push(&bytes),
+                        Some(Err(_)) => return self.interrupted(false),
+                        None => return self.interrupted(true),
+                    }
+                }
             }
         }
     }

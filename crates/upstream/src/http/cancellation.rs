@@ -5,6 +5,7 @@
 //! shows no sign until its answer is told after a moment, and again when it gives a sign, or after another moment.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::{HttpLinkShared, post};
+use crate::call::GatheredBytes;
 
 /// How long a sign of the server is waited for.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -31,9 +33,17 @@ struct ProgressTable {
     left: VecDeque<u64>,
 }
 
-struct CallProgress {
+pub(super) struct CallProgress {
     state: Mutex<ProgressState>,
     changed: Notify,
+    /// What it takes of the memory for messages, for one that is not whole yet.
+    gathered: AtomicUsize,
+}
+
+impl GatheredBytes for CallProgress {
+    fn gathered(&self) -> usize {
+        self.gathered.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -100,7 +110,7 @@ impl LinkCallProgress {
 impl CallTicket {
     pub(super) fn new(shared: &Arc<HttpLinkShared>, id: u64) -> Self {
         let state = Mutex::new(ProgressState { position: CallPosition::Waiting, tell_again: false });
-        let call = Arc::new(CallProgress { state, changed: Notify::new() });
+        let call = Arc::new(CallProgress { state, changed: Notify::new(), gathered: AtomicUsize::new(0) });
         shared.progress.lock().calls.insert(id, Arc::clone(&call));
         Self { id, shared: Arc::clone(shared), call }
     }
@@ -122,6 +132,16 @@ impl CallTicket {
             let message = cancellation(self.id, None);
             self.shared.tasks.spawn(post(Arc::clone(&self.shared), message));
         }
+    }
+
+    /// So much of the memory for messages is taken for one that is not whole yet.
+    pub(super) fn gathers(&self, taken: usize) {
+        self.call.gathered.store(taken, Ordering::Relaxed);
+    }
+
+    /// How far the call is, for whoever has its stream.
+    pub(super) fn progress(&self) -> Arc<CallProgress> {
+        Arc::clone(&self.call)
     }
 
     /// The answer is here, or there will be none.

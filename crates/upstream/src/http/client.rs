@@ -100,8 +100,13 @@ pub(crate) async fn chunk(body: &mut HttpBody) -> Option<Result<Bytes, LinkError
     }
 }
 
-/// A whole body of bounded size. One that arrives in one piece is not copied.
-pub(crate) async fn read_all(mut body: HttpBody, limit: usize) -> Result<Bytes, LinkError> {
+/// A whole body of bounded size.
+pub(crate) async fn read_all(body: HttpBody, limit: usize) -> Result<Bytes, LinkError> {
+    gather(body, limit, |_| {}).await
+}
+
+/// A whole body of bounded size. One that arrives in one piece is not copied. `takes` is told how much of the memory for messages it takes.
+pub(crate) async fn gather(mut body: HttpBody, limit: usize, takes: impl Fn(usize) + Send) -> Result<Bytes, LinkError> {
     let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
     let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let mut rest = BytesMut::new();
@@ -113,6 +118,7 @@ pub(crate) async fn read_all(mut body: HttpBody, limit: usize) -> Result<Bytes, 
             rest.extend_from_slice(&first);
         }
         lease.grow_to(rest.len() + more.len()).map_err(|full| LinkError::Protocol(full.to_string()))?;
+        takes(lease.taken());
         rest.extend_from_slice(&more);
         if rest.len() > limit {
             return Err(too_long());
