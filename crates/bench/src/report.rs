@@ -27,15 +27,15 @@ pub(crate) enum RowTarget {
     RatioAtLeast(f64),
     /// The ratio to the baseline, at most.
     RatioAtMost(f64),
-    /// Megabytes, at most.
+    /// The gateway may use this many megabytes, at most.
     MegabytesAtMost(f64),
-    /// Kibibytes, at most.
+    /// Each client may cost this many kibibytes, at most.
     KibibytesAtMost(f64),
     /// So many, at most.
     CountAtMost(f64),
-    /// Milliseconds, at most.
+    /// It may take this many milliseconds, whatever the baseline takes.
     MillisecondsAtMost(f64),
-    /// A share, at least.
+    /// A number from 0 to 1 that must be reached.
     ShareAtLeast(f64),
     /// Milliseconds beyond the baseline, at most.
     ExtraMillisecondsAtMost(f64),

@@ -15,7 +15,7 @@ pub struct KnownClient {
     pub id: &'static str,
     /// What it is called.
     pub title: &'static str,
-    /// The format of its file.
+    /// How its file is written; edits keep that format and everything else in it.
     pub format: FileFormat,
     /// The member that holds the servers by name.
     pub key: &'static str,
@@ -29,7 +29,7 @@ pub struct KnownClient {
 }
 
 impl KnownClient {
-    /// The file of the user.
+    /// The file that counts for this user in every project; it need not be there.
     #[must_use]
     pub fn user_file(&self, places: &UserPlaces) -> PathBuf {
         (self.user_file)(places)

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 pub enum FileFormat {
     /// JSON, with or without comments.
     Json,
-    /// TOML.
+    /// TOML, with a section per server.
     Toml,
-    /// YAML.
+    /// YAML, with a block of lines per server.
     Yaml,
 }
 

@@ -32,7 +32,7 @@ impl fmt::Display for TextPosition {
 pub struct ConfigPlace {
     /// The file, as it was named.
     pub file: Option<PathBuf>,
-    /// The position in it.
+    /// Line and column in the file; `None` where the file as a whole is meant.
     pub position: Option<TextPosition>,
 }
 

@@ -14,7 +14,7 @@ pub struct ContainerSpec {
     pub env: Vec<(String, String)>,
     /// Arguments after the image.
     pub args: Vec<String>,
-    /// Which network the container is in.
+    /// What the container can reach; by default nothing.
     pub network: ContainerNetwork,
     /// Bytes of memory; `None` is no limit.
     pub memory: Option<u64>,

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     Some(BatchAnswers { message: out.freeze(), receipts })
 }
 
-/// The answers to a batch.
+/// What a client of 2025-03-26 gets for a batch: one message for all of it.
 pub(crate) struct BatchAnswers {
     /// The answers as one JSON array, in the order of the requests.
     pub(crate) message: Bytes,

@@ -299,7 +299,7 @@ impl Gateway {
         self.0.links.in_flight.knows(client, id)
     }
 
-    /// As [`Self::cancel`], for a session.
+    /// As [`Self::cancel`], for a transport that holds the session and not its key.
     pub fn cancel_for(&self, session: &Session, id: &RawId, reason: Option<&str>) {
         self.cancel(session.key, id, reason);
     }

@@ -51,7 +51,7 @@ pub struct Settings {
     pub limits: CallLimits,
     /// The version of the gateway, as servers and clients are told it.
     pub version: &'static str,
-    /// Which gateway this is.
+    /// The id of this gateway and of those ahead of it, by which loops are noticed.
     pub path: GatewayPath,
 }
 

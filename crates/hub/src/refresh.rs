@@ -76,7 +76,7 @@ pub enum RefreshStep {
     Sleep(Option<Instant>),
 }
 
-/// A look that has begun.
+/// One round of listing a server: whoever drives the machine lists what it says and reports back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BegunLook {
     /// Its number: looks of one server are counted from 1, so that whoever waits for one can name it.

@@ -61,7 +61,7 @@ struct OwnServerPart {
     again: bool,
 }
 
-/// The view of one session.
+/// What one session sees of the servers to which it has connections of its own, beside the shared catalogue.
 #[derive(Debug, Default)]
 pub struct SessionView {
     parts: BTreeMap<ServerId, OwnServerPart>,

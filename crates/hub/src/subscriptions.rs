@@ -102,7 +102,7 @@ use self::timers::{SubscriptionTimer, TimerQueue};
 use crate::IdMap;
 use crate::ledger::FollowerId;
 
-/// The table of subscriptions.
+/// Who follows which resource, and how each stands with its server. Events go in, commands come out; no I/O.
 #[derive(Debug)]
 pub struct SubscriptionTable {
     settings: SubscriptionSettings,

@@ -62,7 +62,7 @@ pub struct ReloadOutcome {
 }
 
 impl RegistryState {
-    /// The entry of this name.
+    /// What is known of the server of this name; `None` when neither the file nor the store has it.
     pub fn server(&self, name: &str) -> Option<&RegistryEntry> {
         // Two entries have one name where the file shadows a kept server; the one of the file is the one that runs.
         self.servers.iter().filter(|entry| entry.name == name).min_by_key(|entry| entry.origin != Origin::File)

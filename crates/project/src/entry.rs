@@ -128,22 +128,22 @@ pub struct ListDigests {
 }
 
 impl ProjectContents {
-    /// The tool of this name.
+    /// The tool that clients call by this name; `None` when the project has none.
     pub fn tool(&self, name: &str) -> Option<&Arc<ProjectTool>> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The prompt of this name.
+    /// The prompt that clients get by this name; `None` when the project has none.
     pub fn prompt(&self, name: &str) -> Option<&Arc<ProjectPrompt>> {
         self.prompts.iter().find(|prompt| prompt.name == name)
     }
 
-    /// The resource of this URI.
+    /// The listed resource with exactly this URI; what only a template describes is not found here.
     pub fn resource(&self, uri: &str) -> Option<&Arc<ProjectResource>> {
         self.resources.iter().find(|resource| resource.uri == uri)
     }
 
-    /// The completion of this name.
+    /// The script that completes arguments for this name; `None` when the project has none.
     pub fn completion(&self, name: &str) -> Option<&Arc<ProjectCompletion>> {
         self.completions.iter().find(|completion| completion.name == name)
     }

@@ -21,17 +21,17 @@ pub struct ProjectHome {
 /// Where the parts of a project are; `MCPBASH_TOOLS_DIR` and its kin move them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFolders {
-    /// `tools/`
+    /// `tools/`: one folder or script per tool.
     pub tools: PathBuf,
-    /// `resources/`
+    /// `resources/`: files that are served, and their metadata.
     pub resources: PathBuf,
-    /// `prompts/`
+    /// `prompts/`: texts with gaps, or scripts that print them.
     pub prompts: PathBuf,
     /// `server.d/`
     pub server: PathBuf,
-    /// `providers/`
+    /// `providers/`: scripts that read resources of a scheme.
     pub providers: PathBuf,
-    /// `ui/`
+    /// `ui/`: pages that belong to no tool.
     pub ui: PathBuf,
 }
 

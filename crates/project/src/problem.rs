@@ -42,7 +42,7 @@ pub enum ProjectFault {
     /// Bytes that are no text.
     #[error("is not UTF-8 text")]
     NotText,
-    /// A byte order mark.
+    /// The file begins with a byte order mark, which JSON does not allow.
     #[error("begins with a byte order mark")]
     ByteOrderMark,
     /// It does not parse.

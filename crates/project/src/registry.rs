@@ -20,7 +20,7 @@ const GATHER: Duration = Duration::from_millis(15);
 /// How long the first state is waited for.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// One state of a project.
+/// What a project offers at one moment; replaced as a whole when its folder changes.
 #[derive(Debug)]
 pub(crate) struct ProjectState {
     /// The last good contents.

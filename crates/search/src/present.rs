@@ -38,7 +38,7 @@ pub fn present(snapshot: &CatalogueSnapshot, server: ServerId, local: &str, scor
     Some(out)
 }
 
-/// `{"tools": […]}` of these.
+/// The object `{"tools": […]}` of tools that [`present`] has written, in their order.
 #[must_use]
 pub fn present_all(tools: impl IntoIterator<Item = String>) -> String {
     let tools: Vec<String> = tools.into_iter().collect();

@@ -35,7 +35,7 @@ pub enum FileFault {
         /// Why the system refused to read it.
         kind: io::ErrorKind,
     },
-    /// It is too large.
+    /// The file is larger than any catalogue that somebody wrote; it is not read.
     TooLarge {
         /// The catalogue file of the user.
         path: PathBuf,

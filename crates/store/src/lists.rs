@@ -55,7 +55,7 @@ pub(crate) enum LogEntry {
     Began(Timestamp, Vec<ListOwner>),
     /// A server has listed that was not known to list anything.
     Listed(Listing),
-    /// A list has changed.
+    /// A list has changed: what the feed shows, and what is now known of the list.
     Changed(ChangeRecord, Option<ListDelta>),
     /// A server is no longer there.
     Gone(Timestamp, ListOwner),
@@ -101,7 +101,7 @@ pub(crate) enum ListStep {
     Forget(ListOwner),
 }
 
-/// One list, as it is known.
+/// One list of one server: the key of each item with the hash of its definition.
 pub(crate) type KnownList = BTreeMap<Box<str>, ItemHash>;
 
 /// What was last known of servers' lists: the table in a process, a model in tests.

@@ -31,9 +31,9 @@ use crate::tempdir::TempDir;
 /// How a client answers a request of the server.
 #[derive(Clone, Debug)]
 pub enum ClientReply {
-    /// With a result.
+    /// With this value as the result.
     Result(Value),
-    /// With an error.
+    /// With an error of this code and text.
     Error(i64, String),
     /// With a whole message, byte for byte.
     Raw(Bytes),
@@ -197,7 +197,7 @@ impl Client {
         self.start(method, params).finish().await
     }
 
-    /// Calls a tool.
+    /// Calls a tool and waits for its answer.
     pub async fn call_tool(&self, name: &str, arguments: Value) -> Exchange {
         self.request("tools/call", json!({"name": name, "arguments": arguments})).await
     }

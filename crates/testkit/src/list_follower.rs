@@ -23,7 +23,7 @@ pub fn told(client: &Client) -> BTreeMap<&'static str, usize> {
 
 /// A client that hears what is announced to it, and what it should have been told so far.
 pub struct ListFollower {
-    /// The client.
+    /// The client, for further requests.
     pub client: Client,
     /// What [`Self::expect`] has waited for, by kind.
     pub told: BTreeMap<&'static str, usize>,

@@ -161,7 +161,7 @@ impl PostgresServer {
         self.end(rustix::process::Signal::INT);
     }
 
-    /// Starts it again.
+    /// Starts it again after [`Self::stop`], with the same data.
     pub fn start_again(&mut self) {
         self.run();
     }

@@ -24,7 +24,7 @@ impl TempDir {
         }
     }
 
-    /// Where it is.
+    /// The path of the directory, which exists as long as this value.
     pub fn path(&self) -> &Path {
         &self.path
     }

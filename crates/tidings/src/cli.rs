@@ -161,25 +161,25 @@ pub(crate) enum CliCommand {
     /// Remove a server: from the running gateway, else from the configuration.
     #[command(after_help = "Example:\n  tidings remove memory")]
     Remove {
-        /// Its name.
+        /// The server, by its name in `tidings servers`.
         name: String,
     },
     /// Switch a server on again.
     #[command(after_help = "Example:\n  tidings enable memory")]
     Enable {
-        /// Its name.
+        /// The server, by its name in `tidings servers`.
         name: String,
     },
     /// Switch a server off; it stays off until it is enabled.
     #[command(after_help = "Example:\n  tidings disable memory")]
     Disable {
-        /// Its name.
+        /// The server, by its name in `tidings servers`.
         name: String,
     },
     /// End a server of the running gateway and start it again.
     #[command(after_help = "Example:\n  tidings restart memory")]
     Restart {
-        /// Its name.
+        /// The server, by its name in `tidings servers`.
         name: String,
     },
     /// Show the running gateway as a whole.
@@ -274,7 +274,7 @@ pub(crate) enum CliCommand {
     Call {
         /// The tool's name.
         tool: String,
-        /// Its arguments.
+        /// Its arguments: a JSON object, @FILE, -, or pairs name=value.
         #[arg(value_name = "ARGUMENTS")]
         arguments: Vec<String>,
         /// Save images, audio and other binary content into this folder.

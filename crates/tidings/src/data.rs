@@ -16,7 +16,7 @@ use crate::secret;
 #[derive(Clone, Debug)]
 pub(crate) struct DataDir(PathBuf);
 
-/// A gateway that is running.
+/// How to reach the gateway that runs for a data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningGateway {
     pub(crate) url: String,

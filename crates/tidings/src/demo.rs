@@ -24,7 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("project/tools/echo/tool.sh", include_str!("../demo/project/tools/echo/tool.sh")),
 ];
 
-/// Where the demo is.
+/// The two folders of the demo in the data directory.
 #[derive(Clone)]
 pub(crate) struct Demo {
     /// The folder of scripts.

@@ -34,7 +34,7 @@ pub(crate) async fn open(data: Option<DataDir>, patience: Duration) -> Store {
     tokio::task::spawn_blocking(open).await.unwrap_or_else(|_| Store::in_memory())
 }
 
-/// The change log in a store.
+/// Starts the change log of a store, which writes on a thread of its own.
 pub(crate) fn log(store: Store) -> ChangeLog {
     ChangeLog::start(move || store, LogLimits::default())
 }

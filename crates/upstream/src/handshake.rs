@@ -189,7 +189,7 @@ pub(crate) async fn introduce_legacy(
     Ok(InitializeOutcome::Hello(Box::new(hello)))
 }
 
-/// Which era to try first.
+/// Which era to begin with: as configured, else as the server spoke the last time. `None`: find out.
 pub(crate) fn first_try(choice: EraChoice, known: Option<Era>) -> Option<Era> {
     match choice {
         EraChoice::Auto => known,

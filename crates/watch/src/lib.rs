@@ -80,7 +80,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@')
     .remove(b'/');
-/// And in a name.
+/// What stays as it is in one segment of a path: what RFC 3986 calls unreserved.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl AboutResource {

@@ -29,7 +29,7 @@ pub(super) struct ProbeLink {
     pub(super) link: SharedLink,
 }
 
-/// An open listen.
+/// A `subscriptions/listen` of a test, after its acknowledgement.
 pub(super) struct OpenProbeListen {
     stream: CallStream,
     pub(super) acknowledged: Value,

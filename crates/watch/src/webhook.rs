@@ -346,7 +346,7 @@ impl WebhookSet {
         Self(Arc::new(RwLock::new(hooks.into_iter().collect())))
     }
 
-    /// The webhook of a name.
+    /// The webhook that `/hooks/NAME` means at this moment; `None` when no watch has the name.
     pub fn get(&self, name: &str) -> Option<Arc<WebhookSource>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }

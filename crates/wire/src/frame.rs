@@ -279,7 +279,7 @@ impl Frame {
         self.method.and_then(|span| string_at(&self.bytes, span)).unwrap_or_default()
     }
 
-    /// Where the params are.
+    /// Where the value of `params` stands in the message; `None` when there is no such member.
     pub fn params(&self) -> Option<ByteSpan> {
         self.params
     }

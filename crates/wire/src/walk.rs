@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::scan::{ByteSpan, JsonScanner};
 use crate::text::decode_string;
 
-/// The key of a member.
+/// The key of a member, as a place in the text.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberKey {
     /// Where it is, quotes included.
@@ -49,7 +49,7 @@ impl MemberKey {
     }
 }
 
-/// One member of an object.
+/// One member of an object, as two places in the text: nothing is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectMember {
     /// Where its key stands, and whether it is written with escapes.

@@ -18,7 +18,7 @@ pub(super) enum ArgumentFault {
     Unknown { key: String, known: Vec<&'static str> },
     /// One that is missing, or of another kind.
     Expected { key: &'static str, expected: &'static str },
-    /// One that is too long.
+    /// A text or list beyond the bounds above; it is not repeated to the caller.
     TooLong { key: &'static str },
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// An object that has these.
+/// The schema of an object; members that are not named here may still come.
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }

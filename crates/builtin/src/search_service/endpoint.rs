@@ -37,7 +37,7 @@ const MAX_ANSWER: usize = 32 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Where the endpoint is.
+/// The endpoint that `[search] embeddings` names, as it is asked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EndpointSettings {
     /// The URL, with or without `/embeddings` at its end.

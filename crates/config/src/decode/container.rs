@@ -142,7 +142,7 @@ fn cpus(section: &mut TableSection<'_, '_>) -> Option<Option<u32>> {
     thousandths.map(Some)
 }
 
-/// `1.5` is 1500.
+/// Processors as they are written, in thousandths: `1.5` is 1500. `None` for what is no such number.
 fn parse_thousandths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let only_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

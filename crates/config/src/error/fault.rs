@@ -164,7 +164,7 @@ pub enum ConfigFault {
     },
     /// The same webhook or token name a second time.
     Repeated {
-        /// Where the first is.
+        /// Where the name was used first.
         first: ConfigPlace,
     },
 }

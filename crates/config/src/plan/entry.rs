@@ -94,7 +94,7 @@ impl EntryCommand {
 pub struct EntryVariable {
     /// The name under which the server reads it.
     pub name: String,
-    /// What it is for.
+    /// What a person needs to know to fill it in; may be empty.
     pub description: String,
     /// Whether the server does not work without it.
     pub required: bool,

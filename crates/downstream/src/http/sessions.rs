@@ -259,7 +259,7 @@ impl HttpSessions {
         is_theirs.then(|| InUse::new(found))
     }
 
-    /// The sessions that fit.
+    /// The sessions that fit now; handles, so that the table is not locked while they are used.
     pub(super) fn select(&self, fits: impl Fn(&HttpSession) -> bool) -> Vec<Arc<HttpSession>> {
         self.lock().values().filter(|session| fits(session)).cloned().collect()
     }

@@ -58,7 +58,7 @@ impl FollowerBells {
         self.lock().values().filter(|bell| matches!(bell, FollowerBell::Listen(_))).count()
     }
 
-    /// Rings for one follower.
+    /// Wakes one follower, if it still follows; it then asks what it is owed.
     pub(crate) fn ring(&self, follower: FollowerId, sessions: &SessionTable) {
         let bell = self.lock().get(&follower).cloned();
         // A session may follow resources before it follows lists.

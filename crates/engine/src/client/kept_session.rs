@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidings_proto::{LogLevel, Revision};
 use tidings_wire::Digest;
 
-/// A session as it is kept.
+/// What of a legacy session is written to the store, so that it goes on after a restart (ADR 26).
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptSession {
     /// The revision that was agreed on.

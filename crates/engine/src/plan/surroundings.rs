@@ -60,7 +60,7 @@ impl Surroundings {
         Self { gateway, server }
     }
 
-    /// Which server this is.
+    /// The id under which the gateway runs this server, to tell its own tools from others'.
     pub fn server(&self) -> ServerId {
         self.server
     }

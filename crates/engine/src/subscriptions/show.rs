@@ -11,7 +11,7 @@ use super::ResourceSubscriptions;
 /// A silence that is shorter is over before anybody can look at it.
 const UNHEARD: Duration = Duration::from_secs(3);
 
-/// A resource that is followed.
+/// A resource that clients follow, as `tidings subscriptions` shows it.
 #[derive(Clone, Debug)]
 pub struct FollowedResource {
     /// The configured name of its server.

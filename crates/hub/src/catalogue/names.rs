@@ -255,7 +255,7 @@ impl NameTable {
     }
 }
 
-/// What a change reaches.
+/// Which names a change of offers can touch: only those are worked out again.
 #[derive(Default)]
 struct ChangeReach<'a> {
     offers: &'a [Arc<ServerOffer>],

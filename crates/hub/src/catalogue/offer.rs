@@ -151,7 +151,7 @@ impl OfferList {
         self.items.iter().zip(&other.items).all(|(a, b)| !b.has_details || a.raw == b.raw)
     }
 
-    /// The item with this key.
+    /// The item with this key, by binary search; `None` when the list has no such item.
     pub fn get(&self, key: &str) -> Option<&OfferItem> {
         self.place(key).map(|place| &self.items[place])
     }
@@ -218,7 +218,7 @@ impl ServerOffer {
         self
     }
 
-    /// One of its lists.
+    /// The list of this kind; empty where the server has none.
     pub fn list(&self, kind: ListKind) -> &OfferList {
         &self.lists[kind as usize]
     }

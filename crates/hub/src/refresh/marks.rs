@@ -62,7 +62,7 @@ impl ListMark {
 pub struct ListMarks([Option<ListMark>; 4]);
 
 impl ListMarks {
-    /// The mark of a list.
+    /// Why a list is to be asked for, and since when; `None` where it need not be.
     pub fn get(&self, kind: ListKind) -> Option<ListMark> {
         self.0[kind as usize]
     }

@@ -41,7 +41,7 @@ impl ProviderNames<'_> {
     }
 }
 
-/// The URI of a file.
+/// The `file://` URI of a path. Works on bytes, because a path need not be UTF-8.
 fn file_uri(path: &Path) -> String {
     format!("file://{}", percent_encode(path.as_os_str().as_encoded_bytes(), PATH))
 }

@@ -37,7 +37,7 @@ fn is_binary(mime_type: &str) -> bool {
     }
 }
 
-/// The URI of a file.
+/// The `file://` URI of a path, with what URIs do not allow percent-encoded.
 pub(crate) fn file_uri(path: &Path) -> String {
     format!("file://{}", utf8_percent_encode(&path.to_string_lossy(), PATH))
 }

@@ -54,7 +54,7 @@ impl CallFolders {
         self.parent.clone()
     }
 
-    /// A folder for a tool.
+    /// A private folder for one call of a tool: the one that was made ahead, else a new one.
     pub(crate) fn tool_folder(&self) -> io::Result<ToolFolder> {
         match self.spare().take() {
             Some(tool_folder) => Ok(tool_folder),
@@ -195,7 +195,7 @@ impl CallFolder {
         std::fs::rename(unfinished, self.join(name))
     }
 
-    /// A pipe with a name.
+    /// Makes a named pipe in the folder, and gives its path.
     pub(crate) fn pipe(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.join(name);
         make_pipe(&path)?;

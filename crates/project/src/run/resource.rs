@@ -27,7 +27,7 @@ pub struct ResourceReading {
 }
 
 impl ResourceReading {
-    /// A resource that is listed.
+    /// How to read a resource of the list: by its own provider, path and type.
     pub fn listed(resource: &ProjectResource) -> Self {
         Self {
             uri: resource.uri.clone(),

@@ -21,7 +21,7 @@ use super::told::ToldDigests;
 use crate::registry::{ProjectRegistry, ProjectState};
 use crate::run::ScriptRunner;
 
-/// A link to a project.
+/// The gateway's link to a script project; its tasks end with it.
 pub(super) struct ProjectLink {
     registry: Arc<ProjectRegistry>,
     runner: Arc<ScriptRunner>,

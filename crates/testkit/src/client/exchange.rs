@@ -171,7 +171,7 @@ impl fmt::Debug for PendingExchange {
 }
 
 impl Exchange {
-    /// The response.
+    /// The response; fails the test when there is none.
     pub fn response(&self) -> &ReceivedMessage {
         self.response.as_ref().unwrap_or_else(|| panic!("no response: {self:?}"))
     }
@@ -195,7 +195,7 @@ impl Exchange {
         response.error()
     }
 
-    /// The code of the error.
+    /// The code of the error; fails the test when there is none.
     pub fn error_code(&self) -> i64 {
         self.error()["code"].as_i64().unwrap_or_else(|| panic!("no code: {self:?}"))
     }

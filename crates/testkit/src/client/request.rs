@@ -30,7 +30,7 @@ impl<'a> RequestBuilder<'a> {
         self
     }
 
-    /// The params.
+    /// The params as a value; their text is what serde_json writes.
     pub fn params(self, params: impl Into<Value>) -> Self {
         let text = params.into().to_string();
         self.params_raw(text)

@@ -21,11 +21,11 @@ pub enum ScriptedAnswer {
     Exit(u8),
     /// An HTTP response of its own making. On stdio the same as [`ScriptedAnswer::Silent`].
     Http {
-        /// The status.
+        /// The HTTP status, such as 503.
         status: u16,
-        /// Headers.
+        /// Headers beside those that hyper adds.
         headers: Vec<(String, String)>,
-        /// The body.
+        /// The body, sent as it is.
         body: Bytes,
     },
 }
@@ -33,11 +33,11 @@ pub enum ScriptedAnswer {
 /// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
-    /// Its code.
+    /// The JSON-RPC code.
     pub code: i64,
     /// Its text.
     pub message: String,
-    /// Its data.
+    /// The `data` member; `None` leaves it out.
     pub data: Option<Value>,
 }
 
@@ -72,7 +72,7 @@ impl From<RpcError> for ScriptedAnswer {
 }
 
 impl ScriptedAnswer {
-    /// A result.
+    /// An answer with this result, as it is: nothing is added for the caller's era.
     pub fn result(value: impl Into<Value>) -> Self {
         Self::Result(value.into().to_string().into())
     }

@@ -100,7 +100,7 @@ impl ServerBuilder {
         self.tool(name, |call| async move { call.ok_text(&call.arguments_raw()) })
     }
 
-    /// A resource with a text.
+    /// Adds a resource that always has this text.
     pub fn resource(self, uri: &str, text: &str) -> Self {
         self.entry_resource(Resource::resource(uri, text))
     }
@@ -117,7 +117,7 @@ impl ServerBuilder {
         self
     }
 
-    /// A prompt.
+    /// Adds a prompt without arguments; `function` answers `prompts/get`.
     pub fn prompt<F, Fut>(mut self, name: &str, function: F) -> Self
     where
         F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,
@@ -149,7 +149,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Its instructions.
+    /// What it tells clients as `instructions`.
     pub fn instructions(mut self, text: &str) -> Self {
         self.script.instructions = Some(text.to_owned());
         self

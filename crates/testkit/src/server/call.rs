@@ -36,12 +36,12 @@ impl ScriptedCall {
         &self.received
     }
 
-    /// The raw id.
+    /// The id of the request, with its JSON type.
     pub fn id(&self) -> &RawId {
         &self.id
     }
 
-    /// The params.
+    /// The params as a value; null when there are none.
     pub fn params(&self) -> Value {
         self.received.params()
     }
@@ -219,12 +219,12 @@ impl ScriptedCall {
         self.ok(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}))
     }
 
-    /// A result, byte for byte.
+    /// An answer with this result, byte for byte: nothing is added for modern clients.
     pub fn result_raw(&self, result: impl Into<Bytes>) -> ScriptedAnswer {
         ScriptedAnswer::Result(result.into())
     }
 
-    /// An error.
+    /// An answer with this JSON-RPC error.
     pub fn error(&self, code: i64, message: &str, data: Option<Value>) -> ScriptedAnswer {
         ScriptedAnswer::Error(RpcError { code, message: message.to_owned(), data })
     }

@@ -28,11 +28,11 @@ pub struct ScriptedEntry {
     pub(crate) handler: Handler,
 }
 
-/// A tool.
+/// An entry of `tools`, keyed by its name.
 pub type Tool = ScriptedEntry;
-/// A resource.
+/// An entry of `resources`, keyed by its URI.
 pub type Resource = ScriptedEntry;
-/// A resource template.
+/// An entry of `resourceTemplates`, keyed by its pattern.
 pub type Template = ScriptedEntry;
 /// A prompt.
 pub type Prompt = ScriptedEntry;
@@ -73,7 +73,7 @@ impl ScriptedEntry {
         })
     }
 
-    /// A resource with a text.
+    /// A resource that always has this text.
     pub fn resource(uri: &str, text: &str) -> Self {
         let text = text.to_owned();
         Self::raw(&json!({"uri": uri, "name": uri}).to_string(), move |call| {

@@ -14,7 +14,7 @@ use tidings_wire::{Frame, RawId, request};
 use super::{ApiEvents, Backend, SILENCE, own_meta};
 use crate::failure::CommandFailure;
 
-/// A stream of notifications.
+/// What `subscriptions/listen` sends, from a gateway of our own or over HTTP.
 pub(crate) enum NotificationStream {
     Own(Box<Exchange>),
     Running(Box<ApiEvents>),

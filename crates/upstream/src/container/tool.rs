@@ -81,7 +81,7 @@ impl RuntimeTool {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs podman or docker with these words, and gives what it printed and how it ended.
     pub(super) async fn run(&self, words: &[&str]) -> Result<CommandEnd, UnfinishedCommand> {
         finish(self.command(words)).await
     }

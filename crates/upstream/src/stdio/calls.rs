@@ -54,12 +54,12 @@ impl StdioCalls {
         }
     }
 
-    /// The queue of a call.
+    /// Where messages for a call go; `None` when it was answered or given up.
     pub(super) fn get(&self, id: u64) -> Option<&CallQueue> {
         self.open.get(&id).map(|open| &open.queue)
     }
 
-    /// The call that is answered.
+    /// Takes out the call that this answer ends; `None` when nobody waits for it any more.
     pub(super) fn answered(&mut self, id: u64) -> Option<CallQueue> {
         self.abandoned.remove(&id);
         self.open.remove(&id).map(|open| open.queue)

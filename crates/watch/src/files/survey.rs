@@ -20,7 +20,7 @@ const DEEPEST: usize = 32;
 /// More links than this in one path are a circle.
 const MOST_LINKS: usize = 40;
 
-/// A path as it is declared.
+/// What `file` of a watch names: one file, a folder, or a pattern below a folder.
 #[derive(Clone, Debug)]
 pub(super) struct DeclaredPath {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct FileStamp {
     mode: u32,
 }
 
-/// One file that is served.
+/// One file of a watch, as it was at the last look.
 #[derive(Clone, Debug)]
 pub(super) struct ServedFile {
     /// Below the folder; empty for the one file that was declared itself.
