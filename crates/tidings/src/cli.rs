@@ -148,8 +148,8 @@ pub(crate) enum CliCommand {
     Import(ImportArgs),
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
     ///
-    /// The command answers when the server's tools can be used and every client is owed the news, or says why it could not
-    /// be started; then nothing has changed.
+    /// The command returns when the server's tools can be used, and clients are told of them. If the server can not be
+    /// started, the command says why, and nothing has changed.
     #[command(
         group = clap::ArgGroup::new("what").required(true).args(["command", "loose", "url", "container", "project"]),
         after_help = "Examples:\n  tidings add memory -- npx -y @modelcontextprotocol/server-memory\n  \
@@ -223,7 +223,7 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say how tools are searched, or forget what was learnt. With words it would be `tidings tools WORDS`.
+    /// Show how tools are searched, or forget what was learnt. To search them, use `tidings tools WORDS`.
     #[command(after_help = "Examples:\n  tidings search model\n  tidings search forget")]
     Search {
         /// What to do.
@@ -337,7 +337,7 @@ pub(crate) enum CliCommand {
     /// Validate the configuration: say what is wrong, where, and what to do.
     #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
     Check {
-        /// For use with `tidings stdio`, where nobody can post to webhooks.
+        /// Check it for `tidings stdio`, where nobody can post to webhooks.
         #[arg(long)]
         stdio: bool,
         /// Print JSON.

@@ -28,10 +28,10 @@ pub(crate) struct ConnectArgs {
     /// Write without asking.
     #[arg(long, short, requires = "client")]
     pub(crate) yes: bool,
-    /// Write over an entry of that name which is not ours.
+    /// Overwrite an entry of that name that `tidings connect` did not write.
     #[arg(long, requires = "client")]
     pub(crate) replace: bool,
-    /// Take the newest writing of that file back.
+    /// Undo the last change that was written to that file.
     #[arg(long, requires = "client", conflicts_with_all = ["stdio", "url", "token_env", "replace"])]
     pub(crate) undo: bool,
     /// Print JSON: the list of clients.

@@ -61,13 +61,13 @@ pub(crate) enum ScriptCommand {
     /// Nothing is cached: a running gateway sees a saved file at once, and `refresh` and `status` both look anew.
     #[command(after_help = "Example:\n  tidings project registry status ./my-scripts --json")]
     Registry {
-        /// What is wanted; both look anew.
+        /// Either word; both read the folder again.
         #[arg(value_parser = ["status", "refresh"])]
         _what: String,
         /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
         #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
         root: Option<PathBuf>,
-        /// The same, without a name.
+        /// The folder, as an argument in place of --project-root.
         dir: Option<PathBuf>,
         /// Print JSON.
         #[arg(long)]
@@ -82,9 +82,9 @@ pub(crate) enum ScriptCommand {
         /// The folder [default: $MCPBASH_PROJECT_ROOT, else the current one].
         #[arg(long = "project-root", value_name = "DIR", conflicts_with = "dir")]
         root: Option<PathBuf>,
-        /// The same, without a name.
+        /// The folder, as an argument in place of --project-root.
         dir: Option<PathBuf>,
-        /// In the words of this client: claude-code, claude-desktop, cursor, vscode or windsurf.
+        /// Print it as the file of this client has it: claude-code, claude-desktop, cursor, vscode or windsurf.
         #[arg(long, value_name = "CLIENT")]
         client: Option<String>,
         /// Print JSON: name, command and arguments.
