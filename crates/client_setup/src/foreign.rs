@@ -174,12 +174,11 @@ fn keys(entry: &Value, own: &[String], asked: &mut Vec<AskedFor>) -> Result<Opti
         if own.iter().any(|own| own.trim_end_matches('/') == url.trim_end_matches('/')) {
             return Ok(None);
         }
-        if kind == "sse" || url.trim_end_matches('/').ends_with("/sse") {
-            return Err(format!(
-                "{url} speaks HTTP+SSE, which Tidings does not connect to; many servers have /mcp beside it"
-            ));
-        }
         keys.insert("url".into(), url.into());
+        // Without a word of the client it is found out, which takes two requests more at each start.
+        if kind == "sse" {
+            keys.insert("type".into(), kind.into());
+        }
         insert_table(&mut keys, "headers", headers(entry));
     } else {
         return Err("it has neither a command nor a URL".to_owned());

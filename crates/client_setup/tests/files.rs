@@ -375,6 +375,7 @@ fn entries_of_every_client_become_keys_of_servers() {
     let text = std::fs::read_to_string(&file).unwrap();
     let mut found = FoundServers::default();
     read_file(&ImportSource::of_file(&file, &text).unwrap(), &[], &mut found);
-    assert_eq!((found.servers.len(), found.notices.len()), (0, 2), "{found:?}");
+    assert_eq!((found.servers.len(), found.notices.len()), (1, 1), "{found:?}");
+    assert_eq!(found.servers[0].keys, json!({ "url": "https://x/sse", "type": "sse" }));
     assert!(ImportSource::of_file(&file, "a: 1\n").is_err());
 }

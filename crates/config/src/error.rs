@@ -158,9 +158,6 @@ pub enum WarningKind {
     /// The entry would start Tidings inside itself.
     #[error("this entry starts Tidings itself and was skipped")]
     StartsTidings,
-    /// The old HTTP+SSE transport was asked for.
-    #[error("the old HTTP+SSE transport is not used; the URL is tried as Streamable HTTP")]
-    SseAsHttp,
     /// Programs disagree on the unit of a plain number.
     #[error("a plain number is ambiguous here and was ignored; write a duration such as \"30s\"")]
     UnitlessTimeout,

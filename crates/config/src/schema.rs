@@ -271,8 +271,11 @@ struct ServerSchema {
     env: Option<BTreeMap<String, String>>,
     /// The folder to start the command in.
     cwd: Option<String>,
-    /// A URL that speaks Streamable HTTP.
+    /// A URL that speaks Streamable HTTP or, where it turns out that it does not, HTTP+SSE.
     url: Option<String>,
+    /// What the URL speaks: "http" is Streamable HTTP; "sse" is HTTP+SSE, the transport of revision 2024-11-05, without trying the
+    /// other first.
+    r#type: Option<UrlTypeSchema>,
     /// HTTP headers to send to the URL.
     headers: Option<BTreeMap<String, String>>,
     /// A container image whose command speaks the protocol on its standard input and output.
@@ -391,6 +394,15 @@ enum IsolationSchema {
 enum UrisSchema {
     Prefix,
     Transparent,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[schemars(rename = "UrlType")]
+enum UrlTypeSchema {
+    Http,
+    StreamableHttp,
+    Sse,
 }
 
 #[derive(JsonSchema)]

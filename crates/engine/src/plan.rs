@@ -80,7 +80,7 @@ pub(crate) enum CallChannel {
     OwnStream,
     /// On such a stream, and on another one that names no call (legacy Streamable HTTP).
     OwnStreamAndPush,
-    /// On one pipe with everything else.
+    /// On one pipe or stream with everything else (stdio, HTTP+SSE).
     SharedPipe,
 }
 
@@ -179,6 +179,7 @@ impl Source {
             Self::Remote(spec) => match spec.transport {
                 TransportSpec::Stdio(_) => "stdio",
                 TransportSpec::Http(_) => "http",
+                TransportSpec::Sse(_) => "sse",
                 TransportSpec::Container(_) => "container",
             },
         }

@@ -11,6 +11,7 @@ mod http;
 mod lists;
 mod process;
 mod script;
+mod sse;
 mod stdio;
 
 use std::net::SocketAddr;
@@ -81,6 +82,7 @@ impl Server {
     /// The URL of its MCP endpoint, for servers on HTTP.
     pub fn url(&self) -> String {
         match &self.address {
+            ServerAddress::Http(address) if self.core.script.sse => format!("http://{address}/sse"),
             ServerAddress::Http(address) => format!("http://{address}/mcp"),
             ServerAddress::Stdio { .. } => panic!("a stdio server has no URL"),
         }
@@ -99,6 +101,7 @@ impl Server {
     /// The keys that make it a server of the gateway's configuration.
     pub fn toml(&self) -> String {
         match &self.address {
+            ServerAddress::Http(_) if self.core.script.sse => format!("url = {:?}\ntype = \"sse\"\n", self.url()),
             ServerAddress::Http(_) => format!("url = {:?}\n", self.url()),
             ServerAddress::Stdio { .. } => {
                 let (program, args) = self.command();
@@ -110,6 +113,7 @@ impl Server {
     /// The same keys as JSON, as the API wants them.
     pub fn keys(&self) -> Value {
         match &self.address {
+            ServerAddress::Http(_) if self.core.script.sse => json!({ "url": self.url(), "type": "sse" }),
             ServerAddress::Http(_) => json!({ "url": self.url() }),
             ServerAddress::Stdio { .. } => {
                 let (program, args) = self.command();
@@ -319,7 +323,7 @@ impl Server {
         self.core.forget_connections();
     }
 
-    /// Closes the GET streams of all sessions.
+    /// Closes the GET streams of all sessions; over HTTP+SSE that ends the sessions.
     pub fn close_get_streams(&self) {
         self.core.close_get_streams();
     }

@@ -386,12 +386,17 @@ impl EnginePlans {
                 remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env }))
             }
             // It would call itself until all connections are used up.
-            TransportConfig::Http { url, .. } if unready::is_own_url(url, &self.listeners) => unready::refused(
-                "http",
-                format!("{url} is the address of this gateway; remove it from the configuration"),
-            ),
+            transport @ (TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. })
+                if unready::is_own_url(url, &self.listeners) =>
+            {
+                let reason = format!("{url} is the address of this gateway; remove it from the configuration");
+                unready::refused(word(transport), reason)
+            }
             TransportConfig::Http { url, headers } => {
                 remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
+            }
+            TransportConfig::Sse { url, headers } => {
+                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() }))
             }
             TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
             TransportConfig::Project { dir, env } => self.projects.source(dir, env),
@@ -424,6 +429,7 @@ fn word(transport: &TransportConfig) -> &'static str {
     match transport {
         TransportConfig::Stdio { .. } => "stdio",
         TransportConfig::Http { .. } => "http",
+        TransportConfig::Sse { .. } => "sse",
         TransportConfig::Container(_) => "container",
         TransportConfig::Project { .. } => "project",
     }

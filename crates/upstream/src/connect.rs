@@ -16,7 +16,8 @@ use crate::handshake::{
 use crate::http::{HttpClient, HttpLink};
 use crate::link::{MessageSink, SharedLink};
 use crate::remedy;
-use crate::spec::{ServerSpec, TransportSpec};
+use crate::spec::{EraChoice, HttpSpec, ServerSpec, TransportSpec};
+use crate::sse::SseLink;
 use crate::stdio::StdioLink;
 use crate::stdio::process::ProcessLauncher;
 use crate::{LinkError, ServerHello};
@@ -64,7 +65,7 @@ impl LinkConnector {
     pub async fn prepare(&self, spec: &ServerSpec) -> Result<(), LinkError> {
         match &spec.transport {
             TransportSpec::Container(container) => self.containers.prepare(&spec.name, container).await,
-            TransportSpec::Stdio(_) | TransportSpec::Http(_) => Ok(()),
+            TransportSpec::Stdio(_) | TransportSpec::Http(_) | TransportSpec::Sse(_) => Ok(()),
         }
     }
 
@@ -105,7 +106,11 @@ impl LinkConnector {
         sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
     ) -> Result<ConnectedLink, LinkError> {
         // `None`: the era has to be found out by a probe.
-        let first = first_try(spec.era, known);
+        let first = match &spec.transport {
+            // The transport of the first revision: nobody speaks the modern era over it.
+            TransportSpec::Sse(_) => Some(Era::Legacy),
+            _ => first_try(spec.era, known),
+        };
         // The probe is a modern request.
         let open = self.open(spec, first.unwrap_or(Era::Modern), sink()).await?;
         // Whoever asked may lose patience: then nothing must be left.
@@ -139,8 +144,30 @@ impl LinkConnector {
             Err(error) => {
                 let error = error.with_words(open.link().last_words());
                 open.link().close().await;
-                Err(error)
+                match &spec.transport {
+                    TransportSpec::Http(http) if spec.era != EraChoice::Modern && may_be_sse(&error) => {
+                        self.try_sse(spec, http, introduction, sink, error).await
+                    }
+                    _ => Err(error),
+                }
             }
+        }
+    }
+
+    /// The URL does not take messages as Streamable HTTP does: it may be that of an old server, which opens a stream there.
+    async fn try_sse(
+        &self,
+        spec: &ServerSpec,
+        http: &HttpSpec,
+        introduction: &OwnIntroduction,
+        sink: &(dyn Fn() -> Arc<dyn MessageSink> + Send + Sync),
+        refused: LinkError,
+    ) -> Result<ConnectedLink, LinkError> {
+        let old = ServerSpec { transport: TransportSpec::Sse(http.clone()), ..spec.clone() };
+        match Box::pin(self.try_connect(&old, Some(Era::Legacy), introduction, sink)).await {
+            // There is no such stream either: what the server said first is about what was configured.
+            Err(error) if !is_about_sse(&error) => Err(refused),
+            connected => connected,
         }
     }
 
@@ -163,6 +190,11 @@ impl LinkConnector {
                 let goodbyes = self.goodbyes.clone();
                 // A pool per link: whoever closes the link closes its connections and no others.
                 OpenTransport::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
+            }
+            TransportSpec::Sse(http) => {
+                let goodbyes = self.goodbyes.clone();
+                let client = self.client.with_own_pool();
+                OpenTransport::Sse(SseLink::open(client, &spec.name, http, sink, goodbyes).await?)
             }
             TransportSpec::Container(container) => {
                 OpenTransport::Container(self.containers.open(&spec.name, container, sink).await?)
@@ -202,9 +234,21 @@ async fn legacy(open: &OpenTransport, introduction: &OwnIntroduction) -> Result<
     }
 }
 
+/// Whether a server that takes no messages at its URL may be one of the first revision. The statuses are those that the later
+/// revisions name for it, and what frameworks give for a wrong method or media type.
+fn may_be_sse(error: &LinkError) -> bool {
+    matches!(error.cause(), LinkError::Status { status: 400 | 404 | 405 | 406 | 415, .. })
+}
+
+/// Whether a failure shows that the server has a stream of that transport all the same.
+fn is_about_sse(error: &LinkError) -> bool {
+    matches!(error.cause(), LinkError::Unusable(_) | LinkError::Refused(_) | LinkError::Unauthorized(_))
+}
+
 enum OpenTransport {
     Stdio(Arc<StdioLink>),
     Http(Arc<HttpLink>),
+    Sse(Arc<SseLink>),
     Container(ContainerLink),
 }
 
@@ -213,6 +257,7 @@ impl OpenTransport {
         match self {
             Self::Stdio(link) => &**link,
             Self::Http(link) => &**link,
+            Self::Sse(link) => &**link,
             Self::Container(container) => &*container.link,
         }
     }
@@ -221,6 +266,7 @@ impl OpenTransport {
         match self {
             Self::Stdio(link) => link,
             Self::Http(link) => link,
+            Self::Sse(link) => link,
             Self::Container(container) => container.link,
         }
     }
@@ -236,6 +282,7 @@ impl OpenTransport {
     async fn settle(&self, hello: &ServerHello) {
         match self {
             Self::Http(link) => link.settle(hello.revision),
+            Self::Sse(link) => link.settle(),
             Self::Container(container) => container.settle(),
             Self::Stdio(_) => {}
         }

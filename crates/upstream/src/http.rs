@@ -3,7 +3,7 @@
 
 mod call;
 mod cancellation;
-mod client;
+pub(crate) mod client;
 mod dial;
 mod pool;
 mod push;
@@ -37,16 +37,16 @@ pub(crate) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("tidings/", env!("CARGO_PKG_VERSION")));
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+pub(crate) const AGENT: HeaderValue = HeaderValue::from_static(concat!("tidings/", env!("CARGO_PKG_VERSION")));
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// How long our own short posts (notifications, answers) may take.
-const POST: Duration = Duration::from_secs(30);
+pub(crate) const POST: Duration = Duration::from_secs(30);
 
 /// How long posts under way, and then calls, are waited for before the session is ended, and how long that may take. While calls
 /// run it is not ended: the server forgets it by itself.
-const LAST_POSTS: Duration = Duration::from_secs(2);
+pub(crate) const LAST_POSTS: Duration = Duration::from_secs(2);
 const LAST_CALLS: Duration = Duration::from_secs(5);
 const DELETE: Duration = Duration::from_secs(2);
 
@@ -100,20 +100,12 @@ impl HttpLink {
         goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
         let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
-        let mut configured = HeaderMap::new();
-        for (name, value) in &spec.headers {
-            let name = HeaderName::try_from(name).map_err(|e| LinkError::Unreachable(e.to_string()))?;
-            let mut value = HeaderValue::try_from(value).map_err(|e| LinkError::Unreachable(e.to_string()))?;
-            // Keeps tokens out of debug output.
-            value.set_sensitive(true);
-            configured.insert(name, value);
-        }
         Ok(Arc::new(Self {
             shared: Arc::new(HttpLinkShared {
                 client,
                 to: Arc::new(HttpDestination::new(&url)?),
                 url,
-                configured,
+                configured: configured_headers(spec)?,
                 state: RwLock::new(HttpLinkState { era, revision: None, session: None }),
                 sink,
                 stop: CancellationToken::new(),
@@ -292,6 +284,19 @@ impl Link for HttpLink {
         }
         Box::pin(async move { shared.closed.cancelled().await })
     }
+}
+
+/// What is sent with every request because the configuration says so.
+pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, LinkError> {
+    let mut configured = HeaderMap::new();
+    for (name, value) in &spec.headers {
+        let name = HeaderName::try_from(name).map_err(|e| LinkError::Unreachable(e.to_string()))?;
+        let mut value = HeaderValue::try_from(value).map_err(|e| LinkError::Unreachable(e.to_string()))?;
+        // Keeps tokens out of debug output.
+        value.set_sensitive(true);
+        configured.insert(name, value);
+    }
+    Ok(configured)
 }
 
 /// Posts a message that wants no answer.

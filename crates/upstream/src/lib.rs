@@ -18,8 +18,11 @@ pub mod in_process;
 mod link;
 mod log_budget;
 mod pace;
+mod pipe_calls;
 mod remedy;
+mod shared_pipe;
 mod spec;
+mod sse;
 mod stdio;
 
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};

@@ -41,6 +41,12 @@ pub trait Link: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// Whether the answers of all calls, and everything else, come on one stream: then a message that names no call may be about
+    /// any.
+    fn shares_one_stream(&self) -> bool {
+        false
+    }
+
     /// The end of what the server said beside the protocol, such as on its standard error.
     fn last_words(&self) -> Option<String> {
         None
@@ -53,7 +59,7 @@ pub trait Link: Send + Sync + 'static {
 /// Where a link delivers what belongs to no stream of its own. Called in the order of arrival, from the one task that
 /// reads the link; it must not block.
 pub trait MessageSink: Send + Sync + 'static {
-    /// The call a message belongs to, if only the gateway can know (on stdio all calls share one pipe).
+    /// The call a message belongs to, if only the gateway can know ([`Link::shares_one_stream`]).
     fn owner(&self, message: &ServerMessage) -> Option<u64>;
 
     /// A notification or request that belongs to no call.

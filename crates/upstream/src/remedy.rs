@@ -25,6 +25,7 @@ pub(crate) fn explain(spec: &ServerSpec, error: LinkError) -> LinkError {
     let remedy = match &spec.transport {
         TransportSpec::Stdio(stdio) => of_command(stdio, error.cause()).or_else(|| of_environment(stdio, &error)),
         TransportSpec::Http(http) => of_url(&http.url, error.cause()),
+        TransportSpec::Sse(http) => of_stream(error.cause()).or_else(|| of_url(&http.url, error.cause())),
         TransportSpec::Container(_) => None,
     };
     match remedy {
@@ -70,20 +71,29 @@ fn of_environment(spec: &StdioSpec, error: &LinkError) -> Option<String> {
     ))
 }
 
+/// A server that was said to speak HTTP+SSE and opens no stream.
+fn of_stream(error: &LinkError) -> Option<String> {
+    let is_other = match error {
+        LinkError::Status { status, body } => {
+            matches!(status, 400 | 404..=406) && !body.as_ref().is_some_and(|body| body.starts_with(REDIRECTS))
+        }
+        LinkError::Protocol(_) | LinkError::HandshakeTimeout(_) => true,
+        _ => false,
+    };
+    is_other.then(|| {
+        "It opens no stream of HTTP+SSE there: correct the path of `url` (often /sse), or leave out `type` and have it found out"
+            .to_owned()
+    })
+}
+
 fn of_url(url: &str, error: &LinkError) -> Option<String> {
-    let is_old = url.split(['?', '#']).next().is_some_and(|path| path.trim_end_matches('/').ends_with("/sse"));
-    let other_path = if is_old { url.replacen("/sse", "/mcp", 1) } else { String::new() };
     match error {
         LinkError::Status { body: Some(body), .. } if body.starts_with(REDIRECTS) => {
             Some(format!("Write that address as `url`: url = {:?}", body.trim_start_matches(REDIRECTS)))
         }
-        LinkError::Status { .. } | LinkError::Protocol(_) | LinkError::HandshakeTimeout(_) if is_old => Some(format!(
-            "The URL ends in /sse, as those of the old HTTP+SSE transport do; Tidings needs Streamable HTTP, which many \
-             servers have beside it: url = {other_path:?}"
-        )),
         LinkError::Status { status: 400, body: Some(body) } if body.contains("HTTPS") => Some(secure(url)),
         LinkError::Status { status: 404 | 405, .. } => {
-            Some("Is the path of `url` right? Most servers have theirs at /mcp".to_owned())
+            Some("Is the path of `url` right? Most servers have theirs at /mcp, old ones at /sse".to_owned())
         }
         LinkError::Protocol(reason) if reason.contains(WEB_PAGE) => {
             Some("`url` is the address of the MCP endpoint, often the page's with /mcp at its end".to_owned())
@@ -144,6 +154,10 @@ mod tests {
         said(TransportSpec::Http(HttpSpec { url: url.into(), headers: Vec::new() }), error)
     }
 
+    fn stream(url: &str, error: LinkError) -> String {
+        said(TransportSpec::Sse(HttpSpec { url: url.into(), headers: Vec::new() }), error)
+    }
+
     // edges F15
     #[test]
     fn every_mistake_has_a_sentence_that_names_it_and_what_to_write() {
@@ -154,7 +168,9 @@ mod tests {
             (command("uvx", &[]), "uvx is not in the PATH of the gateway: it is part of uv"),
             (command("/no/such/server", &[]), "correct the path in `command`"),
             (command("my-server", &[]), "write its whole path as `command`"),
-            (url("http://h/sse", status(405, "")), r#"url = "http://h/mcp""#),
+            (stream("http://h/mcp", status(405, "")), "leave out `type`"),
+            (stream("http://h/sse", status(308, "it redirects to https://h/b")), r#"url = "https://h/b""#),
+            (stream("http://h/sse", cut("Connection refused (os error 111)")), "correct the port"),
             (url("http://h/", status(404, "")), "/mcp"),
             (url("http://h/", LinkError::Protocol(WEB_PAGE.into())), "MCP endpoint"),
             (url("http://h/a", status(308, "it redirects to https://h/b")), r#"url = "https://h/b""#),

@@ -24,6 +24,8 @@ pub enum TransportSpec {
     Stdio(StdioSpec),
     /// A URL that speaks Streamable HTTP, in either era.
     Http(HttpSpec),
+    /// A URL that opens the event stream of HTTP+SSE, as servers of the first revision do.
+    Sse(HttpSpec),
     /// A child process in a container.
     Container(Box<ContainerSpec>),
 }
@@ -43,7 +45,7 @@ pub struct StdioSpec {
     pub inherit_env: InheritEnv,
 }
 
-/// An endpoint of Streamable HTTP, and what to send with each request.
+/// An endpoint of Streamable HTTP or HTTP+SSE, and what to send with each request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpSpec {
     /// The address of the MCP endpoint, such as `https://host/mcp`.

@@ -1,6 +1,5 @@
 //! A server as a child process, one message per line.
 
-mod calls;
 mod fragments;
 pub(crate) mod lines;
 pub mod marked_processes;
@@ -13,28 +12,21 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use tidings_proto::{MessageSubject, ServerMessage, code, notifications};
-use tidings_wire::{
-    Frame, FrameError, FrameKind, IncomingMessage, MESSAGES, RawId, encode_string, error_response, notification,
-    one_line,
-};
+use tidings_wire::{Frame, IncomingMessage, MESSAGES, one_line};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::call_channel;
 use crate::link::{Link, MessageSink, OutgoingRequest};
-use crate::log_budget::{LineAdmission, LogBudget};
-use crate::pace::{UnaskedPace, is_unasked};
+use crate::pace::UnaskedPace;
+use crate::shared_pipe::{SharedPipe, cancellation, excerpt};
 use crate::spec::StdioSpec;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE};
-use calls::StdioCalls;
+use crate::{CallStream, LIMITS, LinkError, MAX_MESSAGE};
 use fragments::{LineFragments, LineVerdict};
 use outbox::StdioOutbox;
 use process::{ChildProcess, ProcessLauncher, StderrTail};
 
-/// How many bytes of warnings about one server are logged each second.
-const NOISE: usize = 24 << 10;
 /// How long the pipe of a process that has ended is read on.
 const LEFT_OVER: Duration = Duration::from_millis(200);
 /// How long a server that is closed may take to read what was said to it before.
@@ -42,17 +34,13 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A link to a child process: one task reads its lines, one writes, and calls wait by id.
 pub(crate) struct StdioLink {
-    name: String,
+    pipe: SharedPipe,
     outbox: Arc<StdioOutbox>,
-    calls: Mutex<StdioCalls>,
     /// Used by the one task that reads.
     fragments: Mutex<LineFragments>,
     stop: CancellationToken,
     /// The reader and the writer. They end when the process or the link does.
     tasks: TaskTracker,
-    /// For warnings about what it prints.
-    noise: LogBudget,
-    sink: Arc<dyn MessageSink>,
     words: StderrTail,
     epilogue: Option<Arc<dyn ProcessEpilogue>>,
 }
@@ -78,14 +66,11 @@ impl StdioLink {
         let marked = epilogue.is_none();
         let mut process = launcher.spawn(name, spec, marked).await?;
         let link = Arc::new(Self {
-            name: name.to_owned(),
+            pipe: SharedPipe::new(name, sink),
             outbox: Arc::default(),
-            calls: Mutex::default(),
             fragments: Mutex::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            noise: LogBudget::new(NOISE),
-            sink,
             words: process.words(),
             epilogue,
         });
@@ -120,7 +105,7 @@ impl StdioLink {
             other => {
                 // How it ends is no part of what is to be said.
                 // At once, because ending the process may take seconds.
-                self.fail(&other);
+                self.pipe.fail(&other);
                 process.end().await;
                 other
             }
@@ -129,8 +114,8 @@ impl StdioLink {
             Some(epilogue) => epilogue.explain(error, process.exit_code()),
             None => error,
         };
-        self.fail(&error);
-        self.sink.closed(error);
+        self.pipe.fail(&error);
+        self.pipe.sink.closed(error);
         if let Some(epilogue) = &self.epilogue {
             epilogue.clean_up().await;
         }
@@ -182,7 +167,7 @@ impl StdioLink {
                 for part in parts {
                     match part {
                         Ok(frame) => unasked += self.route(frame),
-                        Err(error) => self.unreadable(error.id.as_ref(), &error, line),
+                        Err(error) => self.pipe.unreadable(error.id.as_ref(), &error, line),
                     }
                 }
                 unasked
@@ -190,16 +175,16 @@ impl StdioLink {
             Err(error) => {
                 let verdict = self.fragments().line(line, &error.fault);
                 match verdict {
-                    LineVerdict::Answer(id) => self.unreadable(Some(&id), &error, line),
-                    LineVerdict::SomeAnswer => self.unreadable(None, &error, line),
+                    LineVerdict::Answer(id) => self.pipe.unreadable(Some(&id), &error, line),
+                    LineVerdict::SomeAnswer => self.pipe.unreadable(None, &error, line),
                     LineVerdict::Fragment => {}
                     // Many servers print to standard output what belongs on standard error.
                     LineVerdict::Chatter => {
                         let text = excerpt(line);
-                        if self.may_warn(&text) {
-                            tracing::warn!(server = %self.name, %error, line = %text, "not a message");
+                        if self.pipe.may_warn(&text) {
+                            tracing::warn!(server = %self.pipe.name(), %error, line = %text, "not a message");
                         }
-                        self.sink.remark(format!("prints on standard output what is no message: {text}"));
+                        self.pipe.sink.remark(format!("prints on standard output what is no message: {text}"));
                         self.words.add(format!("{text} (on standard output, where only protocol belongs)"));
                     }
                 }
@@ -208,107 +193,8 @@ impl StdioLink {
         }
     }
 
-    /// Whether a warning about something the server said may be written; says how many were not.
-    fn may_warn(&self, text: &str) -> bool {
-        match self.noise.admit(text.len()) {
-            LineAdmission::LeaveOut { .. } => false,
-            LineAdmission::Write { left_out } => {
-                if left_out > 0 {
-                    tracing::warn!(server = %self.name, left_out, "warnings about this server were left out");
-                }
-                true
-            }
-        }
-    }
-
-    /// An answer that can not be read: whoever waits for it fails now and not when its time is over.
-    fn unreadable(&self, id: Option<&RawId>, error: &FrameError, line: &[u8]) {
-        let text = excerpt(line);
-        if self.may_warn(&text) {
-            tracing::warn!(server = %self.name, %error, line = %text, "an answer can not be read");
-        }
-        let number = id.and_then(calls::number);
-        let waiting = match (number, id) {
-            (Some(number), _) => self.lock().answered(number),
-            // An id that is no number of ours was never given to a call.
-            (None, Some(_)) => None,
-            // Without a readable id it can only be given to somebody if there is only one who waits.
-            (None, None) => self.lock().take_sole(),
-        };
-        match (waiting, number) {
-            (Some(queue), _) => {
-                let reason = LinkError::Protocol(format!("its answer can not be read: {error}"));
-                queue.finish(CallEvent::Failed(reason));
-            }
-            // The call was given up; the table of calls wants to know that the server is done with it.
-            (None, Some(late)) => self.sink.answered_late(late),
-            (None, None) => self.sink.remark(format!("sent an answer that can not be read ({error}): {text}")),
-        }
-    }
-
-    /// Gives a message to whom it belongs; gives the number of things in it that nobody asked for.
     fn route(&self, frame: Frame) -> usize {
-        if matches!(frame.kind(), FrameKind::Response | FrameKind::Error) {
-            let id = frame.id().and_then(|id| calls::number(&id));
-            let queue = match (id, frame.id()) {
-                (Some(id), _) => self.lock().answered(id),
-                (None, Some(_)) => None,
-                // An error about a request whose id the server did not read.
-                (None, None) => self.lock().take_sole(),
-            };
-            let is_late = match queue {
-                // The stream was dropped and the call not cancelled yet: for the server it is over all the same.
-                Some(queue) => !queue.answer(frame),
-                None if frame.id().is_none() => {
-                    self.sink.remark(format!("sent an error that answers nobody: {}", excerpt(frame.bytes())));
-                    false
-                }
-                None => {
-                    tracing::debug!(server = %self.name, id = ?frame.id(), "late or unknown answer dropped");
-                    true
-                }
-            };
-            if let Some(id) = id.filter(|_| is_late) {
-                self.sink.answered_late(id);
-            }
-            return 0;
-        }
-        let message = ServerMessage::from(frame);
-        let unasked = usize::from(is_unasked(message.subject()));
-        self.pass_on(message);
-        unasked
-    }
-
-    /// Gives a message that is no answer to the call it belongs to, or to the gateway.
-    fn pass_on(&self, message: ServerMessage) {
-        // By the token where there is one; only otherwise must the gateway guess from what is in flight.
-        let owner = progress_owner(&message).or_else(|| self.sink.owner(&message));
-        let refused = match owner {
-            None => return self.sink.unowned(message),
-            Some(id) => match self.lock().get(id) {
-                Some(queue) => queue.push(message),
-                // Progress after the answer, or of a call that was cancelled.
-                None => Some(message),
-            },
-        };
-        if let Some(message) = refused
-            // A question that is dropped in silence would make the server wait for ever.
-            && message.subject().is_request()
-        {
-            let text = "the client does not keep up";
-            self.send(error_response(message.id().as_ref(), code::INTERNAL_ERROR, text, None));
-        }
-    }
-
-    fn fail(&self, error: &LinkError) {
-        let open = self.lock().close(error);
-        for queue in open {
-            queue.finish(CallEvent::Failed(error.clone()));
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StdioCalls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pipe.route(frame, |message| self.send(message))
     }
 
     fn fragments(&self) -> MutexGuard<'_, LineFragments> {
@@ -316,28 +202,15 @@ impl StdioLink {
     }
 }
 
-/// The beginning of a line, for whoever looks for the cause.
-fn excerpt(line: &[u8]) -> String {
-    String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned()
-}
-
-/// Progress names its call by the token, which is the call's id.
-fn progress_owner(message: &ServerMessage) -> Option<u64> {
-    if message.subject() != MessageSubject::Progress {
-        return None;
-    }
-    RawId::from_raw(message.raw(message.param(&["progressToken"])?))?.as_u64()
-}
-
 impl Link for StdioLink {
     fn call(&self, request: OutgoingRequest) -> CallStream {
         let (queue, stream) = call_channel();
         // Before the bytes go out: the answer may come before `push` has returned.
-        if let Err(error) = self.lock().open(request.id, request.method, queue) {
+        if let Err(error) = self.pipe.calls().open(request.id, request.method, queue) {
             return CallStream::failed(error);
         }
         if let Err(error) = self.outbox.push(&one_line(&request.bytes)) {
-            self.lock().withdraw(request.id);
+            self.pipe.calls().withdraw(request.id);
             return CallStream::failed(error);
         }
         stream
@@ -345,18 +218,20 @@ impl Link for StdioLink {
 
     fn cancel(&self, id: u64, reason: Option<&str>) {
         // Before the cancellation is sent, so that an answer which crosses it counts as late.
-        self.lock().abandon(id);
-        let reason = reason.map(|r| format!(",\"reason\":{}", encode_string(r))).unwrap_or_default();
-        let params = format!("{{\"requestId\":{id}{reason}}}");
-        self.send(notification(notifications::CANCELLED, Some(params.as_bytes())));
+        self.pipe.calls().abandon(id);
+        self.send(cancellation(id, reason));
     }
 
     fn send(&self, message: Bytes) {
         if let Err(error) = self.outbox.push(&one_line(&message))
-            && self.may_warn("")
+            && self.pipe.may_warn("")
         {
-            tracing::warn!(server = %self.name, %error, "message dropped");
+            tracing::warn!(server = %self.pipe.name(), %error, "message dropped");
         }
+    }
+
+    fn shares_one_stream(&self) -> bool {
+        true
     }
 
     fn last_words(&self) -> Option<String> {

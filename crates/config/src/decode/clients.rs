@@ -99,18 +99,15 @@ fn transport(section: &mut TableSection<'_, '_>) -> Option<TransportConfig> {
 }
 
 fn http(section: &mut TableSection<'_, '_>, url_key: &'static str, is_sse: bool) -> Option<TransportConfig> {
-    if is_sse {
-        section.caution("type", WarningKind::SseAsHttp);
-    }
     section.refuse("url", &["command"]);
     // The key of our own format, so its decoder reads it with all that goes with it.
     if url_key == "url" {
-        return server::transport(section, "url");
+        return server::remote(section, is_sse);
     }
     let url = server::http_url(section, url_key)?;
     let headers = section.pairs("headers", server::header_objection);
     section.refuse("url", &["args", "env", "cwd"]);
-    Some(TransportConfig::Http { url, headers })
+    Some(if is_sse { TransportConfig::Sse { url, headers } } else { TransportConfig::Http { url, headers } })
 }
 
 fn missing(section: &TableSection<'_, '_>, key: &'static str) -> Option<TransportConfig> {

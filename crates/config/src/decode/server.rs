@@ -11,6 +11,8 @@ use crate::read::TableSection;
 use crate::tree::ConfigValue;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
+/// What `type` says of a URL: whether it speaks HTTP+SSE. The words are those of the `mcpServers` convention.
+const TYPES: [(&str, bool); 3] = [("http", false), ("streamable-http", false), ("sse", true)];
 
 /// A server in our own words.
 pub(super) fn native(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
@@ -18,9 +20,12 @@ pub(super) fn native(mut section: TableSection<'_, '_>, name: &str) -> Option<Se
     // A server that is off may refer to variables and files that are not there.
     section.reading.lenient.set(!enabled);
     let kind = section.kind(KINDS);
+    if let Some(other) = kind.filter(|kind| *kind != "url") {
+        section.refuse(other, &["type"]);
+    }
     let transport = kind.and_then(|kind| transport(&mut section, kind));
     // Known whatever the kind, so that a missing kind is the only complaint.
-    for key in ["args", "env", "cwd", "headers", "allow_hooks"].iter().chain(container::KEYS) {
+    for key in ["args", "env", "cwd", "headers", "type", "allow_hooks"].iter().chain(container::KEYS) {
         section.has(key);
     }
     let server = common(&mut section, name, enabled, transport);
@@ -42,11 +47,10 @@ pub(super) fn transport(section: &mut TableSection<'_, '_>, kind: &'static str) 
             Some(TransportConfig::Stdio { command: command?, args, env, cwd })
         }
         "url" => {
-            let url = http_url(section, "url");
-            let headers = section.pairs("headers", header_objection);
-            section.refuse(kind, &["args", "env", "cwd", "allow_hooks"]);
-            section.refuse(kind, container::KEYS);
-            Some(TransportConfig::Http { url: url?, headers })
+            let written = section.has("type");
+            let is_sse = section.choice("type", &TYPES);
+            let remote = remote(section, is_sse.unwrap_or(false));
+            remote.filter(|_| !written || is_sse.is_some())
         }
         "container" => {
             let config = container::container(section);
@@ -68,6 +72,16 @@ pub(super) fn transport(section: &mut TableSection<'_, '_>, kind: &'static str) 
     }
 }
 
+/// A server behind the URL of `url`.
+pub(super) fn remote(section: &mut TableSection<'_, '_>, is_sse: bool) -> Option<TransportConfig> {
+    let url = http_url(section, "url");
+    let headers = section.pairs("headers", header_objection);
+    section.refuse("url", &["args", "env", "cwd", "allow_hooks"]);
+    section.refuse("url", container::KEYS);
+    let url = url?;
+    Some(if is_sse { TransportConfig::Sse { url, headers } } else { TransportConfig::Http { url, headers } })
+}
+
 /// A command with a `/` in it counts from the file; one without is looked up where it is started.
 fn located(section: &TableSection<'_, '_>, command: String) -> String {
     if command.contains('/') { section.reading.expander.path(&command).display().to_string() } else { command }
@@ -87,6 +101,9 @@ pub(super) fn common(
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
     let eras = [("auto", EraSetting::Auto), ("modern", EraSetting::Modern), ("legacy", EraSetting::Legacy)];
     let era = section.choice("era", &eras);
+    if era == Some(EraSetting::Modern) && matches!(transport, Some(TransportConfig::Sse { .. })) {
+        section.fault("era", ConfigFault::DoesNotApply { kind: "type = \"sse\"" });
+    }
     let timeout = section.positive_duration("timeout");
     let max_timeout = section.positive_duration("max_timeout");
     section.not_below("max_timeout", max_timeout, "timeout", timeout);
@@ -96,7 +113,7 @@ pub(super) fn common(
     let inherit_env = inherit_env(section);
     let other = match &transport {
         None | Some(TransportConfig::Stdio { .. }) => None,
-        Some(TransportConfig::Http { .. }) => Some("url"),
+        Some(TransportConfig::Http { .. } | TransportConfig::Sse { .. }) => Some("url"),
         Some(TransportConfig::Container(_)) => Some("container"),
         Some(TransportConfig::Project { .. }) => Some("project"),
     };

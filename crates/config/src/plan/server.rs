@@ -97,9 +97,16 @@ pub enum TransportConfig {
         /// The folder to start it in.
         cwd: Option<PathBuf>,
     },
-    /// A URL that speaks Streamable HTTP.
+    /// A URL that speaks Streamable HTTP; if it turns out that it does not, HTTP+SSE.
     Http {
         /// The URL of the MCP endpoint.
+        url: String,
+        /// Headers to send with each request.
+        headers: Vec<(String, String)>,
+    },
+    /// A URL that opens the event stream of HTTP+SSE, the transport of revision 2024-11-05.
+    Sse {
+        /// The URL of the stream.
         url: String,
         /// Headers to send with each request.
         headers: Vec<(String, String)>,
@@ -125,8 +132,8 @@ impl fmt::Debug for TransportConfig {
                 .field("env", &RedactedNames(env))
                 .field("cwd", cwd)
                 .finish(),
-            Self::Http { url, headers } => f
-                .debug_struct("Http")
+            Self::Http { url, headers } | Self::Sse { url, headers } => f
+                .debug_struct(if matches!(self, Self::Sse { .. }) { "Sse" } else { "Http" })
                 .field("url", &without_secrets(url))
                 .field("headers", &RedactedNames(headers))
                 .finish(),
@@ -229,6 +236,7 @@ mod tests {
         let transports = [
             TransportConfig::Stdio { command: "c".into(), args: vec![], env: pair(), cwd: None },
             TransportConfig::Http { url: "https://me:hunter2@host/mcp?key=hunter2".into(), headers: pair() },
+            TransportConfig::Sse { url: "https://host/sse?key=hunter2".into(), headers: pair() },
             TransportConfig::Container(Box::new(ContainerSpec { env: pair(), ..ContainerSpec::new("i") })),
         ];
         for transport in transports {

@@ -48,6 +48,16 @@ fn every_key_of_the_documented_example_is_accepted() {
 }
 
 #[test]
+fn a_url_may_be_said_to_speak_http_and_sse() {
+    let config = toml(
+        "[servers.a]\nurl = \"http://h/sse\"\ntype = \"sse\"\nheaders = { A = \"b\" }\n[servers.b]\nurl = \"http://h/mcp\"\ntype = \"http\"\n",
+    );
+    let headers = vec![pair("A", "b")];
+    assert_eq!(config.servers[0].transport, TransportConfig::Sse { url: "http://h/sse".into(), headers });
+    assert_eq!(config.servers[1].transport, TransportConfig::Http { url: "http://h/mcp".into(), headers: vec![] });
+}
+
+#[test]
 fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
     let config = toml(INTERFACE);
     let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();

@@ -109,7 +109,9 @@ impl ServerLifecycle {
         {
             let mut manners = server.links.manners();
             manners.is_legacy = hello.revision.era() == Era::Legacy;
-            manners.ends_on_probe |= attempts.into_inner() > 1;
+            // An old server behind a URL was asked twice because it speaks another transport.
+            let is_found = server.plan.source.transport() == "http" && link.shares_one_stream();
+            manners.ends_on_probe |= attempts.into_inner() > 1 && !is_found;
         }
         let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
         sink.attach(&link);

@@ -43,7 +43,9 @@ struct LinkWatchState {
 impl LinkWatch {
     pub(crate) fn new(plan: &ServerPlan) -> Arc<Self> {
         let pace = match &plan.source {
-            Source::Remote(spec) if matches!(spec.transport, TransportSpec::Http(_)) => ReconnectPace::REMOTE,
+            Source::Remote(spec) if matches!(spec.transport, TransportSpec::Http(_) | TransportSpec::Sse(_)) => {
+                ReconnectPace::REMOTE
+            }
             Source::Remote(_) | Source::Local(_) | Source::Unready(_) => ReconnectPace::PROCESS,
         };
         let machine = LinkHealth::new(pace);

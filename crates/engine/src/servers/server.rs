@@ -12,7 +12,7 @@ use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::refresh::{FailedList, ListRefresh, RefreshPace};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
-use tidings_upstream::{LineAdmission, LogBudget, TransportSpec};
+use tidings_upstream::{LineAdmission, LogBudget};
 use tokio::sync::{Notify, watch};
 
 use crate::links::link_table::ServerInstance;
@@ -224,11 +224,12 @@ impl Server {
     pub(crate) fn call_channel(&self, live: &LiveLink) -> CallChannel {
         match &self.plan.source {
             Source::Local(_) | Source::Unready(_) => CallChannel::OwnStream,
-            Source::Remote(spec) => match (&spec.transport, live.hello.revision.era()) {
+            // Asked of the link and not of the configuration: behind a URL there may be either transport.
+            Source::Remote(_) if live.link.shares_one_stream() => CallChannel::SharedPipe,
+            Source::Remote(_) => match live.hello.revision.era() {
                 // Modern servers have no standalone stream, so everything about a call comes on its own.
-                (TransportSpec::Http(_), Era::Modern) => CallChannel::OwnStream,
-                (TransportSpec::Http(_), Era::Legacy) => CallChannel::OwnStreamAndPush,
-                _ => CallChannel::SharedPipe,
+                Era::Modern => CallChannel::OwnStream,
+                Era::Legacy => CallChannel::OwnStreamAndPush,
             },
         }
     }

@@ -113,6 +113,9 @@ impl ServerPlanner for Plans {
             TransportConfig::Http { url, headers } => {
                 TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() })
             }
+            TransportConfig::Sse { url, headers } => {
+                TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() })
+            }
             _ => return Err("this house has neither containers nor projects".into()),
         };
         Ok(ServerPlan {

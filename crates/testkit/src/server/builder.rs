@@ -36,6 +36,9 @@ impl ServerBuilder {
             unknown_session: 404,
             forgetful: false,
             ignore_eof: false,
+            sse: false,
+            sse_endpoint: "/messages".to_owned(),
+            sse_posts: None,
             overrides: HashMap::new(),
             completion: None,
             trouble: HashMap::new(),
@@ -232,6 +235,24 @@ impl ServerBuilder {
 
     /// Starts it on HTTP, at a free port.
     pub async fn http(self) -> Server {
+        Server::start_http(self.core()).await
+    }
+
+    /// HTTP+SSE: names another address for messages in its `endpoint` event; `?session=` and the session follow it.
+    pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
+        self.script.sse_endpoint = endpoint.to_owned();
+        self
+    }
+
+    /// HTTP+SSE: answers the POST of a tool call only when the gate lets it, whatever its stream says before.
+    pub fn sse_posts(mut self, gate: &Gate) -> Self {
+        self.script.sse_posts = Some(gate.clone());
+        self
+    }
+
+    /// Starts it on HTTP+SSE alone, at a free port: a stream at `/sse`, messages at `/messages`.
+    pub async fn sse(mut self) -> Server {
+        self.script.sse = true;
         Server::start_http(self.core()).await
     }
 

@@ -40,6 +40,8 @@ pub(crate) type Outlet = mpsc::UnboundedSender<ChannelOut>;
 pub(crate) enum StandaloneOutlet {
     Stdio(Outlet),
     Http(Arc<EventStream>),
+    /// HTTP+SSE: the stream that carries everything.
+    Sse(Outlet),
 }
 
 /// One client's connection to the scripted server: a process, or a session over HTTP.
@@ -77,7 +79,7 @@ impl ClientConnection {
     /// Sends outside of any call; `forgetful`: only if somebody listens right now.
     pub(crate) fn push(&self, message: &Bytes, forgetful: bool) {
         match &self.standalone {
-            StandaloneOutlet::Stdio(outlet) => {
+            StandaloneOutlet::Stdio(outlet) | StandaloneOutlet::Sse(outlet) => {
                 let _ = outlet.send(ChannelOut::Message(message.clone()));
             }
             // Most real servers drop what they say while nobody has the GET stream open.
@@ -95,6 +97,11 @@ impl ClientConnection {
         let id = response.id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default();
         let waiter = lock(&self.state).pending.remove(&id);
         waiter.is_some_and(|waiter| waiter.send(response.clone()).is_ok())
+    }
+
+    /// The calls that run.
+    pub(crate) fn running(&self) -> Vec<CancellationToken> {
+        lock(&self.state).calls.values().cloned().collect()
     }
 
     /// Cancels a running call, if there is one with that raw id.

@@ -51,6 +51,12 @@ pub(crate) struct ServerScript {
     pub(crate) unknown_session: u16,
     pub(crate) forgetful: bool,
     pub(crate) ignore_eof: bool,
+    /// HTTP+SSE in the place of Streamable HTTP.
+    pub(crate) sse: bool,
+    /// What stands before the session in its `endpoint` event.
+    pub(crate) sse_endpoint: String,
+    /// Where the posts of calls wait after they were taken and before they are answered.
+    pub(crate) sse_posts: Option<Gate>,
     pub(crate) overrides: HashMap<String, Handler>,
     pub(crate) completion: Option<Handler>,
     pub(crate) trouble: HashMap<String, MethodTrouble>,
@@ -256,8 +262,10 @@ impl ServerCore {
 
     pub(crate) fn close_get_streams(&self) {
         for conn in self.connections() {
-            if let StandaloneOutlet::Http(stream) = &conn.standalone {
-                stream.detach(None);
+            match &conn.standalone {
+                StandaloneOutlet::Http(stream) => stream.detach(None),
+                StandaloneOutlet::Sse(outlet) => drop(outlet.send(ChannelOut::CloseStream(None))),
+                StandaloneOutlet::Stdio(_) => {}
             }
         }
     }

@@ -98,13 +98,19 @@ async fn handle(core: Arc<ServerCore>, request: Request<Incoming>) -> Result<Res
         headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         ..ReceivedMessage::parse(body.to_bytes())
     };
-    let conn = find_connection(&core, &received);
+    let conn = match core.script.sse {
+        true => super::sse::find_connection(&core, &head.uri),
+        false => find_connection(&core, &received),
+    };
     received.connection = conn.as_ref().map_or(0, |conn| conn.number);
     // Recorded before anything is refused or held: a test sees every request that arrived.
     core.received.push(received.clone());
     core.wait_thawed().await;
     if let Some(answer) = core.script.http_hook.as_ref().and_then(|hook| hook(&received)) {
         return special(answer);
+    }
+    if core.script.sse {
+        return Ok(super::sse::handle(&core, &head, conn, received).await);
     }
     match head.method {
         _ if head.uri.path() != "/mcp" => Ok(plain(404, "no such path")),
@@ -228,7 +234,7 @@ fn special(answer: ScriptedAnswer) -> Result<Response<Body>, HungUp> {
     }
 }
 
-fn plain(status: u16, text: &str) -> Response<Body> {
+pub(super) fn plain(status: u16, text: &str) -> Response<Body> {
     build(status, "text/plain", None, Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed_unsync())
 }
 
@@ -240,7 +246,7 @@ fn error(status: u16, failure: &RpcError, id: Option<&tidings_wire::RawId>) -> R
     json(status, failure.to_bytes(id), None)
 }
 
-fn events(chunks: ChannelBody, session: Option<&str>) -> Response<Body> {
+pub(super) fn events(chunks: ChannelBody, session: Option<&str>) -> Response<Body> {
     build(200, "text/event-stream", session, chunks.boxed_unsync())
 }
 

@@ -48,7 +48,7 @@ async fn each_mistake_is_named_with_what_to_do() {
         (vec!["add", "x", "--", "npx -y pkg"], vec!["command = \"npx\", args = [\"-y\", \"pkg\"]"]),
         (vec!["add", "x", "--", "uvx-that-is-not-there"], vec!["command not found", "not in the PATH"]),
         (vec!["add", "x", "--url", &http(&page, "/")], vec!["a web page (HTML)", "MCP endpoint"]),
-        (vec!["add", "x", "--url", &http(&old, "/sse")], vec!["/sse", "HTTP+SSE", "/mcp"]),
+        (vec!["add", "x", "--url", &http(&old, "/sse")], vec!["405", "path of `url`", "/mcp", "/sse"]),
         (vec!["add", "x", "--url", &http(&moved, "/mcp")], vec!["308", "url = \"https://new.example/mcp\""]),
         (vec!["add", "x", "--url", &http(&alert, "/mcp")], vec!["speaks TLS", "url = \"https://"]),
         (vec!["add", "x", "--url", &format!("https://{page}/mcp")], vec!["does not speak TLS", "url = \"http://"]),

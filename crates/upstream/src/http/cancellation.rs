@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::{HttpLinkShared, post};
 use crate::call::GatheredBytes;
+use crate::shared_pipe::cancellation;
 
 /// How long a sign of the server is waited for.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -167,12 +168,6 @@ impl Drop for CallTicket {
             table.calls.remove(&oldest);
         }
     }
-}
-
-pub(super) fn cancellation(id: u64, reason: Option<&str>) -> Bytes {
-    let reason = reason.map(|r| format!(",\"reason\":{}", tidings_wire::encode_string(r))).unwrap_or_default();
-    let params = format!("{{\"requestId\":{id}{reason}}}");
-    tidings_wire::notification(tidings_proto::notifications::CANCELLED, Some(params.as_bytes()))
 }
 
 /// Tells a legacy server that a call is no longer wanted, when it can understand it.

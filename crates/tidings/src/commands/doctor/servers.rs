@@ -130,6 +130,10 @@ fn remedy(config: Option<&ServerConfig>) -> String {
         Some(TransportConfig::Http { .. }) => {
             "see whether it runs and its `url` and `headers` are right: curl -i URL".to_owned()
         }
+        Some(TransportConfig::Sse { .. }) => {
+            "see whether it runs and its `url` and `headers` are right; its first event names an endpoint: curl -iN URL"
+                .to_owned()
+        }
         _ => "`tidings servers` shows how it goes on; the gateway tries again by itself".to_owned(),
     }
 }

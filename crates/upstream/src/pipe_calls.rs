@@ -1,4 +1,4 @@
-//! The calls of one pipe that wait for their answers.
+//! The calls that wait for their answers where one stream carries those of all: a pipe, or the event stream of HTTP+SSE.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,8 +12,8 @@ use crate::call::CallQueue;
 const REMEMBERED: usize = 4_096;
 
 #[derive(Default)]
-pub(super) struct StdioCalls {
-    open: HashMap<u64, OpenStdioCall>,
+pub(crate) struct PipeCalls {
+    open: HashMap<u64, OpenPipeCall>,
     /// Calls that were cancelled. The server may still answer them, as long as the link lives.
     abandoned: HashSet<u64>,
     /// More were abandoned than are remembered.
@@ -21,29 +21,29 @@ pub(super) struct StdioCalls {
     closed: Option<LinkError>,
 }
 
-struct OpenStdioCall {
+struct OpenPipeCall {
     queue: CallQueue,
     /// A listen is in flight for as long as the link: nobody waits for its answer.
     is_listen: bool,
 }
 
-impl StdioCalls {
+impl PipeCalls {
     /// Adds a call, unless the link is closed.
-    pub(super) fn open(&mut self, id: u64, method: Method, queue: CallQueue) -> Result<(), LinkError> {
+    pub(crate) fn open(&mut self, id: u64, method: Method, queue: CallQueue) -> Result<(), LinkError> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
         }
-        self.open.insert(id, OpenStdioCall { queue, is_listen: method == Method::Listen });
+        self.open.insert(id, OpenPipeCall { queue, is_listen: method == Method::Listen });
         Ok(())
     }
 
     /// A call that was never sent.
-    pub(super) fn withdraw(&mut self, id: u64) {
+    pub(crate) fn withdraw(&mut self, id: u64) {
         self.open.remove(&id);
     }
 
     /// Nobody waits for its answer any more, which may still come.
-    pub(super) fn abandon(&mut self, id: u64) {
+    pub(crate) fn abandon(&mut self, id: u64) {
         // A listen is never answered, so nothing late can come of it.
         if self.open.remove(&id).is_none_or(|open| open.is_listen) {
             return;
@@ -55,18 +55,18 @@ impl StdioCalls {
     }
 
     /// Where messages for a call go; `None` when it was answered or given up.
-    pub(super) fn get(&self, id: u64) -> Option<&CallQueue> {
+    pub(crate) fn get(&self, id: u64) -> Option<&CallQueue> {
         self.open.get(&id).map(|open| &open.queue)
     }
 
     /// Takes out the call that this answer ends; `None` when nobody waits for it any more.
-    pub(super) fn answered(&mut self, id: u64) -> Option<CallQueue> {
+    pub(crate) fn answered(&mut self, id: u64) -> Option<CallQueue> {
         self.abandoned.remove(&id);
         self.open.remove(&id).map(|open| open.queue)
     }
 
     /// The only call that an answer without an id can belong to.
-    pub(super) fn take_sole(&mut self) -> Option<CallQueue> {
+    pub(crate) fn take_sole(&mut self) -> Option<CallQueue> {
         let mut waiting = self.open.iter().filter(|(_, open)| !open.is_listen).map(|(id, _)| *id);
         let (sole, other) = (waiting.next()?, waiting.next());
         // An answer without an id could be to one of those, so nobody gets it.
@@ -77,14 +77,14 @@ impl StdioCalls {
     }
 
     /// No more calls: gives those that are open.
-    pub(super) fn close(&mut self, error: &LinkError) -> Vec<CallQueue> {
+    pub(crate) fn close(&mut self, error: &LinkError) -> Vec<CallQueue> {
         self.closed = Some(error.clone());
         std::mem::take(&mut self.open).into_values().map(|open| open.queue).collect()
     }
 }
 
 /// The number of the call that an answer names; also when the server made a string of our number.
-pub(super) fn number(id: &RawId) -> Option<u64> {
+pub(crate) fn number(id: &RawId) -> Option<u64> {
     // Some servers answer the number 1 with the string "1".
     id.as_u64().or_else(|| id.as_str().strip_prefix('"')?.strip_suffix('"')?.parse().ok())
 }
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
     use crate::call::call_channel;
 
-    fn open(calls: &mut StdioCalls, id: u64, method: Method) {
+    fn open(calls: &mut PipeCalls, id: u64, method: Method) {
         calls.open(id, method, call_channel().0).unwrap();
     }
 
     // edges G5, B1
     #[test]
     fn an_answer_to_nobody_goes_only_to_one_that_nobody_else_could_have_asked_for() {
-        let mut calls = StdioCalls::default();
+        let mut calls = PipeCalls::default();
         open(&mut calls, 1, Method::Listen);
         assert!(calls.take_sole().is_none(), "a listen waits for nothing");
         open(&mut calls, 2, Method::ToolsCall);
