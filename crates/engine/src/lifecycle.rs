@@ -73,7 +73,6 @@ impl ServerLifecycle {
     fn sever(&self, server: &Server) -> Vec<SharedLink> {
         // First, so that no new call is sent over a link that is about to be given up.
         server.links.set_live(None);
-        self.pool.own_links.server_gone(server.id);
         let severed = self.links.table.of(server.instance);
         for (key, _) in &severed {
             // Before the calls are rung: whoever wakes finds the link gone and does not take it for another reason.

@@ -41,13 +41,18 @@ impl Default for OwnLinkLimits {
     }
 }
 
+/// One attempt to connect a link. Another may be made for the same owner and server before this one is over: then nobody wants what
+/// comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnLinkAttempt(u64);
+
 /// What whoever needs a link has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkClaim {
     /// The link is there and takes requests.
     Up(LinkKey),
     /// Connect it, and tell how that went.
-    Connect,
+    Connect(OwnLinkAttempt),
     /// Somebody is connecting it.
     Wait,
     /// It failed, and is not tried before this time.
@@ -73,6 +78,7 @@ struct OwnLink {
 #[derive(Debug)]
 enum OwnLinkState {
     Connecting {
+        attempt: OwnLinkAttempt,
         /// The owner's roots changed meanwhile: the server may have asked for them already.
         roots_changed: bool,
     },
@@ -115,6 +121,8 @@ pub struct OwnLinks {
     by_key: HashMap<LinkKey, (LinkOwner, ServerId)>,
     /// Links that are up or being connected.
     counted: usize,
+    /// Counts the attempts.
+    attempts: u64,
 }
 
 impl OwnLinks {
@@ -148,30 +156,50 @@ impl OwnLinks {
         }
         // The entry is made only now: a claim that is refused must not leave an empty one behind.
         let links = self.owners.entry(owner.clone()).or_default();
-        let fresh = || OwnLink { state: OwnLinkState::Connecting { roots_changed: false }, failures: 0 };
+        let attempt = OwnLinkAttempt(self.attempts);
+        self.attempts += 1;
+        let connecting = || OwnLinkState::Connecting { attempt, roots_changed: false };
+        let fresh = || OwnLink { state: connecting(), failures: 0 };
         // An entry that rested keeps its count of failures: the next pause is longer than the last.
         let link = links.entry(server).or_insert_with(fresh);
-        link.state = OwnLinkState::Connecting { roots_changed: false };
+        link.state = connecting();
         self.counted += 1;
-        LinkClaim::Connect
+        LinkClaim::Connect(attempt)
     }
 
     /// A link was made. `None` when nobody wants it any more, so that it is to be closed; otherwise whether the server is
     /// to be told that the owner's roots changed.
-    pub fn connected(&mut self, owner: &LinkOwner, server: ServerId, key: LinkKey, now: Instant) -> Option<bool> {
+    pub fn connected(
+        &mut self,
+        owner: &LinkOwner,
+        server: ServerId,
+        made: OwnLinkAttempt,
+        key: LinkKey,
+        now: Instant,
+    ) -> Option<bool> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
-        // The owner left and came back meanwhile: the attempt of the first time is nobody's.
-        let OwnLinkState::Connecting { roots_changed } = link.state else { return None };
+        let OwnLinkState::Connecting { attempt, roots_changed } = link.state else { return None };
+        // The owner left and came back meanwhile, or the server did: the attempt of the first time is nobody's.
+        if attempt != made {
+            return None;
+        }
         link.state = OwnLinkState::Up { key, since: now, used: now };
         self.by_key.insert(key, (owner.clone(), server));
         Some(roots_changed)
     }
 
     /// A link could not be made. Tells when it may be tried again; `None` when nobody wants it any more.
-    pub fn failed(&mut self, owner: &LinkOwner, server: ServerId, error: &str, now: Instant) -> Option<Instant> {
+    pub fn failed(
+        &mut self,
+        owner: &LinkOwner,
+        server: ServerId,
+        made: OwnLinkAttempt,
+        error: &str,
+        now: Instant,
+    ) -> Option<Instant> {
         let link = self.owners.get_mut(owner)?.get_mut(&server)?;
-        // The owner left and came back meanwhile, and the attempt is not the one that counts now.
-        if !matches!(link.state, OwnLinkState::Connecting { .. }) {
+        // As above: it is not the one that counts now.
+        if !matches!(link.state, OwnLinkState::Connecting { attempt, .. } if attempt == made) {
             return None;
         }
         self.counted -= 1;
@@ -201,7 +229,7 @@ impl OwnLinks {
         links
             .filter_map(|link| match &mut link.state {
                 OwnLinkState::Up { key, .. } => Some(*key),
-                OwnLinkState::Connecting { roots_changed } => {
+                OwnLinkState::Connecting { roots_changed, .. } => {
                     *roots_changed = true;
                     None
                 }
@@ -219,14 +247,18 @@ impl OwnLinks {
         keys
     }
 
-    /// A server is gone, or another has taken its place: what is known of its failures is of no use.
+    /// A server is gone, or another has taken its place, or it begins anew: what is known of its failures is of no use, and what is being
+    /// connected finds that nobody wants it.
     pub fn server_gone(&mut self, server: ServerId) {
+        let mut given_up = 0;
         for links in self.owners.values_mut() {
-            // Links that are up or being connected are ended by whoever removes the server, and are counted until then.
-            if links.get(&server).is_some_and(|link| !link.is_counted()) {
+            // Links that are up are ended by whoever removes the server, and are counted until then.
+            if let Some(link) = links.get(&server).filter(|link| link.key().is_none()) {
+                given_up += usize::from(link.is_counted());
                 links.remove(&server);
             }
         }
+        self.counted -= given_up;
         self.owners.retain(|_, links| !links.is_empty());
     }
 

@@ -75,13 +75,13 @@ impl Server {
         // After the machine knows that the look is over: whoever wakes may ask again at once.
         self.lists.listed.send_replace(look.number);
         if !look.held {
-            notifier.release_notices(self.id);
+            notifier.release_notices(self);
         }
     }
 
     pub(crate) fn release_notices(&self, notifier: &ListNotifier) {
         self.refresh().released();
-        notifier.release_notices(self.id);
+        notifier.release_notices(self);
     }
 
     /// A client asks for a list: what it has to wait for, if that is not known to be current.

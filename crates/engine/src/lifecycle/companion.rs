@@ -13,7 +13,7 @@ use super::ServerLifecycle;
 use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::LinkUser;
 use crate::servers::server::Server;
-use crate::servers::server_links::Companion;
+use crate::servers::server_links::{Companion, CompanionAttempt};
 
 /// The first pause after an attempt that failed, and the longest; twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 impl ServerLifecycle {
     /// One attempt, however many calls wait for it or have lost patience.
-    pub(super) async fn try_companion(self: &Arc<Self>, server: &Arc<Server>) {
+    pub(super) async fn try_companion(self: &Arc<Self>, server: &Arc<Server>, attempt: CompanionAttempt) {
         let watch = LinkWatch::new(&server.plan);
         let made = tokio::select! {
             made = self.make_link(server, Some(Era::Legacy), LinkUser::Everybody, None, &watch) => made,
@@ -44,24 +44,24 @@ impl ServerLifecycle {
                 Companion::Impossible
             }
             Err(error) => {
-                // Read again here: a restart during the attempt has set it back.
-                let pause = match &*server.links.companion.borrow() {
-                    Companion::UnderWay(_, before) => (*before * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE),
-                    _ => FIRST_PAUSE,
-                };
+                let pause = (attempt.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 let seconds = pause.as_secs();
                 tracing::warn!(server = %name, %error, seconds, "no legacy link; the modern one is used for now");
                 Companion::NotBefore(Instant::now() + pause, pause)
             }
         };
-        // A restart meanwhile has ended what was made, and asks anew.
+        // After a restart this is nobody's: whoever needs a second link has asked anew, or will.
+        let mut unwanted = Some(decided);
         server.links.companion.send_if_modified(|companion| {
             // Only the attempt that is under way may write its result.
-            let is_mine = matches!(companion, Companion::UnderWay(..));
-            if is_mine {
+            let is_mine = matches!(companion, Companion::UnderWay(current) if *current == attempt);
+            if is_mine && let Some(decided) = unwanted.take() {
                 *companion = decided;
             }
             is_mine
         });
+        if let Some(Companion::Live(live)) = unwanted {
+            self.retire(live);
+        }
     }
 }

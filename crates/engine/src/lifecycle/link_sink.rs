@@ -64,12 +64,12 @@ impl LinkSink {
 
     /// The link is ready: what came early is handled now.
     pub(crate) fn attach(&self, link: &SharedLink) {
-        // Held while they are handled: what comes now has to queue up behind what came early.
+        // Held while they are handled, and the link is set only then: what the reader brings now waits, and comes after what came early.
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.link.set(Arc::downgrade(link));
         for message in std::mem::take(&mut *early) {
-            self.handle(message);
+            self.handle(link, message);
         }
+        let _ = self.link.set(Arc::downgrade(link));
     }
 
     /// Where one session has the link for itself, its view of the server must be made again.
@@ -81,16 +81,13 @@ impl LinkSink {
         }
     }
 
-    fn handle(&self, message: ServerMessage) {
+    fn handle(&self, link: &SharedLink, message: ServerMessage) {
         if matches!(message.subject(), MessageSubject::ListChanged(_)) {
             self.own_view_is_old();
         }
-        let (Some(lifecycle), Some(server), Some(link)) =
-            (self.lifecycle.upgrade(), self.server.upgrade(), self.link.get().and_then(Weak::upgrade))
-        else {
-            return;
-        };
-        lifecycle.router.unowned(&server, self.key, &link, self.user.session(), message);
+        if let (Some(lifecycle), Some(server)) = (self.lifecycle.upgrade(), self.server.upgrade()) {
+            lifecycle.router.unowned(&server, self.key, link, self.user.session(), message);
+        }
     }
 }
 
@@ -126,7 +123,9 @@ impl MessageSink for LinkSink {
                 return;
             }
         }
-        self.handle(message);
+        if let Some(link) = self.link.get().and_then(Weak::upgrade) {
+            self.handle(&link, message);
+        }
     }
 
     fn hears(&self) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_hub::own_links::LinkOwner;
+use tidings_hub::own_links::{LinkOwner, OwnLinkAttempt};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, notifications};
 use tidings_upstream::LinkError;
@@ -18,25 +18,26 @@ use crate::links::live_link::LiveLink;
 use crate::servers::link_maker::LinkMaker;
 use crate::servers::own_link_table::OwnLinkUser;
 use crate::servers::server::Server;
+use crate::servers::server_links::CompanionAttempt;
 
 /// How often links are looked at for idleness at most.
 const SHORTEST_WAIT: Duration = Duration::from_millis(20);
 
 impl LinkMaker for ServerLifecycle {
-    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>) {
+    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>, attempt: OwnLinkAttempt) {
         let lifecycle = Arc::clone(&self);
         // A task of its own: whoever waits for the link may go away, and others may wait for the same one.
-        self.runtime.spawn(async move { lifecycle.connect_own(&user, &server).await });
+        self.runtime.spawn(async move { lifecycle.connect_own(&user, &server, attempt).await });
     }
 
-    fn make_companion(self: Arc<Self>, server: Arc<Server>) {
+    fn make_companion(self: Arc<Self>, server: Arc<Server>, attempt: CompanionAttempt) {
         let lifecycle = Arc::clone(&self);
-        self.runtime.spawn(async move { lifecycle.try_companion(&server).await });
+        self.runtime.spawn(async move { lifecycle.try_companion(&server, attempt).await });
     }
 }
 
 impl ServerLifecycle {
-    async fn connect_own(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>) {
+    async fn connect_own(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>, attempt: OwnLinkAttempt) {
         let owner = user.owner();
         // The era of the shared link: probing it again for every session would cost a round trip each.
         let known = self.catalogue.current().server(server.id).and_then(|status| status.era());
@@ -44,15 +45,17 @@ impl ServerLifecycle {
         let connected = tokio::select! {
             connected = connecting => connected,
             () = user.gone() => Err(LinkError::Stopped),
+            // It was removed or replaced: nobody waits for a process with the old configuration.
+            () = server.presence.gone.cancelled() => Err(LinkError::Stopped),
             () = self.runtime.stop.cancelled() => Err(LinkError::Stopped),
         };
         match connected {
-            Ok((live, _end)) => self.own_link_made(user, &owner, server, live),
+            Ok((live, _end)) => self.own_link_made(user, attempt, server, live),
             Err(error) => {
-                let retry =
-                    self.pool.own_links.lock().machine.failed(&owner, server.id, &error.to_string(), Instant::now());
+                let now = Instant::now();
+                let retry = self.pool.own_links.lock().machine.failed(&owner, server.id, attempt, &error.to_string(), now);
                 // Nobody wants it any more, so nobody needs to read of it.
-                if retry.is_some() {
+                if retry.is_some() && !server.presence.gone.is_cancelled() {
                     tracing::warn!(server = %server.plan.name, %error, "no connection for a single session");
                 }
             }
@@ -61,16 +64,22 @@ impl ServerLifecycle {
         self.pool.own_links.changed.send_replace(());
     }
 
-    fn own_link_made(self: &Arc<Self>, user: &OwnLinkUser, owner: &LinkOwner, server: &Arc<Server>, live: LiveLink) {
+    fn own_link_made(
+        self: &Arc<Self>,
+        user: &OwnLinkUser,
+        attempt: OwnLinkAttempt,
+        server: &Arc<Server>,
+        live: LiveLink,
+    ) {
         let roots_changed = {
             let mut state = self.pool.own_links.lock();
-            let wanted = state.machine.connected(owner, server.id, live.key, Instant::now());
+            let wanted = state.machine.connected(&user.owner(), server.id, attempt, live.key, Instant::now());
             if wanted.is_some() {
                 state.live.insert(live.key, live.clone());
             }
             wanted
         };
-        // The owner left while it was connected.
+        // The owner left while it was connected, or the server began anew.
         let Some(roots_changed) = roots_changed else { return self.retire(live) };
         if roots_changed && live.hello.revision.era() == Era::Legacy {
             live.link.send(notification(notifications::ROOTS_CHANGED, None));

@@ -63,6 +63,7 @@ impl ServerLifecycle {
         server.presence.restart_begins();
         // Waited for: two processes of one server must not run side by side, for they may share files or a port.
         self.end_links(server).await;
+        self.pool.own_links.server_gone(server.id);
         server.links.forget_companion();
         forget_commands(server);
         server.health().tell(LinkEvent::RestartAsked);

@@ -20,6 +20,7 @@ use crate::notify::ListNotifier;
 use crate::notify::listeners::Listed;
 use crate::notify::summary::{self, Basis, SummaryCursors};
 use crate::observe::status::Catalogue;
+use crate::servers::server::Server;
 use crate::subscriptions::Receipt;
 
 /// The ledger, and what those who ask for summaries were told. Behind one lock: nothing on the path of a call touches it.
@@ -107,14 +108,29 @@ impl ListNotifier {
         own.into_iter().filter_map(session).collect()
     }
 
-    /// The signals of a server are quiet: what was held for them is told now.
-    pub(crate) fn release_notices(&self, server: ServerId) {
+    /// The signals of a server are quiet: what was held for them is told now. One that nobody sees has signalled nothing: what is held
+    /// under its id is for whoever has its place.
+    pub(crate) fn release_notices(&self, server: &Server) {
         let bells = {
             let mut announcements = self.announcements();
-            let owed = announcements.ledger.release(server);
+            // Asked under the lock: servers come and go in commits, which take it too.
+            if !server.presence.is_current() {
+                return;
+            }
+            let owed = announcements.ledger.release(server.id);
             self.bells.of(&owed)
         };
         bells.iter().for_each(FollowerBell::ring);
+    }
+
+    /// Servers leave, or are replaced: nothing is held for their signals any more. Gives the bells to ring when that is committed, so that
+    /// what they did before and that they leave is one notice.
+    #[must_use]
+    pub(crate) fn release_leaving(&self, servers: &[ServerId]) -> Vec<FollowerBell> {
+        let mut announcements = self.announcements();
+        let owed: Vec<FollowerId> =
+            servers.iter().flat_map(|server| announcements.ledger.release(*server)).collect();
+        self.bells.of(&owed)
     }
 
     /// A session can read a view of its own: it is owed what differs from the one before.
@@ -261,8 +277,11 @@ impl ListNotifier {
         let notifier = Arc::clone(self);
         let session = Arc::clone(session);
         self.runtime.spawn(async move {
-            notifier.catalogue.wait_settled().await;
-            follow(&notifier, &session);
+            let settled = notifier.catalogue.wait_settled();
+            // Nobody waits for servers that do not start when everything ends.
+            if notifier.runtime.stop.run_until_cancelled(settled).await.is_some() {
+                follow(&notifier, &session);
+            }
         });
     }
 

@@ -1,6 +1,7 @@
 //! Which link carries something to a server. Found here; made by whoever makes links.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidings_hub::own_links::LinkClaim;
@@ -13,8 +14,9 @@ use crate::links::live_link::LiveLink;
 use crate::observe::status::ServerState;
 use crate::plan::{Isolation, Source};
 use crate::servers::own_link_table::{NoOwnLink, OwnLinkUser};
+use crate::servers::presence::Removal;
 use crate::servers::server::Server;
-use crate::servers::server_links::Companion;
+use crate::servers::server_links::{Companion, CompanionAttempt};
 use crate::servers::server_pool::ServerPool;
 
 /// How long a call waits for an attempt to reach a server that was lost.
@@ -103,6 +105,11 @@ impl ServerPool {
             // Before the table is looked at: a change between the look and the wait below must wake this.
             changes.mark_unchanged();
             let now = Instant::now();
+            if server.presence.gone.is_cancelled() {
+                // Whoever has its place now has its id too: an attempt with this configuration would be taken for one with the other's.
+                let reason = server.presence.removal().map_or("is not connected", Removal::as_str);
+                return Err(NoOwnLink { reason: reason.to_owned(), retry_at: now });
+            }
             let (claim, live) = self.own_links.claim(&owner, server.id, now);
             if let Some(live) = live {
                 return Ok(live);
@@ -112,8 +119,8 @@ impl ServerPool {
                 retry_at: now + Duration::from_secs(1),
             };
             match claim {
-                LinkClaim::Connect => match self.maker.upgrade() {
-                    Some(maker) => maker.make_own_link(user.clone(), Arc::clone(server)),
+                LinkClaim::Connect(attempt) => match self.maker.upgrade() {
+                    Some(maker) => maker.make_own_link(user.clone(), Arc::clone(server), attempt),
                     // The engine is ending, and nobody makes links any more.
                     None => return Err(NoOwnLink { reason: "is not connected".into(), retry_at: now }),
                 },
@@ -149,7 +156,7 @@ impl ServerPool {
             Companion::Live(live) if self.links.table.has(live.key) => return Some(live.clone()),
             Companion::Impossible => return None,
             Companion::NotBefore(at, _) if Instant::now() < *at => return None,
-            Companion::UnderWay(since, _) => Some(*since + PATIENCE),
+            Companion::UnderWay(attempt) => Some(attempt.since + PATIENCE),
             _ => None,
         };
         let waits_until = match waits_until {
@@ -172,7 +179,7 @@ impl ServerPool {
         // Whoever has configured an era gets that one and no other.
         let possible = matches!(&server.plan.source, Source::Remote(spec) if spec.era == EraChoice::Auto);
         let mut until = None;
-        let mut begins = false;
+        let mut begun = None;
         // Decided under the lock of the channel: of many calls that come at once, one begins the attempt.
         server.links.companion.send_if_modified(|companion| {
             let pause = match companion {
@@ -180,20 +187,22 @@ impl ServerPool {
                     *companion = Companion::Impossible;
                     return true;
                 }
-                Companion::UnderWay(since, _) => {
-                    until = Some(*since + PATIENCE);
+                Companion::UnderWay(attempt) => {
+                    until = Some(attempt.since + PATIENCE);
                     return false;
                 }
                 Companion::NotBefore(_, pause) => *pause,
                 _ => Duration::ZERO,
             };
             let now = Instant::now();
-            (until, begins) = (Some(now + PATIENCE), true);
-            *companion = Companion::UnderWay(now, pause);
+            let number = server.links.companion_attempts.fetch_add(1, Ordering::Relaxed);
+            let attempt = CompanionAttempt { number, since: now, pause };
+            (until, begun) = (Some(now + PATIENCE), Some(attempt));
+            *companion = Companion::UnderWay(attempt);
             true
         });
-        if begins && let Some(maker) = self.maker.upgrade() {
-            maker.make_companion(Arc::clone(server));
+        if let Some((attempt, maker)) = begun.zip(self.maker.upgrade()) {
+            maker.make_companion(Arc::clone(server), attempt);
         }
         until
     }

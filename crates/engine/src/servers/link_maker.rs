@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use tidings_hub::own_links::OwnLinkAttempt;
+
 use crate::servers::own_link_table::OwnLinkUser;
 use crate::servers::server::Server;
+use crate::servers::server_links::CompanionAttempt;
 
 /// Makes links in tasks of their own: whoever gives up waiting ends nothing. Must not block. How it went is read in the tables where
 /// the link was looked for.
 pub(crate) trait LinkMaker: Send + Sync {
     /// A link that somebody has for itself.
-    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>);
+    fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>, attempt: OwnLinkAttempt);
 
     /// The legacy link beside the modern one.
-    fn make_companion(self: Arc<Self>, server: Arc<Server>);
+    fn make_companion(self: Arc<Self>, server: Arc<Server>, attempt: CompanionAttempt);
 }

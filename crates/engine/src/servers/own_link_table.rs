@@ -112,9 +112,10 @@ impl OwnLinkTable {
         closed
     }
 
-    /// A server is gone, or another has taken its place.
+    /// A server is gone, or another has taken its place, or it begins anew. Whoever waits for a link to it asks again.
     pub(crate) fn server_gone(&self, server: ServerId) {
         self.lock().machine.server_gone(server);
+        self.changed.send_replace(());
     }
 }
 

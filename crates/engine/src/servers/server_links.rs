@@ -1,5 +1,6 @@
 //! The links of one server that are its own: the one that all share, and the one beside it for clients of the legacy era.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ pub(crate) struct ServerLinks {
     pub(crate) companion: watch::Sender<Companion>,
     /// The health of the link that all share.
     pub(crate) watch: Arc<LinkWatch>,
+    /// How often the second link was tried.
+    pub(crate) companion_attempts: AtomicU64,
     /// What the last introduction taught: the next one need not find it out again.
     manners: Mutex<ProbeManners>,
 }
@@ -35,8 +38,8 @@ pub(crate) struct ProbeManners {
 pub(crate) enum Companion {
     #[default]
     Untried,
-    /// Being made since, after this pause.
-    UnderWay(Instant, Duration),
+    /// Being made.
+    UnderWay(CompanionAttempt),
     Live(LiveLink),
     /// It could not be made; not tried before then. With the pause that led there.
     NotBefore(Instant, Duration),
@@ -44,11 +47,22 @@ pub(crate) enum Companion {
     Impossible,
 }
 
+/// An attempt to make the second link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CompanionAttempt {
+    /// Which one: a restart may begin another while this one goes on.
+    pub(crate) number: u64,
+    pub(crate) since: Instant,
+    /// The pause that led to it.
+    pub(crate) pause: Duration,
+}
+
 impl ServerLinks {
     pub(crate) fn new(plan: &ServerPlan) -> Self {
         Self {
             live: RwLock::new(None),
             companion: watch::Sender::default(),
+            companion_attempts: AtomicU64::new(0),
             watch: LinkWatch::new(plan),
             manners: Mutex::default(),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
+use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkAttempt, OwnLinkLimits, OwnLinks};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 
 const LIMITS: OwnLinkLimits = OwnLinkLimits { per_owner: 2, total: 4, idle: Duration::from_secs(60) };
@@ -12,8 +12,9 @@ const LIMITS: OwnLinkLimits = OwnLinkLimits { per_owner: 2, total: 4, idle: Dura
 #[derive(Clone, Debug)]
 enum Step {
     Claim { owner: u64, server: u32 },
-    Connected { owner: u64, server: u32 },
-    Failed { owner: u64, server: u32 },
+    /// `late`: it comes of the first attempt, and not of the last.
+    Connected { owner: u64, server: u32, late: bool },
+    Failed { owner: u64, server: u32, late: bool },
     Closed { owner: u64, server: u32 },
     OwnerGone(u64),
     ServerGone(u32),
@@ -26,8 +27,8 @@ fn step() -> impl Strategy<Value = Step> {
     let place = || (0..4u64, 0..3u32);
     prop_oneof![
         6 => place().prop_map(|(owner, server)| Step::Claim { owner, server }),
-        4 => place().prop_map(|(owner, server)| Step::Connected { owner, server }),
-        2 => place().prop_map(|(owner, server)| Step::Failed { owner, server }),
+        4 => (place(), any::<bool>()).prop_map(|((owner, server), late)| Step::Connected { owner, server, late }),
+        2 => (place(), any::<bool>()).prop_map(|((owner, server), late)| Step::Failed { owner, server, late }),
         2 => place().prop_map(|(owner, server)| Step::Closed { owner, server }),
         1 => (0..4u64).prop_map(Step::OwnerGone),
         1 => (0..3u32).prop_map(Step::ServerGone),
@@ -57,6 +58,8 @@ struct Run {
     model: BTreeMap<(u64, u32), Expected>,
     now: Instant,
     next_key: u64,
+    /// All attempts, the earliest first.
+    attempts: BTreeMap<(u64, u32), Vec<OwnLinkAttempt>>,
 }
 
 fn owner(number: u64) -> LinkOwner {
@@ -88,33 +91,43 @@ impl Run {
             _ if mine >= LIMITS.per_owner => assert_eq!(got, LinkClaim::TooManyOfOwner(LIMITS.per_owner)),
             _ if all >= LIMITS.total => assert_eq!(got, LinkClaim::TooMany(LIMITS.total)),
             _ => {
-                assert_eq!(got, LinkClaim::Connect);
+                let LinkClaim::Connect(attempt) = got else { panic!("{got:?}") };
+                self.attempts.entry((number, server)).or_default().push(attempt);
                 self.model.insert((number, server), Expected::Connecting { roots: false });
             }
         }
+    }
+
+    /// An attempt, and whether it is the last one.
+    fn attempt(&self, number: u64, server: u32, late: bool) -> Option<(OwnLinkAttempt, bool)> {
+        let all = self.attempts.get(&(number, server))?;
+        let attempt = if late { all.first() } else { all.last() };
+        Some((*attempt?, !late || all.len() == 1))
     }
 
     fn apply(&mut self, step: &Step) {
         let now = self.now;
         match *step {
             Step::Claim { owner, server } => self.claim(owner, server),
-            Step::Connected { owner: number, server } => {
+            Step::Connected { owner: number, server, late } => {
+                let Some((attempt, is_last)) = self.attempt(number, server, late) else { return };
                 let key = LinkKey(self.next_key);
                 self.next_key += 1;
-                let got = self.table.connected(&owner(number), ServerId(server), key, now);
+                let got = self.table.connected(&owner(number), ServerId(server), attempt, key, now);
                 match self.model.get_mut(&(number, server)) {
-                    Some(Expected::Connecting { roots }) => {
+                    Some(Expected::Connecting { roots }) if is_last => {
                         assert_eq!(got, Some(*roots), "nothing the client said is lost");
                         self.model.insert((number, server), Expected::Up { key, since: now, used: now });
                     }
                     _ => assert_eq!(got, None),
                 }
             }
-            Step::Failed { owner: number, server } => {
-                let got = self.table.failed(&owner(number), ServerId(server), "no", now);
+            Step::Failed { owner: number, server, late } => {
+                let Some((attempt, is_last)) = self.attempt(number, server, late) else { return };
+                let got = self.table.failed(&owner(number), ServerId(server), attempt, "no", now);
                 let is_connecting = matches!(self.model.get(&(number, server)), Some(Expected::Connecting { .. }));
-                assert_eq!(got.is_some(), is_connecting);
-                if is_connecting {
+                assert_eq!(got.is_some(), is_connecting && is_last);
+                if got.is_some() {
                     self.model.insert((number, server), Expected::Resting);
                 }
             }
@@ -141,7 +154,7 @@ impl Run {
             }
             Step::ServerGone(server) => {
                 self.table.server_gone(ServerId(server));
-                self.model.retain(|(_, of), link| *of != server || *link != Expected::Resting);
+                self.model.retain(|(_, of), link| *of != server || matches!(link, Expected::Up { .. }));
             }
             Step::RootsChanged(number) => {
                 let mut got = self.table.roots_changed(&owner(number));
@@ -194,7 +207,13 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..150)
     ) {
         let mut run =
-            Run { table: OwnLinks::new(LIMITS), model: BTreeMap::new(), now: Instant::now(), next_key: 1 };
+            Run {
+                table: OwnLinks::new(LIMITS),
+                model: BTreeMap::new(),
+                now: Instant::now(),
+                next_key: 1,
+                attempts: BTreeMap::new(),
+            };
         for step in &steps {
             run.apply(step);
         }
@@ -207,6 +226,13 @@ proptest! {
     }
 }
 
+fn connects(table: &mut OwnLinks, who: &LinkOwner, server: ServerId, now: Instant) -> OwnLinkAttempt {
+    match table.claim(who, server, now) {
+        LinkClaim::Connect(attempt) => attempt,
+        other => panic!("{other:?} instead of an attempt"),
+    }
+}
+
 // edges B2
 #[test]
 fn pauses_grow_until_a_link_has_held() {
@@ -215,8 +241,8 @@ fn pauses_grow_until_a_link_has_held() {
     let mut now = Instant::now();
     let mut pauses = Vec::new();
     for _ in 0..12 {
-        assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
-        let until = table.failed(&who, server, "no", now).unwrap();
+        let attempt = connects(&mut table, &who, server, now);
+        let until = table.failed(&who, server, attempt, "no", now).unwrap();
         pauses.push(until - now);
         assert!(matches!(table.claim(&who, server, until - Duration::from_millis(1)), LinkClaim::Resting { .. }));
         now = until;
@@ -224,14 +250,15 @@ fn pauses_grow_until_a_link_has_held() {
     assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]) && pauses[0] < pauses[5], "{pauses:?}");
     assert_eq!(pauses.last(), Some(&Duration::from_secs(30)));
     // A link that ends soon has failed, too.
-    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
-    table.connected(&who, server, LinkKey(1), now);
+    let attempt = connects(&mut table, &who, server, now);
+    table.connected(&who, server, attempt, LinkKey(1), now);
     table.closed(LinkKey(1), now + Duration::from_secs(1));
     assert!(matches!(table.claim(&who, server, now + Duration::from_secs(2)), LinkClaim::Resting { .. }));
     now += Duration::from_secs(60);
-    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect);
-    table.connected(&who, server, LinkKey(2), now);
+    let attempt = connects(&mut table, &who, server, now);
+    table.connected(&who, server, attempt, LinkKey(2), now);
     now += Duration::from_secs(11);
     table.closed(LinkKey(2), now);
-    assert_eq!(table.claim(&who, server, now), LinkClaim::Connect, "one that held is made again at once");
+    // One that held is made again at once.
+    connects(&mut table, &who, server, now);
 }

@@ -28,11 +28,17 @@ pub(crate) use tidings_testkit::{KINDS, ListFollower};
 pub(crate) struct Rules {
     pub(crate) start_timeout: Duration,
     pub(crate) names: Names,
+    /// How long signals of a server are gathered.
+    pub(crate) list_quiet: Duration,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { start_timeout: Duration::from_secs(30), names: Names::Prefix }
+        Self {
+            start_timeout: Duration::from_secs(30),
+            names: Names::Prefix,
+            list_quiet: Duration::from_millis(20),
+        }
     }
 }
 
@@ -266,7 +272,7 @@ fn settings(rules: &Rules) -> Settings {
         pages: ListPages { size: 1_000, longest_bound: None },
         view: FieldView::Strict,
         names: rules.names,
-        list_pace: RefreshPace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
+        list_pace: RefreshPace { quiet: rules.list_quiet, max_wait: rules.list_quiet * 10 },
         resource_pace: NoticePace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         poll_interval: Duration::ZERO,
         announcements: ListAnnouncements { initially: true, silent: Vec::new() },

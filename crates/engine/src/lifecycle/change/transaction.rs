@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{ChangeError, Operation, Prefix, ServerIds, Start};
+use crate::client::bells::FollowerBell;
 use crate::discovery::look::touched;
 use crate::lifecycle::ServerLifecycle;
 use crate::lifecycle::startup::Ready;
@@ -248,8 +249,14 @@ impl<'g> Transaction<'g> {
         });
         let at = std::time::Instant::now();
         let occasion = CommitOccasion { at, touched, signalled: Default::default(), held_by: None };
+        let replaced = self.arrivals.iter().filter_map(|arrival| arrival.before.as_ref());
+        let departing: Vec<ServerId> = self.leaving.iter().chain(replaced).map(|server| server.id).collect();
+        let mut bells = lifecycle.notifier.release_leaving(&departing);
         // One commit for everything that comes and goes: no client sees a state in between.
         lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
+        // Also what was held a moment before; those who come have not begun to signal.
+        bells.extend(lifecycle.notifier.release_leaving(&departing));
+        bells.iter().for_each(FollowerBell::ring);
         // Whoever leaves goes out of the set last: until the commit, calls by the old catalogue had to find it.
         lifecycle.pool.set_servers(before.with(&put, &without));
         if let Some(journal) = lifecycle.discovery.journal() {
@@ -398,6 +405,8 @@ impl ServerLifecycle {
     /// Ends everything of a server that has left: its calls are answered now, its processes end in the background.
     fn end(&self, server: &Server) {
         let links = self.sever(server);
+        // After its links are closed, which leaves a word about each that ended soon: of whoever has its id next, that says nothing.
+        self.pool.own_links.server_gone(server.id);
         self.runtime.spawn(async move {
             for link in links {
                 link.close().await;
