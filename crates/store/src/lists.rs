@@ -132,6 +132,11 @@ impl Batch {
         self.owners.contains(owner)
     }
 
+    /// The servers of which something else is known when this is written.
+    pub(crate) fn take_owners(&mut self) -> HashSet<ListOwner> {
+        std::mem::take(&mut self.owners)
+    }
+
     fn step(&mut self, step: ListStep) {
         let (ListStep::Know(owner) | ListStep::Put(owner, ..) | ListStep::Remove(owner, ..) | ListStep::Forget(owner)) =
             &step;
@@ -154,6 +159,21 @@ pub(crate) struct LastLists {
 impl LastLists {
     /// Takes one entry. What it needs to know of its server must be written: nothing of that is in the batch.
     pub(crate) fn take<K: Known>(&mut self, entry: LogEntry, known: &K, batch: &mut Batch) -> Result<(), K::Error> {
+        let owner = entry.owner().cloned();
+        let taken = self.take_entry(entry, known, batch);
+        if let (Err(_), Some(owner)) = (&taken, owner) {
+            // It could not be compared. What comes next is what changed since, and not the first list.
+            self.overlook(&owner);
+        }
+        taken
+    }
+
+    /// A batch could not be written: whose lists are known stands perhaps nowhere, and is said again.
+    pub(crate) fn not_written(&mut self, owners: &HashSet<ListOwner>) {
+        self.owners.retain(|owner| !owners.contains(owner));
+    }
+
+    fn take_entry<K: Known>(&mut self, entry: LogEntry, known: &K, batch: &mut Batch) -> Result<(), K::Error> {
         match entry {
             LogEntry::Began(time, servers) => self.begin(time, &servers, known, batch),
             LogEntry::Listed(listing) => {

@@ -318,26 +318,34 @@ impl LogWriter {
             for entry in entries {
                 // What the entry is compared with must be in the store, so everything before it is written first.
                 if lists.compares(&entry) && entry.owner().is_none_or(|owner| batch.touches(owner)) {
-                    self.flush(shelf, &mut last, std::mem::take(&mut batch), &mut lost);
+                    self.flush(shelf, &mut last, std::mem::take(&mut batch), &mut lost, &mut lists);
                 }
                 if let Err(error) = lists.take(entry, shelf, &mut batch) {
                     tracing::error!(%error, "lists could not be compared with what was known of them");
                 }
             }
-            self.flush(shelf, &mut last, batch, &mut lost);
+            self.flush(shelf, &mut last, batch, &mut lost, &mut lists);
             // Nothing was written that could say so.
             self.0.queue().lost += lost;
         }
     }
 
     /// Writes. What could not be written is lost, and the next record says so.
-    fn flush(&self, shelf: &ChangeRowStorage, last: &mut u64, batch: Batch, lost: &mut u64) {
+    fn flush(
+        &self,
+        shelf: &ChangeRowStorage,
+        last: &mut u64,
+        mut batch: Batch,
+        lost: &mut u64,
+        lists: &mut LastLists,
+    ) {
         if batch.is_empty() {
             return;
         }
         let count = batch.records.len() as u64;
         // A batch without records has nothing that could tell of a loss.
         let before = if count == 0 { 0 } else { std::mem::take(lost) };
+        let owners = batch.take_owners();
         match self.write(shelf, *last, batch, before) {
             Ok(newest) => {
                 *last = newest;
@@ -348,6 +356,7 @@ impl LogWriter {
                 // Whether they are on disk after all is not known, so their numbers are not used again.
                 *last += count;
                 *lost += before + count;
+                lists.not_written(&owners);
             }
         }
     }

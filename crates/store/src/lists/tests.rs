@@ -1,23 +1,27 @@
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 
 use super::*;
 
 /// The table, as a model.
 #[derive(Default)]
 struct Model {
+    /// Nothing can be read.
+    is_broken: bool,
     owners: BTreeSet<ListOwner>,
     items: BTreeMap<(ListOwner, String), KnownList>,
 }
 
 impl Known for Model {
-    type Error = Infallible;
+    type Error = ();
 
-    fn owners(&self) -> Result<Vec<ListOwner>, Infallible> {
+    fn owners(&self) -> Result<Vec<ListOwner>, ()> {
         Ok(self.owners.iter().cloned().collect())
     }
 
-    fn list(&self, owner: &ListOwner, kind: &str) -> Result<KnownList, Infallible> {
+    fn list(&self, owner: &ListOwner, kind: &str) -> Result<KnownList, ()> {
+        if self.is_broken {
+            return Err(());
+        }
         Ok(self.items.get(&(owner.clone(), kind.to_owned())).cloned().unwrap_or_default())
     }
 }
@@ -58,14 +62,20 @@ impl House {
         batch.records.iter().map(words).collect()
     }
 
+    /// What it would write can not be written.
+    fn lose(&mut self, entry: LogEntry) {
+        let mut batch = Batch::default();
+        self.lists.take(entry, &self.table, &mut batch).unwrap();
+        self.lists.not_written(&batch.take_owners());
+    }
+
     fn restart(&mut self, servers: &[&str]) -> Vec<String> {
         self.lists = LastLists::default();
         self.take(LogEntry::Began(now(), servers.iter().map(|server| owner(server)).collect()))
     }
 
     fn listed(&mut self, server: &str, tools: &[(&str, u8)], at_start: bool) -> Vec<String> {
-        let lists = vec![("tools".to_owned(), items(tools)), ("prompts".to_owned(), Vec::new())];
-        self.take(LogEntry::Listed(Listing { time: now(), owner: owner(server), at_start, lists }))
+        self.take(listing(server, tools, at_start))
     }
 
     fn changed(&mut self, server: &str, kind: &str, put: &[(&str, u8)], removed: &[&str]) -> Vec<String> {
@@ -79,6 +89,11 @@ impl House {
         let record = names.record(now(), &owner(server), kind, false).unwrap();
         self.take(LogEntry::Changed(record, Some(delta)))
     }
+}
+
+fn listing(server: &str, tools: &[(&str, u8)], at_start: bool) -> LogEntry {
+    let lists = vec![("tools".to_owned(), items(tools)), ("prompts".to_owned(), Vec::new())];
+    LogEntry::Listed(Listing { time: now(), owner: owner(server), at_start, lists })
 }
 
 fn now() -> Timestamp {
@@ -199,4 +214,30 @@ fn a_part_of_the_program_is_not_a_server_of_its_name() {
     house.lists = LastLists::default();
     assert_eq!(house.take(began(false)), ["watch tools -b (down)"]);
     assert_eq!(house.take(LogEntry::Listed(listing)), NOTHING);
+}
+
+// edges F11
+#[test]
+fn a_server_whose_first_record_was_lost_is_known_by_the_next() {
+    let mut house = House::default();
+    house.restart(&["one"]);
+    house.lose(listing("one", &[("a", 1)], true));
+    house.changed("one", "tools", &[("b", 1)], &[]);
+    assert!(house.table.owners.contains(&owner("one")), "the next process finds it");
+    assert_eq!(house.restart(&[]), ["one tools -b (down)"], "and sees that it went");
+    assert!(house.table.items.is_empty() && house.table.owners.is_empty());
+}
+
+// edges F11
+#[test]
+fn what_comes_after_a_list_that_could_not_be_compared_is_not_taken_for_the_list() {
+    let mut house = House::default();
+    house.restart(&["one"]);
+    house.listed("one", &[("a", 1), ("b", 1)], true);
+    house.restart(&["one"]);
+    house.table.is_broken = true;
+    let mut batch = Batch::default();
+    house.lists.take(listing("one", &[("a", 1), ("b", 1)], true), &house.table, &mut batch).unwrap_err();
+    house.table.is_broken = false;
+    assert_eq!(house.changed("one", "tools", &[("c", 1)], &[]), ["one tools +c"], "the others are still there");
 }
