@@ -26,6 +26,15 @@ pub enum RegistryChange {
         /// The keys of `[servers.X]`.
         server: Value,
     },
+    /// As `Put`, of a server that was added at run time, and only if it is still described as whoever asks has read it.
+    Replace {
+        /// The name of the server, as configured.
+        name: String,
+        /// The keys that were read.
+        read: Value,
+        /// The keys of `[servers.X]`.
+        server: Value,
+    },
     /// A server that was added at run time and is to go.
     Delete {
         /// The name of the server, as configured.
@@ -37,7 +46,17 @@ impl RegistryChange {
     /// Which server it is about.
     pub fn name(&self) -> &str {
         match self {
-            Self::Put { name, .. } | Self::Add { name, .. } | Self::Delete { name } => name,
+            Self::Put { name, .. } | Self::Add { name, .. } | Self::Replace { name, .. } | Self::Delete { name } => {
+                name
+            }
+        }
+    }
+
+    /// The server that it describes, if it describes one.
+    pub(crate) fn server(&self) -> Option<&Value> {
+        match self {
+            Self::Put { server, .. } | Self::Add { server, .. } | Self::Replace { server, .. } => Some(server),
+            Self::Delete { .. } => None,
         }
     }
 }
@@ -77,11 +96,8 @@ impl ChangeBatch {
 
     fn take(&mut self, change: &RegistryChange, described: Option<&PlannedServer>) {
         let name = change.name().to_owned();
-        match (change, described) {
-            (
-                RegistryChange::Put { server, .. } | RegistryChange::Add { server, .. },
-                Some(PlannedServer { read, plan }),
-            ) => {
+        match (change.server(), described) {
+            (Some(server), Some(PlannedServer { read, plan })) => {
                 self.planned.insert(name.clone(), plan.clone());
                 let (server, read) = (server.clone(), Box::new(read.clone()));
                 self.steps.push(SourceStep::Put { name: name.clone(), server, read });
@@ -123,12 +139,19 @@ pub(crate) fn check_name(sources: &ServerSources, change: &RegistryChange) -> Re
         return Err(match change {
             // For whoever adds, it does not matter where the other one comes from.
             RegistryChange::Add { .. } => RegistryRefusal::NameTaken { name },
-            RegistryChange::Put { .. } | RegistryChange::Delete { .. } => RegistryRefusal::FromFile { name },
+            RegistryChange::Put { .. } | RegistryChange::Replace { .. } | RegistryChange::Delete { .. } => {
+                RegistryRefusal::FromFile { name }
+            }
         });
     }
-    match (change, sources.kept.contains_key(&name)) {
-        (RegistryChange::Add { .. }, true) => Err(RegistryRefusal::NameTaken { name }),
-        (RegistryChange::Delete { .. }, false) => Err(RegistryRefusal::Unknown { name }),
+    match (change, sources.kept.get(&name)) {
+        (RegistryChange::Add { .. }, Some(_)) => Err(RegistryRefusal::NameTaken { name }),
+        (RegistryChange::Delete { .. } | RegistryChange::Replace { .. }, None) => {
+            Err(RegistryRefusal::Unknown { name })
+        }
+        (RegistryChange::Replace { read, .. }, Some(kept)) if kept.server != *read => {
+            Err(RegistryRefusal::Overtaken { name })
+        }
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig};
@@ -22,6 +23,9 @@ use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
 use crate::refusal::RegistryRefusal;
 use crate::sources::{ResolvedServers, ServerSources, WantedServer};
 use crate::state::{RegistryEntry, RegistryState};
+
+/// How long the end waits for changes under way. They hear of it at once, and have to end their processes.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// The registry. Clones are handles to the same one.
 #[derive(Clone)]
@@ -136,6 +140,14 @@ impl ServerRegistry {
         let _ = self.0.gateway.set(gateway);
     }
 
+    /// The gateway has ended: waits until every change that was under way has heard that, so that nothing is kept after this.
+    pub async fn close(&self) {
+        self.0.tasks.close();
+        if tokio::time::timeout(CLOSE, self.0.tasks.wait()).await.is_err() {
+            tracing::warn!("a change of the servers takes long to end");
+        }
+    }
+
     /// Everything that is configured at this moment; a snapshot, so it may be kept.
     pub fn state(&self) -> Arc<RegistryState> {
         Arc::clone(&self.0.state.borrow())
@@ -247,14 +259,12 @@ impl ServerRegistry {
 
     /// Reads and plans the server that a change describes, if it describes one.
     fn make(&self, change: &RegistryChange) -> Result<Option<PlannedServer>, RegistryRefusal> {
-        let (RegistryChange::Put { name, server } | RegistryChange::Add { name, server }) = change else {
-            return Ok(None);
-        };
+        let (name, Some(server)) = (change.name(), change.server()) else { return Ok(None) };
         let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
         let mut plan = self.plan(&read, Origin::Runtime)?;
         // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {
-            let refused = |reason| RegistryRefusal::Unsupported { name: name.clone(), reason };
+            let refused = |reason| RegistryRefusal::Unsupported { name: name.to_owned(), reason };
             plan.source = Source::Local(unready.try_again().map_err(refused)?);
         }
         Ok(Some(PlannedServer { read, plan }))

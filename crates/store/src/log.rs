@@ -331,14 +331,7 @@ impl LogWriter {
     }
 
     /// Writes. What could not be written is lost, and the next record says so.
-    fn flush(
-        &self,
-        shelf: &ChangeRowStorage,
-        last: &mut u64,
-        mut batch: Batch,
-        lost: &mut u64,
-        lists: &mut LastLists,
-    ) {
+    fn flush(&self, shelf: &ChangeRowStorage, last: &mut u64, mut batch: Batch, lost: &mut u64, lists: &mut LastLists) {
         if batch.is_empty() {
             return;
         }

@@ -64,7 +64,7 @@ impl RegistryToolSet {
         // Two calls that both read, change and write this server would lose the variables of one of them.
         let _editing = self.context.editing.lock(BTreeSet::from([name.clone()])).await;
         let kept = self.context.registry.kept(&name).await;
-        let Some(Value::Object(mut keys)) = kept else { return Err(RegistryRefusal::FromFile { name }.into()) };
+        let Some(Value::Object(mut keys)) = kept.clone() else { return Err(RegistryRefusal::FromFile { name }.into()) };
         let made_of = keys.get("entry").and_then(Value::as_str).unwrap_or_default().to_owned();
         let entry = self.context.entries.get(made_of).await?;
         let own = |keys: &Map<String, Value>| keys.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -84,7 +84,9 @@ impl RegistryToolSet {
             env.extend(variables.into_iter().map(|(name, value)| (name, value.into())));
             keys.insert("env".into(), env.into());
         }
-        let change = RegistryChange::Put { name: name.clone(), server: Value::Object(keys) };
+        // What somebody else changed by other means after it was read is not overwritten.
+        let (read, server) = (kept.unwrap_or_default(), Value::Object(keys));
+        let change = RegistryChange::Replace { name: name.clone(), read, server };
         self.apply(request, &name, &name, change).await?;
         self.described(&name)
     }

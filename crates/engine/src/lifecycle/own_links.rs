@@ -53,7 +53,8 @@ impl ServerLifecycle {
             Ok((live, _end)) => self.own_link_made(user, attempt, server, live),
             Err(error) => {
                 let now = Instant::now();
-                let retry = self.pool.own_links.lock().machine.failed(&owner, server.id, attempt, &error.to_string(), now);
+                let retry =
+                    self.pool.own_links.lock().machine.failed(&owner, server.id, attempt, &error.to_string(), now);
                 // Nobody wants it any more, so nobody needs to read of it.
                 if retry.is_some() && !server.presence.gone.is_cancelled() {
                     tracing::warn!(server = %server.plan.name, %error, "no connection for a single session");

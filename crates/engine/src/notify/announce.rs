@@ -128,8 +128,7 @@ impl ListNotifier {
     #[must_use]
     pub(crate) fn release_leaving(&self, servers: &[ServerId]) -> Vec<FollowerBell> {
         let mut announcements = self.announcements();
-        let owed: Vec<FollowerId> =
-            servers.iter().flat_map(|server| announcements.ledger.release(*server)).collect();
+        let owed: Vec<FollowerId> = servers.iter().flat_map(|server| announcements.ledger.release(*server)).collect();
         self.bells.of(&owed)
     }
 

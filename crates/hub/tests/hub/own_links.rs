@@ -11,15 +11,31 @@ const LIMITS: OwnLinkLimits = OwnLinkLimits { per_owner: 2, total: 4, idle: Dura
 
 #[derive(Clone, Debug)]
 enum Step {
-    Claim { owner: u64, server: u32 },
+    Claim {
+        owner: u64,
+        server: u32,
+    },
     /// `late`: it comes of the first attempt, and not of the last.
-    Connected { owner: u64, server: u32, late: bool },
-    Failed { owner: u64, server: u32, late: bool },
-    Closed { owner: u64, server: u32 },
+    Connected {
+        owner: u64,
+        server: u32,
+        late: bool,
+    },
+    Failed {
+        owner: u64,
+        server: u32,
+        late: bool,
+    },
+    Closed {
+        owner: u64,
+        server: u32,
+    },
     OwnerGone(u64),
     ServerGone(u32),
     RootsChanged(u64),
-    Idle { busy: bool },
+    Idle {
+        busy: bool,
+    },
     Pass(u64),
 }
 

@@ -196,3 +196,30 @@ async fn a_server_that_is_being_added_gives_way_to_one_of_the_file_that_is_off()
     slow.wait_all_exited().await;
     house.close().await;
 }
+
+// edges F4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_before_another_change_does_not_overwrite_it() {
+    let gate = Gate::new();
+    let slow = full("slow").hold("tools/list", &gate).stdio().await;
+    let (first, third) = (full("first").http().await, full("third").http().await);
+    let house = House::open("").await;
+    house.add(&[("f", &first)]).await;
+    let read = house.registry.kept("f").await.unwrap();
+    // Between the reading and the change of it another one is made, and takes its time.
+    let (registry, change) = (house.registry.clone(), put("f", keys(&slow)));
+    let other = tokio::spawn(async move { registry.apply(vec![change]).await });
+    slow.wait_for_method("tools/list", 1).await;
+    let (registry, server) = (house.registry.clone(), keys(&third));
+    let change = RegistryChange::Replace { name: "f".into(), read, server };
+    let replacing = tokio::spawn(async move { registry.apply(vec![change]).await });
+    gate.open();
+    within("the other change", other).await.unwrap().unwrap();
+    let refused = within("the refusal", replacing).await.unwrap().unwrap_err();
+    assert!(matches!(&refused, RegistryRefusal::Overtaken { name } if name == "f"), "{refused}");
+    assert_eq!(house.registry.kept("f").await, Some(keys(&slow)));
+    let (read, server) = (keys(&slow), keys(&third));
+    house.registry.apply(vec![RegistryChange::Replace { name: "f".into(), read, server }]).await.unwrap();
+    assert_eq!(house.registry.kept("f").await, Some(keys(&third)));
+    house.close().await;
+}

@@ -34,11 +34,7 @@ pub(crate) struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self {
-            start_timeout: Duration::from_secs(30),
-            names: Names::Prefix,
-            list_quiet: Duration::from_millis(20),
-        }
+        Self { start_timeout: Duration::from_secs(30), names: Names::Prefix, list_quiet: Duration::from_millis(20) }
     }
 }
 

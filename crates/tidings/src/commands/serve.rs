@@ -80,6 +80,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         archive,
         ..EndpointOptions::default()
     };
+    let changes = registry.clone();
     let parts = AdminParts { gateway: gateway.clone(), registry, index: search.index(), search, changes: log.clone() };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
@@ -87,6 +88,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     drop(announced);
     let _ = reloading.await;
     gateway.shutdown().await;
+    // Before the store is: a change under way either is kept there, or never happened.
+    changes.close().await;
     // Last: the end of a server is a change that belongs in the log.
     log.close().await;
     tracing::info!("stopped");

@@ -70,7 +70,8 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let log = feed::log(store);
-    let reloading = tokio::spawn(reload::follow(prepared.registry(), prepared.consent(), stop.clone()));
+    let registry = prepared.registry();
+    let reloading = tokio::spawn(reload::follow(registry.clone(), prepared.consent(), stop.clone()));
     let journal = feed::journal(&log);
     let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), |first| {
         if let Err(failure) = prepared.come_through(first.gateways) {
@@ -85,6 +86,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     tokio::spawn(serving).await.map_err(CommandFailure::failed)?;
     stop.cancel();
     let _ = reloading.await;
+    registry.close().await;
     log.close().await;
     Ok(())
 }
