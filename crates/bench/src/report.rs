@@ -269,7 +269,7 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
          - Search: {search}\n\n\
-         ThroughputLoad client, proxies and servers are processes of their own and share the machine:\n\n\
+         Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\
          | CPU | {cpu}, {cores} cores |\n\
          | memory | {memory} MB |\n\
