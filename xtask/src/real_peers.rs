@@ -1,5 +1,5 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
-//! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; and the documentation,
+//! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; and the documentation,
 //! followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
@@ -29,6 +29,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
     tally += racing(children, workspace, peers, binary)?;
     tally += restarting(children, workspace, peers, binary)?;
     tally += restarted_servers(children, workspace, peers, binary)?;
+    tally += http_and_sse(children, workspace, peers, binary)?;
     tally += walk(children, workspace, peers, binary)?;
     tally += connected_clients(children, workspace, peers, binary)?;
     Ok(tally)
@@ -138,6 +139,13 @@ fn restarted_servers(
     let script = script.arg("--tidings").arg(binary).arg("--node").arg(peers.node());
     let script = script.arg("--rmcp").arg(workspace.built_example("restarting_server"));
     count(children, &script.arg("--everything").arg(peers.script("server-everything")))
+}
+
+/// A server and a client of others that have HTTP+SSE only.
+fn http_and_sse(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["sse-peers"])?;
+    let script = python(workspace, peers, "sse_peers.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 /// From nothing to a row that tells of itself, as the documentation says.

@@ -1,4 +1,5 @@
-//! Clients over HTTP: one endpoint, `/mcp`, for both eras. Everything else goes to the router of the caller.
+//! Clients over HTTP: one endpoint, `/mcp`, for both eras, and for old clients the two paths of HTTP+SSE. Everything else goes to
+//! the router of the caller.
 
 mod body;
 mod cancel_safe;
@@ -12,6 +13,7 @@ mod retention;
 mod session_archive;
 mod session_keeper;
 mod sessions;
+mod sse;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -170,7 +172,7 @@ async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Rout
         let others = others.clone();
         activity.request();
         // The rest is open to everybody, asks for a key of its own, or for a signature.
-        let is_open = matches!(request.uri().path(), "/mcp" | "/metrics");
+        let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
         let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
         async move {
             if is_foreign {
@@ -179,6 +181,9 @@ async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Rout
             if request.uri().path() == "/mcp" {
                 // Boxed, so that an idle connection and one that only streams do not keep room for it.
                 return Ok::<_, Infallible>(Box::pin(endpoint.handle(request)).await);
+            }
+            if matches!(request.uri().path(), sse::STREAM | sse::MESSAGES) {
+                return Ok(Box::pin(endpoint.handle_sse(request)).await);
             }
             if let Err(refused) = endpoint.check_origin(request.headers()) {
                 return Ok(refused.into());

@@ -7,6 +7,7 @@ mod admission;
 pub mod auth;
 mod batch;
 pub mod http;
+mod outbox;
 pub mod stdio;
 
 use std::time::Duration;

@@ -1,15 +1,14 @@
 //! One client on standard input and output. Both eras may be spoken, even side by side.
 
 mod lines;
-mod outbox;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tidings_engine::{Caller, ClientSink, Gateway, Principal, Reply, Session};
+use tidings_engine::{Caller, Gateway, Principal, Reply, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
@@ -23,11 +22,12 @@ use tokio_util::task::TaskTracker;
 
 pub use lines::InputLines;
 
+use crate::DRAIN;
 use crate::admission::{
     LIMITS, MessageClass, ModernRequest, TransportClaims, admit_batch, admit_legacy, admit_modern, classify,
 };
 use crate::batch::{self, cancelled, dispatch, malformed};
-use crate::{DRAIN, stdio::outbox::ClientOutbox};
+use crate::outbox::{self, ClientOutbox, UnaskedMessages};
 
 /// What the first message tells about the client, before any server is started.
 #[derive(Clone, Debug)]
@@ -121,33 +121,6 @@ struct StdioConnection {
     tasks: TaskTracker,
     /// Rings when running requests have had their time.
     ending: CancellationToken,
-}
-
-/// What nobody asked for, on its way to the client.
-struct UnaskedMessages {
-    outbox: Arc<ClientOutbox>,
-    gateway: Gateway,
-    session: OnceLock<Weak<Session>>,
-}
-
-impl ClientSink for UnaskedMessages {
-    fn push(&self, message: Bytes) {
-        self.outbox.push_droppable(&message);
-    }
-
-    fn wake(&self) {
-        if let Some(session) = self.session.get().and_then(Weak::upgrade) {
-            // While the client does not read it is owed what it is owed; the box says when there is room.
-            while self.outbox.has_room_for_news()
-                // Not droppable: what is handed over here counts as delivered.
-                && self.gateway.pass_owed(&session, |notice| self.outbox.push(&notice.message))
-            {}
-        }
-    }
-
-    fn forget_resource(&self, _uri: &str) {
-        // What waits in the box is written before any later answer, as it should be.
-    }
 }
 
 impl StdioConnection {
@@ -306,14 +279,10 @@ impl StdioConnection {
         if self.session().is_some() {
             return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
-        let (outbox, gateway) = (Arc::clone(&self.outbox), self.gateway.clone());
-        let sink = Arc::new(UnaskedMessages { outbox, gateway, session: OnceLock::new() });
+        let sink = UnaskedMessages::new(&self.outbox, &self.gateway);
         let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
         // After `initialize` has returned: before that there is no session that could be owed anything.
-        let _ = sink.session.set(Arc::downgrade(&session));
-        let news: Arc<dyn ClientSink> = sink;
-        // Weak: the box outlives the session by its last lines, and must not keep it.
-        self.outbox.serve(Arc::downgrade(&news));
+        sink.serve(&session);
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
         self.outbox.push(&one_line(&answer.payload.to_bytes()));
         Ok(())

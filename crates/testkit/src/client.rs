@@ -1,9 +1,10 @@
-//! A scripted MCP client of any revision, over HTTP or stdio, with one interface.
+//! A scripted MCP client of any revision, over HTTP, stdio or HTTP+SSE, with one interface.
 
 mod builder;
 mod exchange;
 mod http;
 mod request;
+mod sse;
 mod stdio;
 
 use std::process::ExitStatus;
@@ -53,6 +54,7 @@ pub struct Client {
 enum ClientTransport {
     Http(http::HttpTransport),
     Stdio(stdio::StdioTransport),
+    Sse(sse::SseTransport),
 }
 
 /// What the client's tasks share.
@@ -126,6 +128,11 @@ impl Client {
     /// A client over HTTP, to be described further. Legacy, of the latest revision, unless told otherwise.
     pub fn http(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::http(url.into())
+    }
+
+    /// A client over HTTP+SSE, to be described further. Of the first revision, unless told otherwise.
+    pub fn sse(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::sse(url.into())
     }
 
     /// A client that starts a process, to be described further.
@@ -258,6 +265,7 @@ impl Client {
                 assert_eq!(reply.status, 202, "sending {method}: {reply:?}");
             }
             ClientTransport::Stdio(stdio) => stdio.write(message),
+            ClientTransport::Sse(sse) => sse.write(message),
         }
     }
 
@@ -368,17 +376,44 @@ impl Client {
         self.stdio_side().stderr()
     }
 
+    /// HTTP+SSE: closes the stream, which ends the session.
+    pub fn close_stream(&self) {
+        self.sse_side().close();
+    }
+
+    /// HTTP+SSE: where messages are posted, as the stream named it.
+    pub fn endpoint(&self) -> &str {
+        self.sse_side().endpoint()
+    }
+
+    /// HTTP+SSE: the messages that were not accepted, with status and body.
+    pub fn refused_posts(&self) -> &AwaitedRecord<(u16, String)> {
+        self.sse_side().refused()
+    }
+
+    /// HTTP+SSE: posts bytes as they are.
+    pub fn post_message(&self, message: impl Into<Bytes>) {
+        self.sse_side().write(message.into());
+    }
+
+    fn sse_side(&self) -> &sse::SseTransport {
+        match &self.transport {
+            ClientTransport::Sse(sse) => sse,
+            ClientTransport::Http(_) | ClientTransport::Stdio(_) => panic!("only over HTTP+SSE"),
+        }
+    }
+
     fn http_side(&self) -> &http::HttpTransport {
         match &self.transport {
             ClientTransport::Http(http) => http,
-            ClientTransport::Stdio(_) => panic!("only over HTTP"),
+            ClientTransport::Stdio(_) | ClientTransport::Sse(_) => panic!("only over HTTP"),
         }
     }
 
     fn stdio_side(&self) -> &stdio::StdioTransport {
         match &self.transport {
             ClientTransport::Stdio(stdio) => stdio,
-            ClientTransport::Http(_) => panic!("only on stdio"),
+            ClientTransport::Http(_) | ClientTransport::Sse(_) => panic!("only on stdio"),
         }
     }
 }

@@ -286,6 +286,11 @@ impl Gateway {
         Client::http(self.url())
     }
 
+    /// Describes an old client, over HTTP+SSE.
+    pub fn sse(&self) -> ClientBuilder {
+        Client::sse(format!("{}/sse", self.base_url()))
+    }
+
     /// Describes a client on `tidings stdio` with the same configuration.
     pub fn stdio(&self) -> ClientBuilder {
         let mut args = vec!["stdio".to_owned()];

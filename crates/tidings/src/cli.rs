@@ -448,7 +448,7 @@ pub(crate) enum SearchCommand {
 pub(crate) struct AddServer {
     /// What it is to be called; also the prefix of its tools.
     pub(crate) name: String,
-    /// A URL that speaks Streamable HTTP.
+    /// A URL that speaks Streamable HTTP or HTTP+SSE.
     #[arg(long)]
     pub(crate) url: Option<String>,
     /// A container image whose command speaks MCP on its standard input and output.

@@ -54,7 +54,8 @@ struct SseLinkShared {
     stop: CancellationToken,
     /// Posts under way. They end with their answers, and those of calls with the link.
     posts: TaskTracker,
-    ended: CancellationToken,
+    /// The reader of the stream. Ends with the stream, or when the link is closed, after the last posts.
+    reader: TaskTracker,
 }
 
 impl SseLink {
@@ -83,10 +84,10 @@ impl SseLink {
             on_their_way: Mutex::default(),
             stop: CancellationToken::new(),
             posts: TaskTracker::new(),
-            ended: CancellationToken::new(),
+            reader: TaskTracker::new(),
         });
-        // Ends with the stream, or when the link is closed.
-        tokio::spawn(Arc::clone(&shared).run(stream));
+        shared.reader.spawn(Arc::clone(&shared).run(stream));
+        shared.reader.close();
         Ok(Arc::new(Self { shared, goodbyes }))
     }
 
@@ -183,7 +184,6 @@ impl SseLinkShared {
         let _ = tokio::time::timeout(LAST_POSTS, self.posts.wait()).await;
         drop(stream);
         self.client.close();
-        self.ended.cancel();
     }
 
     async fn read(self: &Arc<Self>, stream: &mut OpenStream) -> LinkError {
@@ -367,11 +367,11 @@ impl Link for SseLink {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.shared.stop.cancel();
-        let ended = self.shared.ended.clone();
+        let reader = self.shared.reader.clone();
         // Whoever waits for the ends of links waits for this one too.
-        let waited = ended.clone();
-        self.goodbyes.spawn(async move { waited.cancelled().await });
-        Box::pin(async move { ended.cancelled().await })
+        let waited = reader.clone();
+        self.goodbyes.spawn(async move { waited.wait().await });
+        Box::pin(async move { reader.wait().await })
     }
 }
 

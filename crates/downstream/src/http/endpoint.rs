@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::session_archive::{ArchivedSessions, unix_now};
 use super::sessions::{HttpSession, HttpSessions, InUse};
+use super::sse::SseSessions;
 use super::{EndpointOptions, body, guard, peer};
 use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
@@ -27,6 +28,8 @@ pub(super) struct HttpEndpoint {
     pub(super) gateway: Gateway,
     pub(super) options: EndpointOptions,
     pub(super) sessions: HttpSessions,
+    /// Clients of HTTP+SSE, which take seats among the sessions.
+    pub(super) sse: SseSessions,
     /// Sessions of an earlier process whose clients have not come back yet.
     pub(super) waiting: ArchivedSessions,
     /// What goes on for clients that have left: calls of sessions, and rests of bodies that are not wanted. Each ends by itself,
@@ -69,7 +72,8 @@ impl HttpEndpoint {
     pub(super) fn new(gateway: Gateway, options: EndpointOptions) -> Self {
         let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
         let waiting = ArchivedSessions::new(options.archive.clone());
-        let endpoint = Self { gateway, options, sessions, waiting, tasks: TaskTracker::new() };
+        let sse = SseSessions::default();
+        let endpoint = Self { gateway, options, sessions, sse, waiting, tasks: TaskTracker::new() };
         // At the start: if the kernel can not be asked, that must be known before anybody connects.
         if endpoint.is_open_to_its_user() {
             peer::try_kernel();
@@ -119,12 +123,7 @@ impl HttpEndpoint {
             return body::error(406, None, code::INVALID_REQUEST, text);
         }
         let mut incoming = incoming;
-        let limits = BodyLimits {
-            pause: self.options.body_pause,
-            whole: self.options.body_whole,
-            budget: self.options.message_budget,
-        };
-        let bytes = match admission::read_body(&self.gateway, &limits, received.headers, &mut incoming).await {
+        let bytes = match self.read_message(received, &mut incoming).await {
             Ok(bytes) => bytes,
             Err(fault) => return self.refuse_body(fault, incoming),
         };
@@ -139,21 +138,30 @@ impl HttpEndpoint {
         }
     }
 
+    /// The body of a request, within the bounds of messages.
+    pub(super) async fn read_message(
+        &self,
+        received: &ReceivedRequest<'_>,
+        incoming: &mut Incoming,
+    ) -> Result<bytes::Bytes, BodyFault> {
+        let limits = BodyLimits {
+            pause: self.options.body_pause,
+            whole: self.options.body_whole,
+            budget: self.options.message_budget,
+        };
+        admission::read_body(&self.gateway, &limits, received.headers, incoming).await
+    }
+
     /// Says what is wrong with a body. A client that sends all of it before it looks for an answer would find a broken
     /// connection in its place, so the rest is read for a while, and dropped.
-    fn refuse_body(&self, fault: BodyFault, mut incoming: Incoming) -> Response<Body> {
+    pub(super) fn refuse_body(&self, fault: BodyFault, mut incoming: Incoming) -> Response<Body> {
         let error = |status, text| body::error(status, None, code::INVALID_REQUEST, text);
         let response = match fault {
             // Nothing more can come on this connection, so there is no rest to read.
             BodyFault::Broken => return error(400, "the body could not be read"),
             BodyFault::TooSlow => return error(408, "the body did not come in time"),
             BodyFault::TooLong => error(413, "the body is too long"),
-            BodyFault::NoRoom => {
-                let text = "messages take all the memory that is set aside for them; try again later";
-                let mut response = error(503, text);
-                response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN);
-                response
-            }
+            BodyFault::NoRoom => busy("messages take all the memory that is set aside for them; try again later"),
         };
         // The rest is read and thrown away: a client that is still sending would see a reset connection instead of
         // the answer.
@@ -251,7 +259,7 @@ impl<'h> ReceivedRequest<'h> {
     }
 }
 
-fn is_json(content_type: &str) -> bool {
+pub(super) fn is_json(content_type: &str) -> bool {
     content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
@@ -283,14 +291,21 @@ pub(super) fn prefers_events(accept: Option<&str>) -> bool {
     matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
 }
 
-fn unauthorized() -> Response<Body> {
+pub(super) fn unauthorized() -> Response<Body> {
     let mut response = body::error(401, None, code::INVALID_REQUEST, "a bearer token is required");
     // RFC 9110 asks for it with every 401.
     response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }
 
-fn not_allowed(verbs: &'static str) -> Response<Body> {
+/// The answer to a client that may try again in a moment.
+pub(super) fn busy(text: &str) -> Response<Body> {
+    let mut response = body::error(503, None, code::INVALID_REQUEST, text);
+    response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN);
+    response
+}
+
+pub(super) fn not_allowed(verbs: &'static str) -> Response<Body> {
     let mut response = body::empty(405);
     response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(verbs));
     response

@@ -199,6 +199,8 @@ impl Drop for InUse {
 pub(super) struct HttpSessions {
     limit: usize,
     by_id: Mutex<HashMap<String, Arc<HttpSession>>>,
+    /// Seats of clients of another transport, which count as sessions in use. Changed under the lock of the table.
+    seats: AtomicUsize,
     retention: Arc<AnswerRetention>,
     epoch: Instant,
 }
@@ -213,7 +215,13 @@ pub(super) struct EnteredSession {
 
 impl HttpSessions {
     pub(super) fn new(limit: usize, kept: KeptBytes) -> Self {
-        Self { limit, by_id: Mutex::default(), retention: AnswerRetention::new(kept), epoch: Instant::now() }
+        Self {
+            limit,
+            by_id: Mutex::default(),
+            seats: AtomicUsize::new(0),
+            retention: AnswerRetention::new(kept),
+            epoch: Instant::now(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
@@ -237,16 +245,35 @@ impl HttpSessions {
     pub(super) fn enter(&self, id: String, session: &Arc<HttpSession>) -> Option<Option<Arc<HttpSession>>> {
         session.archived.enter(&id);
         let mut sessions = self.lock();
-        let displaced = if sessions.len() < self.limit {
-            None
-        } else {
-            let idle = sessions.iter().filter(|(_, session)| session.is_idle());
-            // A walk over all sessions, but only when the table is full.
-            let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
-            sessions.remove(&oldest)
-        };
+        let displaced = self.make_room(&mut sessions)?;
         sessions.insert(id, Arc::clone(session));
         Some(displaced)
+    }
+
+    /// Room for one more: gives the session that has to give way, if one has to; `None` when all are in use.
+    fn make_room(&self, sessions: &mut HashMap<String, Arc<HttpSession>>) -> Option<Option<Arc<HttpSession>>> {
+        if sessions.len() + self.seats.load(Ordering::Relaxed) < self.limit {
+            return Some(None);
+        }
+        let idle = sessions.iter().filter(|(_, session)| session.is_idle());
+        // A walk over all sessions, but only when the table is full.
+        let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
+        Some(sessions.remove(&oldest))
+    }
+
+    /// A seat for a client of another transport, which is in use for as long as it has it. Gives the session that gave way; `None` when
+    /// there are too many and all are in use.
+    pub(super) fn take_seat(&self) -> Option<Option<Arc<HttpSession>>> {
+        let mut sessions = self.lock();
+        let displaced = self.make_room(&mut sessions)?;
+        self.seats.fetch_add(1, Ordering::Relaxed);
+        Some(displaced)
+    }
+
+    /// The client with the seat is gone.
+    pub(super) fn leave_seat(&self) {
+        let _sessions = self.lock();
+        self.seats.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The session of this person with this id, in use from now on.
@@ -287,7 +314,7 @@ impl HttpSessions {
     }
 }
 
-fn random_id() -> Option<String> {
+pub(super) fn random_id() -> Option<String> {
     let mut random = [0; 16];
     // Without random numbers there is no session, rather than one whose id can be guessed.
     getrandom::fill(&mut random).ok()?;
@@ -353,6 +380,17 @@ mod tests {
         let held: Vec<InUse> = [&all[1], &newest].map(InUse::new).into_iter().collect();
         assert!(sessions.add(&sessions.make()).is_none(), "all are in use");
         drop((running, held));
+        assert!(sessions.add(&sessions.make()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_with_a_seat_count_as_sessions_in_use() {
+        let sessions = sessions(2);
+        let (idle, _) = add(&sessions);
+        assert!(sessions.take_seat().is_some_and(|displaced| displaced.is_none()));
+        assert!(sessions.take_seat().flatten().is_some_and(|gone| Arc::ptr_eq(&gone, &idle)), "who is idle gives way");
+        assert!(sessions.take_seat().is_none() && sessions.add(&sessions.make()).is_none(), "all are in use");
+        sessions.leave_seat();
         assert!(sessions.add(&sessions.make()).is_some());
     }
 

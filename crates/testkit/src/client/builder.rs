@@ -9,15 +9,19 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Client, ClientShared, ClientTransport, http, stdio};
+use super::{Client, ClientShared, ClientTransport, http, sse, stdio};
 use crate::gateway::unread_pipe;
 use crate::record::AwaitedRecord;
-use crate::revision::{LATEST_LEGACY, MODERN, is_modern};
+use crate::revision::{LATEST_LEGACY, MODERN, V2024_11_05, is_modern};
 use crate::server::Server;
 use crate::tempdir::TempDir;
 
 enum ClientTarget {
     Http {
+        url: String,
+        headers: Vec<(String, String)>,
+    },
+    Sse {
         url: String,
         headers: Vec<(String, String)>,
     },
@@ -54,6 +58,10 @@ impl ClientBuilder {
 
     pub(crate) fn http(url: String) -> Self {
         Self::new(ClientTarget::Http { url, headers: Vec::new() })
+    }
+
+    pub(crate) fn sse(url: String) -> Self {
+        Self::new(ClientTarget::Sse { url, headers: Vec::new() }).revision(V2024_11_05)
     }
 
     pub(crate) fn stdio(program: String, args: Vec<String>) -> Self {
@@ -95,7 +103,9 @@ impl ClientBuilder {
     /// HTTP: a header of every request.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match &mut self.target {
-            ClientTarget::Http { headers, .. } => headers.push((name.to_owned(), value.to_owned())),
+            ClientTarget::Http { headers, .. } | ClientTarget::Sse { headers, .. } => {
+                headers.push((name.to_owned(), value.to_owned()))
+            }
             ClientTarget::Stdio { .. } => panic!("headers are for HTTP"),
         }
         self
@@ -105,7 +115,7 @@ impl ClientBuilder {
     pub fn env(mut self, name: &str, value: &str) -> Self {
         match &mut self.target {
             ClientTarget::Stdio { env, .. } => env.push((name.to_owned(), value.to_owned())),
-            ClientTarget::Http { .. } => panic!("variables are for stdio"),
+            ClientTarget::Http { .. } | ClientTarget::Sse { .. } => panic!("variables are for stdio"),
         }
         self
     }
@@ -114,7 +124,7 @@ impl ClientBuilder {
     pub fn directory(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         match &mut self.target {
             ClientTarget::Stdio { cwd, .. } => *cwd = Some(path.into()),
-            ClientTarget::Http { .. } => panic!("a directory is for stdio"),
+            ClientTarget::Http { .. } | ClientTarget::Sse { .. } => panic!("a directory is for stdio"),
         }
         self
     }
@@ -123,7 +133,7 @@ impl ClientBuilder {
     pub fn unread_stderr(mut self) -> Self {
         match &mut self.target {
             ClientTarget::Stdio { unread, .. } => *unread = true,
-            ClientTarget::Http { .. } => panic!("standard error is for stdio"),
+            ClientTarget::Http { .. } | ClientTarget::Sse { .. } => panic!("standard error is for stdio"),
         }
         self
     }
@@ -158,6 +168,9 @@ impl ClientBuilder {
         let transport = match self.target {
             ClientTarget::Http { url, headers } => {
                 ClientTransport::Http(http::HttpTransport::new(&url, headers, self.raw))
+            }
+            ClientTarget::Sse { url, headers } => {
+                ClientTransport::Sse(sse::SseTransport::open(&shared, &url, headers, self.raw).await)
             }
             ClientTarget::Stdio { program, args, env, cwd, unread } => {
                 let mut command = tokio::process::Command::new(&program);

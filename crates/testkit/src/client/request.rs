@@ -70,6 +70,7 @@ impl<'a> RequestBuilder<'a> {
                 http.send(shared, "POST", message, Some((&self.method, &params)), &self.headers, self.id)
             }
             ClientTransport::Stdio(stdio) => stdio.send(message, &self.method, self.id),
+            ClientTransport::Sse(sse) => sse.send(message, &self.method, self.id),
         }
     }
 
@@ -84,6 +85,7 @@ impl Client {
         match &self.transport {
             ClientTransport::Http(http) => http.is_raw(),
             ClientTransport::Stdio(stdio) => stdio.is_raw(),
+            ClientTransport::Sse(sse) => sse.is_raw(),
         }
     }
 }

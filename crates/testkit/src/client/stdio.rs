@@ -25,7 +25,7 @@ pub(super) struct StdioTransport {
 
 /// The requests that wait for a response: each hears everything that comes meanwhile.
 #[derive(Default)]
-struct WaitingRequests(Mutex<Vec<(RawId, mpsc::UnboundedSender<ExchangeEvent>)>>);
+pub(super) struct WaitingRequests(Mutex<Vec<(RawId, mpsc::UnboundedSender<ExchangeEvent>)>>);
 
 impl StdioTransport {
     /// Starts the process; what becomes of its standard error is in the command.
@@ -88,11 +88,11 @@ impl StdioTransport {
 }
 
 impl WaitingRequests {
-    fn add(&self, id: RawId, events: mpsc::UnboundedSender<ExchangeEvent>) {
+    pub(super) fn add(&self, id: RawId, events: mpsc::UnboundedSender<ExchangeEvent>) {
         lock(&self.0).push((id, events));
     }
 
-    fn tell(&self, received: &ReceivedMessage) {
+    pub(super) fn tell(&self, received: &ReceivedMessage) {
         lock(&self.0).retain(|(id, events)| {
             if received.is_response() {
                 let mine = received.id.as_ref() == Some(id);
@@ -108,9 +108,9 @@ impl WaitingRequests {
         });
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self, why: &str) {
         for (_, events) in lock(&self.0).drain(..) {
-            let _ = events.send(ExchangeEvent::Failed("the process closed its output".to_owned()));
+            let _ = events.send(ExchangeEvent::Failed(why.to_owned()));
         }
     }
 }
@@ -136,7 +136,7 @@ async fn read(
         line.clear();
         shared.wait_reading().await;
         if reader.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
-            pending.end();
+            pending.end("the process closed its output");
             return;
         }
         if line.last() == Some(&b'\n') {

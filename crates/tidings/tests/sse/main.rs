@@ -3,6 +3,7 @@
 //! The same with parts that others wrote is `conformance/sse_peers.py`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod clients;
 mod probing;
 mod resets;
 mod upstream;

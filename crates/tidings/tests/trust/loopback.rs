@@ -52,6 +52,8 @@ async fn another_user_of_the_machine_can_call_nothing() {
         let refused = run(&nobody, &script).await;
         assert!(refused.contains(" 403 ") && refused.contains("[auth]"), "{refused}");
         assert!(run(&nobody, &ask("GET", "/metrics", "")).await.contains(" 403 "));
+        assert!(run(&nobody, &ask("GET", "/sse", "")).await.contains(" 403 "));
+        assert!(run(&nobody, &ask("POST", "/messages?sessionId=x", hello)).await.contains(" 403 "));
         assert!(run(&nobody, &ask("GET", "/healthz", "")).await.contains(" 200 "), "health is nobody's secret");
     }
 }

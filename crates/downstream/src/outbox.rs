@@ -1,9 +1,10 @@
-//! Lines on their way to standard output, bounded in bytes: what may be dropped, what waits for room, and what never does.
+//! Messages on their way to a client that has one stream for everything, bounded in bytes: what may be dropped, what waits for room,
+//! and what never does. Standard output is such a stream, and so is that of HTTP+SSE.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
-use tidings_engine::ClientSink;
+use tidings_engine::{ClientSink, Gateway, Session};
 use tidings_wire::assert_outgoing;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -15,8 +16,19 @@ const ENOUGH: usize = 64 << 10;
 /// Above this, what nobody asked for is dropped.
 const DROP: usize = 4 << 20;
 
+/// How messages follow one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OutboxFraming {
+    /// One on each line.
+    #[default]
+    Lines,
+    /// Each an event of an event stream.
+    Events,
+}
+
 #[derive(Default)]
-pub(super) struct ClientOutbox {
+pub(crate) struct ClientOutbox {
+    framing: OutboxFraming,
     state: Mutex<ClientOutboxState>,
     filled: Notify,
     emptied: Notify,
@@ -35,19 +47,35 @@ struct ClientOutboxState {
 }
 
 impl ClientOutbox {
+    pub(crate) fn new(framing: OutboxFraming) -> Self {
+        Self { framing, ..Self::default() }
+    }
+
+    /// What comes before the first message, as it is.
+    pub(crate) fn begin(&self, text: &str) {
+        self.lock().waiting.extend_from_slice(text.as_bytes());
+        self.filled.notify_one();
+    }
+
     fn lock(&self) -> MutexGuard<'_, ClientOutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds one line. Bounded by the requests in flight, since input stops when the box is full.
-    pub(super) fn push(&self, line: &Bytes) {
+    pub(crate) fn push(&self, line: &Bytes) {
         assert_outgoing(line);
         let mut state = self.lock();
         if state.broken {
             return;
         }
+        if self.framing == OutboxFraming::Events {
+            state.waiting.extend_from_slice(b"event: message\ndata: ");
+        }
         state.waiting.extend_from_slice(line);
         if !line.ends_with(b"\n") {
+            state.waiting.extend_from_slice(b"\n");
+        }
+        if self.framing == OutboxFraming::Events {
             state.waiting.extend_from_slice(b"\n");
         }
         drop(state);
@@ -56,7 +84,7 @@ impl ClientOutbox {
     }
 
     /// Adds one line, unless the client is far behind.
-    pub(super) fn push_droppable(&self, line: &Bytes) {
+    pub(crate) fn push_droppable(&self, line: &Bytes) {
         if self.lock().waiting.len() < DROP {
             self.push(&tidings_wire::one_line(line));
         } else {
@@ -64,13 +92,8 @@ impl ClientOutbox {
         }
     }
 
-    /// Who is woken when there is room again.
-    pub(super) fn serve(&self, news: Weak<dyn ClientSink>) {
-        let _ = self.news.set(news);
-    }
-
     /// Whether a client that reads may be told of changes. If not, it is woken when it has read.
-    pub(super) fn has_room_for_news(&self) -> bool {
+    pub(crate) fn has_room_for_news(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.waiting.len() < ENOUGH && !state.broken;
         // Remembered, so that the writer wakes only who found no room.
@@ -85,18 +108,19 @@ impl ClientOutbox {
         }
     }
 
-    fn may_read(&self) -> bool {
+    /// Whether more may be taken from the client: not while it leaves unread what it was answered.
+    pub(crate) fn may_read(&self) -> bool {
         let state = self.lock();
         // Whoever can not be written to is read until its input ends, or the loop would wait for ever.
         state.broken || state.waiting.len() < FULL
     }
 
-    pub(super) async fn has_room(&self) {
+    pub(crate) async fn has_room(&self) {
         self.wait_until(Self::may_read).await;
     }
 
     /// Waits until a client that listens may be told of changes.
-    pub(super) async fn has_room_for_a_listen(&self) {
+    pub(crate) async fn has_room_for_a_listen(&self) {
         self.wait_until(|outbox| {
             let state = outbox.lock();
             state.broken || state.closed || state.waiting.len() < ENOUGH
@@ -115,14 +139,77 @@ impl ClientOutbox {
         }
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 }
 
+impl ClientOutbox {
+    /// Everything that has gathered, as soon as there is something; `None` when the box is closed and empty. Whoever asks has written
+    /// what it got before.
+    pub(crate) async fn take(&self) -> Option<Bytes> {
+        loop {
+            let (bytes, closed) = {
+                let mut state = self.lock();
+                (state.waiting.split().freeze(), state.closed)
+            };
+            if !bytes.is_empty() {
+                self.emptied.notify_waiters();
+                self.wake_news();
+                return Some(bytes);
+            }
+            if closed {
+                return None;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+/// What nobody asked for, on its way to the client.
+pub(crate) struct UnaskedMessages {
+    outbox: Arc<ClientOutbox>,
+    gateway: Gateway,
+    session: OnceLock<Weak<Session>>,
+}
+
+impl UnaskedMessages {
+    pub(crate) fn new(outbox: &Arc<ClientOutbox>, gateway: &Gateway) -> Arc<Self> {
+        Arc::new(Self { outbox: Arc::clone(outbox), gateway: gateway.clone(), session: OnceLock::new() })
+    }
+
+    /// The session has begun: from now on it may be owed something.
+    pub(crate) fn serve(self: &Arc<Self>, session: &Arc<Session>) {
+        let _ = self.session.set(Arc::downgrade(session));
+        let news: Arc<dyn ClientSink> = Arc::clone(self) as _;
+        // Weak: the box outlives the session by its last lines, and must not keep it.
+        let _ = self.outbox.news.set(Arc::downgrade(&news));
+    }
+}
+
+impl ClientSink for UnaskedMessages {
+    fn push(&self, message: Bytes) {
+        self.outbox.push_droppable(&message);
+    }
+
+    fn wake(&self) {
+        if let Some(session) = self.session.get().and_then(Weak::upgrade) {
+            // While the client does not read it is owed what it is owed; the box says when there is room.
+            while self.outbox.has_room_for_news()
+                // Not droppable: what is handed over here counts as delivered.
+                && self.gateway.pass_owed(&session, |notice| self.outbox.push(&notice.message))
+            {}
+        }
+    }
+
+    fn forget_resource(&self, _uri: &str) {
+        // What waits in the box is written before any later answer, as it should be.
+    }
+}
+
 /// Writes what gathers, until the box is closed and empty, or the reader is gone.
-pub(super) async fn write(outbox: Arc<ClientOutbox>, mut output: impl AsyncWrite + Unpin) {
+pub(crate) async fn write(outbox: Arc<ClientOutbox>, mut output: impl AsyncWrite + Unpin) {
     loop {
         let (bytes, closed) = {
             let mut state = outbox.lock();
@@ -174,7 +261,7 @@ mod tests {
         let outbox = Arc::new(ClientOutbox::default());
         let client = Arc::new(Client::default());
         let news: Arc<dyn ClientSink> = Arc::clone(&client) as _;
-        outbox.serve(Arc::downgrade(&news));
+        let _ = outbox.news.set(Arc::downgrade(&news));
         assert!(outbox.has_room_for_news());
         let lines = ENOUGH / 100 + 1;
         let method = "x".repeat(99 - tidings_wire::notification("", None).len());
