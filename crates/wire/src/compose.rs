@@ -7,9 +7,9 @@ use crate::text::encode_string;
 
 /// A successful response with a raw JSON result.
 pub fn response(id: &RawId, result: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(result.len() + id.as_str().len() + 40);
+    let mut out = BytesMut::with_capacity(result.len() + id.as_bytes().len() + 40);
     out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.put_slice(id.as_str().as_bytes());
+    out.put_slice(id.as_bytes());
     out.put_slice(br#","result":"#);
     out.put_slice(result);
     out.put_u8(b'}');
@@ -20,7 +20,7 @@ pub fn response(id: &RawId, result: &[u8]) -> Bytes {
 pub fn error_response(id: Option<&RawId>, code: i64, message: &str, data: Option<&[u8]>) -> Bytes {
     let mut out = BytesMut::with_capacity(message.len() + 96);
     out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.put_slice(id.map_or("null", RawId::as_str).as_bytes());
+    out.put_slice(id.map_or(&b"null"[..], RawId::as_bytes));
     out.put_slice(br#","error":{"code":"#);
     out.put_slice(code.to_string().as_bytes());
     out.put_slice(br#","message":"#);
@@ -48,7 +48,7 @@ fn envelope(id: Option<&RawId>, method: &str, params: Option<&[u8]>) -> Bytes {
     out.put_slice(br#"{"jsonrpc":"2.0","#);
     if let Some(id) = id {
         out.put_slice(br#""id":"#);
-        out.put_slice(id.as_str().as_bytes());
+        out.put_slice(id.as_bytes());
         out.put_u8(b',');
     }
     out.put_slice(br#""method":"#);

@@ -201,7 +201,7 @@ impl Frame {
         let read = envelope(&bytes, limits, &mut found, &mut index, &mut meta);
         // Also of a message that is refused: whoever sent it is answered under it.
         let id = found[ID].and_then(|span| RawId::from_raw(span.of(&bytes)));
-        match read.and_then(|()| classify(&bytes, &found)) {
+        match read.and_then(|()| classify(&bytes, &found, id.is_some())) {
             Ok(kind) => {
                 let frame = Self {
                     kind,
@@ -277,6 +277,16 @@ impl Frame {
     /// The method; empty for responses.
     pub fn method(&self) -> Cow<'_, str> {
         self.method.and_then(|span| string_at(&self.bytes, span)).unwrap_or_default()
+    }
+
+    /// Whether the method is this one.
+    pub fn has_method(&self, name: &str) -> bool {
+        let raw = self.method.map(|span| span.of(&self.bytes)).unwrap_or_default();
+        // Written plainly it is compared as it stands; only one that is escaped has to be decoded.
+        match raw {
+            [b'"', plain @ .., b'"'] if plain == name.as_bytes() => !name.contains('\\'),
+            _ => raw.contains(&b'\\') && self.method() == name,
+        }
     }
 
     /// Where the value of `params` stands in the message; `None` when there is no such member.
@@ -452,12 +462,11 @@ fn envelope_member(bytes: &[u8], key: MemberKey) -> Option<usize> {
     })
 }
 
-fn classify(bytes: &[u8], found: &[Option<ByteSpan>; 6]) -> Result<FrameKind, FrameFault> {
+fn classify(bytes: &[u8], found: &[Option<ByteSpan>; 6], has_id: bool) -> Result<FrameKind, FrameFault> {
     if found[JSONRPC].is_none_or(|span| span.of(bytes) != b"\"2.0\"") {
         return Err(FrameFault::Version);
     }
     let id = found[ID].map(|span| span.of(bytes));
-    let has_id = id.is_some_and(|raw| RawId::from_raw(raw).is_some());
     // Only an error response may have `null`, where the server could not read the request's id.
     if id.is_some() && !has_id && (found[METHOD].is_some() || id != Some(b"null")) {
         return Err(FrameFault::Id);

@@ -35,13 +35,18 @@ impl MemberKey {
     /// Whether both, decoded, are the same.
     pub(crate) fn same(self, other: Self, bytes: &[u8]) -> bool {
         match self.escaped || other.escaped {
-            false => self.inner(bytes) == other.inner(bytes),
+            // The lengths first: they tell nearly all names apart, and need no look at the bytes.
+            false => self.length() == other.length() && self.inner(bytes) == other.inner(bytes),
             true => match (self.text(bytes), other.text(bytes)) {
                 (Some(one), Some(two)) => one == two,
                 // What is no text (half a surrogate pair) is compared as it is spelled.
                 _ => self.inner(bytes) == other.inner(bytes),
             },
         }
+    }
+
+    fn length(self) -> usize {
+        self.span.end - self.span.start
     }
 
     fn inner(self, bytes: &[u8]) -> &[u8] {

@@ -31,6 +31,18 @@ fn the_members_say_what_a_message_is() {
 }
 
 #[test]
+fn a_method_is_the_same_however_it_is_spelled() {
+    for raw in ["a/b", "a\\/b", "\\u0061/b"] {
+        let frame = parse(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{raw}"}}"#));
+        assert!(frame.has_method("a/b"), "{raw}");
+        for other in ["", "a", "a/", "a/bc", "a\\/b"] {
+            assert!(!frame.has_method(other), "{raw} {other}");
+        }
+    }
+    assert!(!parse(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).has_method(""), "a response has none");
+}
+
+#[test]
 fn members_stand_in_any_order_among_strangers() {
     let text = concat!(
         "\t{ \"x\" : [1,{\"id\":9}] ,\r\n",

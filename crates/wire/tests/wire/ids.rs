@@ -42,3 +42,20 @@ fn only_plain_unsigned_integers_read_as_numbers() {
         assert_eq!(RawId::from_raw(raw.as_bytes()).unwrap().as_u64(), None, "{raw}");
     }
 }
+
+#[test]
+fn an_id_of_any_length_is_itself_and_no_other() {
+    let quoted = |text: &str, times: usize| format!("\"{}\"", text.repeat(times));
+    // On both sides of the length up to which an id stands in the value itself.
+    let texts =
+        [quoted("é", 10), quoted("y", 20), quoted("y", 21), quoted("y", 40), "1".into(), "10".into(), "2".into()];
+    for text in &texts {
+        let id = RawId::from_raw(text.as_bytes()).unwrap();
+        assert_eq!((id.as_str(), id.as_bytes(), &id.to_string()), (&**text, text.as_bytes(), text));
+        for other in &texts {
+            let theirs = RawId::from_raw(other.as_bytes()).unwrap();
+            assert_eq!((id == theirs, id.cmp(&theirs)), (text == other, text.cmp(other)));
+        }
+    }
+    assert_eq!(RawId::from_raw(b"18446744073709551615"), Some(RawId::from(u64::MAX)));
+}
