@@ -7,7 +7,7 @@
 
 mod ghosts;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -128,14 +128,22 @@ struct LinkCalls {
     callers: LinkCallers,
 }
 
+/// What one client has in flight.
+#[derive(Debug, Default)]
+struct ClientCalls {
+    count: usize,
+    /// Those that the client can name. In order and not by a hash: clients choose these ids, and a hash that they can not make
+    /// collide costs more than the few comparisons.
+    named: BTreeMap<RawId, CallId>,
+}
+
 /// All calls in flight, found by our id, by the client's id and by link. It has one owner, behind one lock.
 #[derive(Debug, Default)]
 pub struct CallTable {
     limits: CallLimits,
     next: u64,
     calls: IdMap<CallId, TrackedCall>,
-    by_client_id: HashMap<(ClientKey, RawId), CallId>,
-    per_client: IdMap<ClientKey, usize>,
+    per_client: IdMap<ClientKey, ClientCalls>,
     by_link: IdMap<LinkKey, LinkCalls>,
 }
 
@@ -155,20 +163,23 @@ impl CallTable {
     /// Registers a request. This comes before its bytes are written, so that no answer can overtake it.
     pub fn begin(&mut self, call: NewCall, now: Instant) -> Result<CallId, BeginError> {
         // Cancellation names calls by the client's id, so two with the same would be one too many.
-        if call.id.as_ref().is_some_and(|id| self.find(call.client, id).is_some()) {
-            return Err(BeginError::DuplicateId);
-        }
-        if self.per_client.get(&call.client).is_some_and(|count| *count >= self.limits.per_client) {
-            return Err(BeginError::TooMany { limit: self.limits.per_client });
+        if let Some(known) = self.per_client.get(&call.client) {
+            if call.id.as_ref().is_some_and(|id| known.named.contains_key(id)) {
+                return Err(BeginError::DuplicateId);
+            }
+            if known.count >= self.limits.per_client {
+                return Err(BeginError::TooMany { limit: self.limits.per_client });
+            }
         }
         if self.calls.len() >= self.limits.total {
             return Err(BeginError::TooMany { limit: self.limits.total });
         }
         let id = self.mint();
+        let of_client = self.per_client.entry(call.client).or_default();
+        of_client.count += 1;
         if let Some(theirs) = &call.id {
-            self.by_client_id.insert((call.client, theirs.clone()), id);
+            of_client.named.insert(theirs.clone(), id);
         }
-        *self.per_client.entry(call.client).or_default() += 1;
         let on_link = self.by_link.entry(call.link).or_default();
         on_link.running.insert(id);
         on_link.callers.add(&call.principal);
@@ -194,13 +205,12 @@ impl CallTable {
     /// Takes a call out: it was answered, lost or given up. `None` when somebody else was first.
     pub fn finish(&mut self, id: CallId) -> Option<TrackedCall> {
         let call = self.calls.remove(&id)?;
-        if let Some(theirs) = &call.id {
-            self.by_client_id.remove(&(call.client, theirs.clone()));
-        }
-        if let Some(count) = self.per_client.get_mut(&call.client) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(of_client) = self.per_client.get_mut(&call.client) {
+            of_client.count -= 1;
+            if of_client.count == 0 {
                 self.per_client.remove(&call.client);
+            } else if let Some(theirs) = &call.id {
+                of_client.named.remove(theirs);
             }
         }
         if let Some(on_link) = self.by_link.get_mut(&call.link) {
@@ -260,7 +270,7 @@ impl CallTable {
 
     /// The call that a client means by its own id, as in a cancellation; `None` once it is over.
     pub fn find(&self, client: ClientKey, id: &RawId) -> Option<CallId> {
-        self.by_client_id.get(&(client, id.clone())).copied()
+        self.per_client.get(&client)?.named.get(id).copied()
     }
 
     /// Takes out the call that a client cancels.
@@ -282,7 +292,7 @@ impl CallTable {
 
     /// How many calls a client has in flight.
     pub fn count_of(&self, client: ClientKey) -> usize {
-        self.per_client.get(&client).copied().unwrap_or(0)
+        self.per_client.get(&client).map_or(0, |of_client| of_client.count)
     }
 
     /// A call that is still in flight; `None` once somebody has taken it out.

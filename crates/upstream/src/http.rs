@@ -60,7 +60,7 @@ pub(crate) struct HttpLinkShared {
     pub(crate) url: Uri,
     to: Arc<HttpDestination>,
     configured: HeaderMap,
-    state: RwLock<HttpLinkState>,
+    state: RwLock<Arc<HttpLinkState>>,
     pub(crate) sink: Arc<dyn MessageSink>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -78,6 +78,8 @@ pub(crate) struct HttpLinkState {
     pub(crate) era: Era,
     revision: Option<HeaderValue>,
     session: Option<HeaderValue>,
+    /// Headers that every request carries. Made when one of them changes, and not for each request.
+    pub(crate) headers: HeaderMap,
 }
 
 impl HttpLinkState {
@@ -91,6 +93,24 @@ impl HttpLinkState {
     }
 }
 
+/// Headers that every request of a link in this state carries.
+fn base_headers(configured: &HeaderMap, state: &HttpLinkState) -> HeaderMap {
+    // First the user's headers and then ours: what the protocol needs can not be overwritten by the configuration.
+    let mut headers = configured.clone();
+    // Room for those of one request, so that a copy need not be made larger.
+    headers.reserve(12);
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(ACCEPT, BOTH);
+    headers.insert(USER_AGENT, AGENT);
+    if let Some(session) = &state.session {
+        headers.insert(SESSION, session.clone());
+    }
+    if let Some(revision) = &state.revision {
+        headers.insert(VERSION, revision.clone());
+    }
+    headers
+}
+
 impl HttpLink {
     pub(crate) fn open(
         client: HttpClient,
@@ -100,13 +120,16 @@ impl HttpLink {
         goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
         let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
+        let configured = configured_headers(spec)?;
+        let mut state = HttpLinkState { era, revision: None, session: None, headers: HeaderMap::new() };
+        state.headers = base_headers(&configured, &state);
         Ok(Arc::new(Self {
             shared: Arc::new(HttpLinkShared {
                 client,
                 to: Arc::new(HttpDestination::new(&url)?),
                 url,
-                configured: configured_headers(spec)?,
-                state: RwLock::new(HttpLinkState { era, revision: None, session: None }),
+                configured,
+                state: RwLock::new(Arc::new(state)),
                 sink,
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
@@ -136,12 +159,15 @@ impl HttpLink {
 }
 
 impl HttpLinkShared {
-    pub(crate) fn state(&self) -> HttpLinkState {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn state(&self) -> Arc<HttpLinkState> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn update(&self, change: impl FnOnce(&mut HttpLinkState)) {
-        change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = Arc::make_mut(&mut state);
+        change(changed);
+        changed.headers = base_headers(&self.configured, changed);
     }
 
     /// Remembers the session that the answer to `initialize` opens.
@@ -177,25 +203,9 @@ impl HttpLinkShared {
         request
     }
 
-    /// Headers that every request carries.
-    pub(crate) fn base_headers(&self, state: &HttpLinkState) -> HeaderMap {
-        // First the user's headers and then ours: what the protocol needs can not be overwritten by the configuration.
-        let mut headers = self.configured.clone();
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(ACCEPT, BOTH);
-        headers.insert(USER_AGENT, AGENT);
-        if let Some(session) = &state.session {
-            headers.insert(SESSION, session.clone());
-        }
-        if let Some(revision) = &state.revision {
-            headers.insert(VERSION, revision.clone());
-        }
-        headers
-    }
-
     /// Headers of a request, those that mirror its body included.
     pub(crate) fn call_headers(&self, state: &HttpLinkState, request: &OutgoingRequest) -> HeaderMap {
-        let mut headers = self.base_headers(state);
+        let mut headers = state.headers.clone();
         if state.era == Era::Modern {
             // The probe comes before a revision is settled.
             headers.entry(VERSION).or_insert(HeaderValue::from_static(Revision::MODERN.as_str()));
@@ -241,7 +251,7 @@ impl HttpLinkShared {
         }
         self.calls.close();
         if tokio::time::timeout(LAST_CALLS, self.calls.wait()).await.is_ok() {
-            let request = self.request(http::Method::DELETE, self.base_headers(&state), Bytes::new());
+            let request = self.request(http::Method::DELETE, state.headers.clone(), Bytes::new());
             // A server may refuse to be told (405); then it forgets the session by itself.
             let _ = self.fetch(request, DELETE).await;
         }
@@ -301,7 +311,7 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, LinkError
 
 /// Posts a message that wants no answer.
 async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
-    let headers = shared.base_headers(&shared.state());
+    let headers = shared.state().headers.clone();
     let request = shared.request(http::Method::POST, headers, message);
     match shared.fetch(request, POST).await {
         Ok(answer) if answer.status().is_success() => {}

@@ -314,7 +314,7 @@ impl HttpCall {
     async fn resume(&mut self) -> Result<CallEvent, LinkError> {
         tokio::time::sleep(self.retry).await;
         let state = self.shared.state();
-        let mut headers = self.shared.base_headers(&state);
+        let mut headers = state.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
             headers.insert(LAST_EVENT, last);

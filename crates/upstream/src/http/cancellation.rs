@@ -4,7 +4,7 @@
 //! such call, and then runs the call to its end. So it is told only when it has provably begun to answer the call. One that
 //! shows no sign until its answer is told after a moment, and again when it gives a sign, or after another moment.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,8 @@ pub(super) struct LinkCallProgress(Mutex<ProgressTable>);
 
 #[derive(Default)]
 struct ProgressTable {
-    calls: HashMap<u64, Arc<CallProgress>>,
+    /// By our ids, which rise: a hash would cost more than the few comparisons.
+    calls: BTreeMap<u64, Arc<CallProgress>>,
     /// Those whose streams were dropped before the answer, oldest first.
     left: VecDeque<u64>,
 }

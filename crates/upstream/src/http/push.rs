@@ -107,7 +107,7 @@ impl PushStream {
     async fn once(&mut self) -> PushEnd {
         // Read anew each time: the session is known only after `initialize`.
         let state = self.shared.state();
-        let mut headers = self.shared.base_headers(&state);
+        let mut headers = state.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(last) = self.resume_from.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
             headers.insert(LAST_EVENT, last);

@@ -77,7 +77,12 @@ mod tests {
 
     fn state(era: Era, session: bool, settled: bool) -> HttpLinkState {
         let value = || HeaderValue::from_static("x");
-        HttpLinkState { era, revision: settled.then(value), session: session.then(value) }
+        HttpLinkState {
+            era,
+            revision: settled.then(value),
+            session: session.then(value),
+            headers: http::HeaderMap::new(),
+        }
     }
 
     fn judge(state: &HttpLinkState, status: u16, body: &'static str) -> Option<LinkError> {
