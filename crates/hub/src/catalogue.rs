@@ -21,7 +21,7 @@ use tidings_wire::Digest;
 pub use difference::{ItemDifference, ListChange, ListDifference};
 pub use listing::{ListPage, PageKey, RenderedList};
 pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
-pub use offer::{ItemFault, OfferItem, OfferList, ServerOffer};
+pub use offer::{ItemFault, OfferItem, OfferList, ScreenedItem, ServerOffer};
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;

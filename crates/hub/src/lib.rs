@@ -8,11 +8,13 @@
 //! - [`refresh`]: when a server's lists are looked at again, and who waits for it.
 //! - [`own_links`]: links that one session or principal has for itself: when they are made, how many, when they end.
 //! - [`session_view`]: what a session with such links sees, and when they are looked at again.
+//! - [`approvals`]: which definitions of a server clients may see, where somebody has to approve them.
 //! - [`scope`]: which servers somebody may use.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
 //! Nothing here awaits, spawns or reads the time.
 
+pub mod approvals;
 mod backoff;
 pub mod calls;
 pub mod catalogue;

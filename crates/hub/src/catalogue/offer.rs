@@ -84,6 +84,17 @@ impl OfferItem {
     }
 }
 
+/// What becomes of an item of a list; see [`OfferList::screened`].
+#[derive(Debug)]
+pub enum ScreenedItem {
+    /// It is there.
+    Keep,
+    /// It is not there.
+    Leave,
+    /// Another item of the same key is there in its place.
+    Replace(OfferItem),
+}
+
 /// One list, with what the server said about caching it.
 #[derive(Clone, Debug, Default)]
 pub struct OfferList {
@@ -149,6 +160,24 @@ impl OfferList {
     /// Whether it reads the same as another that says the same: no detail of an item is another one.
     pub fn has_same_details(&self, other: &Self) -> bool {
         self.items.iter().zip(&other.items).all(|(a, b)| !b.has_details || a.raw == b.raw)
+    }
+
+    /// The list as it is left when each item is kept, left out or replaced. The order stays.
+    #[must_use]
+    pub fn screened(&self, mut judge: impl FnMut(&OfferItem) -> ScreenedItem) -> Self {
+        let mut items = Vec::with_capacity(self.items.len());
+        let mut places = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            let kept = match judge(item) {
+                ScreenedItem::Keep => Some(item.clone()),
+                ScreenedItem::Leave => None,
+                ScreenedItem::Replace(other) => Some(other),
+            };
+            places.push(kept.is_some().then_some(items.len() as u32));
+            items.extend(kept);
+        }
+        let order = self.order.iter().filter_map(|place| places[*place as usize]).collect();
+        Self { items, order, ttl_ms: self.ttl_ms, public: self.public }
     }
 
     /// The item with this key, by binary search; `None` when the list has no such item.

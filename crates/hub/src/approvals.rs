@@ -1,0 +1,272 @@
+//! Which tools and prompts of a server clients may see: those whose definition somebody approved.
+//!
+//! [`Approvals`] is what is known of one server: which definitions are approved, which are rejected. [`Approvals::screen`] takes a fresh
+//! listing and says what of it is visible and what is held. An item counts as approved by the hash of what its definition says, so one
+//! that comes back to its approved definition is visible again without a word from anybody.
+//!
+//! Belongs here: the decision, and what is suspect about a definition ([`examine`]). Not here: the file that keeps what was decided, and
+//! who is told (the ordinary commit).
+
+mod examine;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use bytes::Bytes;
+use tidings_proto::ListKind;
+use tidings_wire::Digest;
+
+use crate::catalogue::{OfferItem, OfferList, ScreenedItem};
+pub use examine::{Finding, FindingSeverity, examine};
+
+/// The lists that are screened: what a model is shown as its own abilities. Resources are data, and are as many as a server has rows.
+pub const SCREENED: [ListKind; 2] = [ListKind::Tools, ListKind::Prompts];
+
+/// What needs approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApprovalMode {
+    /// Nothing.
+    #[default]
+    Auto,
+    /// What is new or different after the first sight of the server.
+    Changed,
+    /// Everything.
+    Manual,
+}
+
+/// What clients see of an item whose definition changed and is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeldView {
+    /// Nothing.
+    #[default]
+    Hide,
+    /// The definition that was approved, as long as it is known.
+    Old,
+}
+
+/// How one server is screened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApprovalPolicy {
+    /// What needs approval.
+    pub mode: ApprovalMode,
+    /// What is seen of what is held.
+    pub held: HeldView,
+}
+
+/// Which item of a server: its list, and what the server calls it.
+pub type ItemName = (ListKind, Box<str>);
+
+/// A definition that somebody approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovedItem {
+    /// The hash of what it says.
+    pub digest: Digest,
+    /// The definition itself, where it was seen since.
+    pub definition: Option<Bytes>,
+}
+
+/// An item that clients do not see as the server offers it.
+#[derive(Clone, Debug)]
+pub struct HeldItem {
+    /// Which list.
+    pub kind: ListKind,
+    /// The item as the server offers it now.
+    pub item: OfferItem,
+    /// What was approved under this name; `None` for one that is new.
+    pub approved: Option<ApprovedItem>,
+    /// Whether somebody rejected exactly this definition.
+    pub rejected: bool,
+}
+
+/// What somebody says about a held definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is let through.
+    Approve,
+    /// It is kept away.
+    Reject,
+}
+
+/// One decision about one definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Which list.
+    pub kind: ListKind,
+    /// What the server calls the item.
+    pub name: Box<str>,
+    /// The hash of the definition that is meant.
+    pub digest: Digest,
+    /// The definition itself, where it is known.
+    pub definition: Option<Bytes>,
+    /// What becomes of it.
+    pub verdict: Verdict,
+}
+
+/// What is visible of a listing, and what is not.
+#[derive(Debug)]
+pub struct Screened {
+    /// What clients may see.
+    pub visible: [OfferList; 4],
+    /// What they may not see as it is, by list and name.
+    pub held: Vec<HeldItem>,
+    /// What was approved because it was the first sight of the server: to be kept. `None` at every other sight.
+    pub first_sight: Option<Vec<Decision>>,
+    /// Approved definitions of which only the hash was known before.
+    pub learnt: Vec<Decision>,
+}
+
+/// What was decided about the definitions of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Approvals {
+    /// Whether the server was seen before: only what it shows at first sight is trusted by itself.
+    seen: bool,
+    /// By list, then by name.
+    approved: [BTreeMap<Box<str>, ApprovedItem>; 4],
+    /// The last definition of each name that was rejected.
+    rejected: BTreeMap<ItemName, Digest>,
+}
+
+impl Approvals {
+    /// What was decided before. `seen`: whether the server is known at all.
+    pub fn known(seen: bool, decisions: impl IntoIterator<Item = Decision>) -> Self {
+        let mut approvals = Self { seen, ..Self::default() };
+        decisions.into_iter().for_each(|decision| approvals.decide(decision));
+        approvals
+    }
+
+    /// Whether the server was seen before.
+    pub fn is_seen(&self) -> bool {
+        self.seen
+    }
+
+    /// Takes a decision. Whoever decides about a server has seen it.
+    pub fn decide(&mut self, decision: Decision) {
+        self.seen = true;
+        let Decision { kind, name, digest, definition, verdict } = decision;
+        match verdict {
+            Verdict::Approve => {
+                self.rejected.remove(&(kind, name.clone()));
+                let approved = ApprovedItem { digest, definition };
+                match self.approved[kind as usize].entry(name) {
+                    Entry::Occupied(mut known) => {
+                        let keeps = known.get().digest == digest && approved.definition.is_none();
+                        if !keeps {
+                            known.insert(approved);
+                        }
+                    }
+                    Entry::Vacant(free) => drop(free.insert(approved)),
+                }
+            }
+            Verdict::Reject => drop(self.rejected.insert((kind, name), digest)),
+        }
+    }
+
+    /// What was decided elsewhere takes the place of this; definitions that are known here stay known.
+    pub fn follow(&mut self, mut other: Self) {
+        for (mine, others) in self.approved.iter_mut().zip(&mut other.approved) {
+            for (name, item) in others.iter_mut().filter(|(_, item)| item.definition.is_none()) {
+                let known = mine.remove(name).filter(|known| known.digest == item.digest);
+                item.definition = known.and_then(|known| known.definition);
+            }
+        }
+        *self = other;
+    }
+
+    /// The approved items of a list, by name.
+    pub fn approved(&self, kind: ListKind) -> impl Iterator<Item = (&str, &ApprovedItem)> {
+        self.approved[kind as usize].iter().map(|(name, item)| (&**name, item))
+    }
+
+    /// Whether exactly this definition was approved meanwhile.
+    pub fn approves(&self, held: &HeldItem) -> bool {
+        let known = self.approved[held.kind as usize].get(&held.item.key);
+        known.is_some_and(|known| known.digest == held.item.digest)
+    }
+
+    /// Whether exactly this definition was rejected.
+    pub fn rejects(&self, kind: ListKind, name: &str, digest: Digest) -> bool {
+        !self.rejected.is_empty() && self.rejected.get(&(kind, name.into())) == Some(&digest)
+    }
+
+    /// Takes a listing: what of it clients may see. The first sight of a server is trusted where the policy says so.
+    pub fn screen(&mut self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Screened {
+        let mut screened = Screened { visible: lists.clone(), held: Vec::new(), first_sight: None, learnt: Vec::new() };
+        if policy.mode == ApprovalMode::Auto {
+            return screened;
+        }
+        if policy.mode == ApprovalMode::Changed && !self.seen {
+            let all = SCREENED.into_iter().flat_map(|kind| lists[kind as usize].items.iter().map(move |i| (kind, i)));
+            // What was rejected stays away, also from a server that nobody remembers having seen.
+            let trusted: Vec<Decision> = all
+                .filter(|(kind, item)| !self.rejects(*kind, &item.key, item.digest))
+                .map(|(kind, item)| Decision::about(kind, item, Verdict::Approve))
+                .collect();
+            trusted.iter().cloned().for_each(|decision| self.decide(decision));
+            self.seen = true;
+            screened.first_sight = Some(trusted);
+        }
+        for kind in SCREENED {
+            self.screen_list(kind, policy.held, &lists[kind as usize], &mut screened);
+        }
+        screened
+    }
+
+    fn screen_list(&mut self, kind: ListKind, view: HeldView, list: &OfferList, screened: &mut Screened) {
+        let before = screened.held.len();
+        // Both are sorted by name, so one walk over them is enough.
+        let mut approved = self.approved[kind as usize].iter_mut().peekable();
+        for item in &list.items {
+            while approved.peek().is_some_and(|(name, _)| **name < item.key) {
+                approved.next();
+            }
+            let known = approved.peek_mut().filter(|(name, _)| **name == item.key).map(|(_, known)| &mut **known);
+            match known {
+                Some(known) if known.digest == item.digest => {
+                    if known.definition.is_none() {
+                        known.definition = Some(item.raw.clone());
+                        screened.learnt.push(Decision::about(kind, item, Verdict::Approve));
+                    }
+                }
+                known => {
+                    let approved = known.cloned();
+                    screened.held.push(HeldItem { kind, item: item.clone(), approved, rejected: false });
+                }
+            }
+        }
+        let held = &mut screened.held[before..];
+        if held.is_empty() {
+            return;
+        }
+        for item in held.iter_mut() {
+            item.rejected = self.rejects(kind, &item.item.key, item.item.digest);
+        }
+        let mut held = held.iter().peekable();
+        screened.visible[kind as usize] = list.screened(|item| match held.next_if(|held| held.item.key == item.key) {
+            None => ScreenedItem::Keep,
+            Some(held) => held.shown(view).map_or(ScreenedItem::Leave, ScreenedItem::Replace),
+        });
+    }
+}
+
+impl HeldItem {
+    /// The approved definition in the place of this one, where that is wanted and known.
+    fn shown(&self, view: HeldView) -> Option<OfferItem> {
+        let approved = self.approved.as_ref().filter(|_| view == HeldView::Old)?;
+        let item = OfferItem::read(self.kind, approved.definition.clone()?, false).ok()?;
+        // A definition that was kept elsewhere is not trusted by its name alone.
+        (item.digest == approved.digest && item.key == self.item.key).then_some(item)
+    }
+
+    /// A decision about exactly this definition.
+    pub fn decision(&self, verdict: Verdict) -> Decision {
+        Decision::about(self.kind, &self.item, verdict)
+    }
+}
+
+impl Decision {
+    /// A decision about an item as it is offered.
+    pub fn about(kind: ListKind, item: &OfferItem, verdict: Verdict) -> Self {
+        let definition = Some(item.raw.clone());
+        Self { kind, name: item.key.clone(), digest: item.digest, definition, verdict }
+    }
+}
