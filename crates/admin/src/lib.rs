@@ -2,6 +2,7 @@
 //!
 //! Reads snapshots and passes commands on; holds no state of its own.
 
+mod approvals;
 mod changes;
 mod events;
 mod hooks;
@@ -17,6 +18,7 @@ mod sessions;
 mod subscriptions;
 mod tools;
 
+pub use approvals::{DecisionFault, approvals, decide, offered};
 pub use hooks::hooks;
 pub use offers::offers;
 pub use servers::describe;
@@ -50,9 +52,13 @@ struct AdminShared {
 /// The routes of the API. `openapi.json` describes each of them, and no other.
 fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
     vec![
+        (Method::GET, "/approvals", get(approvals::list)),
+        (Method::POST, "/approvals", post(approvals::decide_all)),
+        (Method::POST, "/approvals/{id}", post(approvals::decide_one)),
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),
+        (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),
         (Method::GET, "/prompts", get(offers::prompts)),
         (Method::GET, "/pulls/stream", get(pulls::follow)),

@@ -104,6 +104,7 @@ fn not_running(entry: &RegistryEntry) -> Value {
         "warning": null,
         "failed_lists": [],
         "hidden_tools": [],
+        "held": 0,
     })
 }
 
@@ -129,6 +130,7 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value
         "warning": gateway.remark(server.id),
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
         "hidden_tools": hidden,
+        "held": gateway.waiting_approvals(server.id),
     })
 }
 

@@ -188,9 +188,6 @@ impl fmt::Display for ConfigNotice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnrunnablePart {
-    /// A server whose tools wait for approval.
-    #[error("this build does not hold tools back for approval yet; remove the key or set it to \"auto\"")]
-    ManualApproval,
     /// A webhook where nobody can post.
     #[error("nobody can post to a webhook over stdio; use `tidings serve`, or remove the section")]
     WebhookOnStdio,

@@ -13,6 +13,7 @@ mod edit;
 mod error;
 mod expand;
 mod find;
+mod lock;
 mod outline;
 mod plan;
 mod read;
@@ -29,6 +30,7 @@ pub use error::{
 };
 pub use expand::ConfigSurroundings;
 pub use find::{ConfigOrigin, FoundConfig, candidates, place_of, user_file};
+pub use lock::{LockFile, LockedItem, LockedServer};
 pub use outline::outline;
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
@@ -39,7 +41,7 @@ pub use plan::gateway::{
 };
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
-    ApprovalSetting, EraSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
+    ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
 pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};

@@ -58,11 +58,6 @@ impl Config {
             let place = self.places.get(&key).cloned().unwrap_or_default();
             notices.push(ConfigNotice { place, key, part });
         };
-        for server in self.enabled_servers() {
-            for part in server.unsupported() {
-                add(format!("{}.approve", key_path("servers", &server.name)), part);
-            }
-        }
         if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {
             add("auth.jwt".to_owned(), UnrunnablePart::Jwt);
         }

@@ -333,9 +333,14 @@ struct ServerSchema {
     poll_interval: Option<SpanSchema>,
     /// Which of its tools are let through.
     tools: Option<ToolsSchema>,
-    /// Whether its tools are used without approval.
+    /// Which of its tools and prompts wait until somebody approves them: none ("auto"), those that are new or different after the
+    /// first sight of the server ("changed"), or all ("manual").
     #[schemars(extend("default" = "auto"))]
     approve: Option<ApproveSchema>,
+    /// What clients see of a tool or prompt whose definition changed and waits for approval: nothing ("hide"), or the approved
+    /// definition ("old"), which then still can be called.
+    #[schemars(extend("default" = "hide"))]
+    held: Option<HeldSchema>,
     /// Which variables of the gateway the command sees, besides what every program needs and `env`: names, of which one that
     /// ends in `*` stands for all that begin so, or "all". By default what `[gateway]` says.
     inherit_env: Option<InheritEnv>,
@@ -419,7 +424,16 @@ enum EraSchema {
 #[schemars(rename = "Approve")]
 enum ApproveSchema {
     Auto,
+    Changed,
     Manual,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Held")]
+enum HeldSchema {
+    Hide,
+    Old,
 }
 
 /// Patterns in which * stands for any characters.

@@ -3,6 +3,7 @@
 //!
 //! Belongs here: the way from a signal of a server to a new offer. Not here: who is told of it (`notify`).
 
+pub(crate) mod approvals;
 pub(crate) mod lister;
 pub(crate) mod look;
 pub(crate) mod refresh;
@@ -15,12 +16,14 @@ use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
 use tidings_upstream::ServerHello;
 
+use crate::client::sessions::SessionTable;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::{self, Journal};
 use crate::observe::status::{Catalogue, ServerStatus};
 use crate::runtime::EngineRuntime;
+use crate::servers::offer_screen::ListedFor;
 use crate::servers::server::Server;
 use crate::servers::server_pool::ServerPool;
 
@@ -31,19 +34,24 @@ pub(crate) struct ListDiscovery {
     links: Arc<OpenLinks>,
     pool: Arc<ServerPool>,
     notifier: Arc<ListNotifier>,
+    sessions: Arc<SessionTable>,
     journal: Option<Arc<dyn Journal>>,
+    /// Held from the check of a decision until it is committed.
+    deciding: tokio::sync::Mutex<()>,
 }
 
 impl ListDiscovery {
     pub(crate) fn new(
         runtime: Arc<EngineRuntime>,
         catalogue: Arc<CatalogueStore>,
+        sessions: Arc<SessionTable>,
         links: Arc<OpenLinks>,
         pool: Arc<ServerPool>,
         notifier: Arc<ListNotifier>,
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
-        Self { runtime, catalogue, links, pool, notifier, journal }
+        let deciding = tokio::sync::Mutex::default();
+        Self { runtime, catalogue, links, pool, notifier, sessions, journal, deciding }
     }
 
     /// Commits a change of the catalogue, and looks again for the sessions that see a part of it beside lists of their own.
@@ -62,15 +70,20 @@ impl ListDiscovery {
     pub(crate) fn publish(
         self: &Arc<Self>,
         server: &Server,
-        offer: ServerOffer,
+        mut offer: ServerOffer,
         hello: Arc<ServerHello>,
         occasion: &CommitOccasion,
     ) {
         let id = offer.server;
+        // Until the commit: no decision comes between what is screened and what is shown.
+        let mut deciding = server.plan.approval.as_ref().map(|plan| (plan, plan.record.lock()));
         let before = self.catalogue.current().snapshot.offer(id).cloned();
         // Before the commit, with which the start may be over.
         let at_start = self.catalogue.starting();
         let mut is_shown = false;
+        let news = deciding
+            .as_mut()
+            .map(|(plan, approvals)| server.screen.take(plan, approvals, &mut offer, ListedFor::Everybody));
         self.commit(occasion, |catalogue| {
             // Behind the lock of the catalogue: another may have taken its place.
             is_shown = server.presence.is_current();
@@ -82,12 +95,16 @@ impl ListDiscovery {
                 status.connected(hello, server.health().listed());
             }
         });
+        drop(deciding);
         if let Some(journal) = self.journal().filter(|_| is_shown) {
             let now = self.catalogue.current();
             let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
             let after = now.snapshot.offer(id);
             // After the commit: whoever reads the feed and then lists sees at least that.
             journal::tell(journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
+        }
+        if let Some(news) = news {
+            self.screened(&server.plan, news);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The engine as a whole: composes its parts, and is what transports hold.
 
+pub(crate) mod approvals;
 mod resume;
 
 use std::sync::{Arc, Weak};
@@ -154,6 +155,7 @@ impl Beginning {
             let discovery = Arc::new(ListDiscovery::new(
                 runtime(),
                 catalogue(),
+                sessions(),
                 links(),
                 Arc::clone(&pool),
                 Arc::clone(&notifier),
@@ -336,6 +338,11 @@ impl Gateway {
     /// No more is begun: streams that only wait end now, running requests may finish.
     pub fn drain(&self) {
         self.0.runtime.draining.cancel();
+    }
+
+    /// Runs work that belongs to the gateway, and has to end when [`Self::draining`] rings: the end waits for it.
+    pub fn accompany(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.runtime.spawn(work);
     }
 
     /// Rings when the end begins.

@@ -24,18 +24,24 @@ pub use call::routing::FoundTool;
 pub use client::kept_session::{KeptFollow, KeptSession};
 pub use client::principal::Principal;
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};
+pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use gateway::Gateway;
+pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use lifecycle::change::{ChangeError, Operation, Prefix, Start};
 pub use notify::announce::OwedNotice;
 pub use notify::listeners::Connected;
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
+pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepOccasion};
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{
     Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready,
 };
 pub use subscriptions::{FollowedResource, Follower, Receipt};
+pub use tidings_hub::approvals::{
+    ApprovalMode, ApprovalPolicy, Approvals, ApprovedItem, Decision, Finding, HeldItem, HeldView, SCREENED, Verdict,
+};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::refresh::{RefreshPace, RefreshReason};

@@ -1,5 +1,6 @@
 //! What the engine is told to run.
 
+pub(crate) mod approval;
 pub(crate) mod surroundings;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
 
 use crate::observe::journal::JournalServer;
 use crate::observe::status::{Origin, ServerStatus};
+use crate::plan::approval::ApprovalPlan;
 use crate::plan::surroundings::Surroundings;
 
 /// Settings of the whole gateway.
@@ -147,6 +149,10 @@ pub struct ServerPlan {
     pub listed: bool,
     /// Which of its tools are there at all.
     pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Which of its definitions somebody has to approve, if any.
+    pub approval: Option<ApprovalPlan>,
+    /// What it is, in one line of the lock file: how it is reached, without secrets.
+    pub identity: Option<String>,
 }
 
 /// How a server is reached.

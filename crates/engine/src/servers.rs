@@ -6,6 +6,7 @@
 pub(crate) mod gateway_loop;
 pub(crate) mod link_access;
 pub(crate) mod link_maker;
+pub(crate) mod offer_screen;
 pub(crate) mod own_link_table;
 pub(crate) mod presence;
 pub(crate) mod server;

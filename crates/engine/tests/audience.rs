@@ -101,6 +101,8 @@ fn gateway(audience: ServerAudience) -> Gateway {
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
+        approval: None,
+        identity: None,
     };
     Gateway::start(settings, vec![plan], LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
 }

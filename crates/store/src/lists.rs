@@ -350,6 +350,7 @@ impl Names {
             removed: self.removed,
             changed: self.changed.into_iter().map(changed).collect(),
             while_down,
+            held: false,
             omitted,
             lost: 0,
         })

@@ -31,6 +31,9 @@ pub struct ChangeRecord {
     /// names are known then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_down: bool,
+    /// Whether nobody sees it yet: the server offers it, and it waits for approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// How many names were left out of the three lists because there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u64,

@@ -127,6 +127,7 @@ mod tests {
             removed: Vec::new(),
             changed: Vec::new(),
             while_down: false,
+            held: false,
             omitted: 0,
             lost: 0,
         }

@@ -5,6 +5,7 @@ mod listen;
 
 pub(crate) use events::{ApiEvents, SILENCE};
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use tidings_wire::{Frame, RawId, request};
 use crate::cli::Cli;
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
+use crate::lock_files::{LockFiles, LockPaths};
 use crate::{settings, wiring};
 
 /// The gateway has its own, shorter patience with servers.
@@ -43,6 +45,7 @@ pub(crate) struct OwnGateway {
     gateway: Gateway,
     search: Arc<SearchService>,
     registry: ServerRegistry,
+    locks: LockPaths,
 }
 
 impl Backend {
@@ -61,9 +64,11 @@ impl Backend {
     pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, CommandFailure> {
         let loaded = settings::load_to_run(cli)?;
         let data = DataDir::find(cli.data.as_deref()).ok();
-        let prepared = wiring::prepare(cli, loaded.into_ground(kept(cli), |_| Vec::new()), data.as_ref())?;
-        let (search, registry) = (prepared.search(), prepared.registry());
-        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), search, registry }))
+        let mut inputs = loaded.into_ground(kept(cli), |_| Vec::new());
+        inputs.keeps_first_sight = false;
+        let prepared = wiring::prepare(cli, inputs, data.as_ref())?;
+        let (search, registry, locks) = (prepared.search(), prepared.registry(), prepared.locks());
+        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), search, registry, locks }))
     }
 
     pub(crate) async fn close(self) {
@@ -80,6 +85,54 @@ impl Backend {
                 Ok(tidings_admin::describe(gateway, &registry.state()))
             }
             Self::Running(running) => api(running, "servers").await,
+        }
+    }
+
+    /// What waits for approval, as the API describes it.
+    pub(crate) async fn approvals(&self) -> Result<Value, CommandFailure> {
+        match self {
+            Self::Own(OwnGateway { gateway, .. }) => {
+                gateway.settled().await;
+                Ok(tidings_admin::approvals(gateway))
+            }
+            Self::Running(running) => api(running, "approvals").await,
+        }
+    }
+
+    /// Decides about what waits, as the API is told.
+    pub(crate) async fn decide(&self, body: &Value) -> Result<Value, CommandFailure> {
+        match self {
+            Self::Own(OwnGateway { gateway, .. }) => {
+                let decided = tidings_admin::decide(gateway, body).await;
+                decided.map_err(|fault| CommandFailure::Failed(fault.detail))
+            }
+            Self::Running(running) => match ask(running, http::Method::POST, "approvals", Some(body)).await? {
+                ApiReply::Done(decided) => Ok(decided),
+                ApiReply::Refused { detail, .. } => Err(CommandFailure::Failed(detail)),
+            },
+        }
+    }
+
+    /// What every server offers, by the hashes of a lock, as the API describes it.
+    pub(crate) async fn offered(&self) -> Result<Value, CommandFailure> {
+        match self {
+            Self::Own(OwnGateway { gateway, .. }) => {
+                gateway.settled().await;
+                Ok(tidings_admin::offered(gateway))
+            }
+            Self::Running(running) => api(running, "lock").await,
+        }
+    }
+
+    /// Where the locks are.
+    pub(crate) async fn lock_paths(&self) -> Result<LockPaths, CommandFailure> {
+        match self {
+            Self::Own(OwnGateway { locks, .. }) => Ok(locks.clone()),
+            Self::Running(running) => {
+                let status = api(running, "status").await?;
+                let config = status["config"].as_str().map(Path::new);
+                Ok(LockFiles::new(config, Some(&running.data), false).paths())
+            }
         }
     }
 

@@ -335,11 +335,14 @@ pub(crate) enum CliCommand {
         json: bool,
     },
     /// Validate the configuration: say what is wrong, where, and what to do.
-    #[command(after_help = "Example:\n  tidings check --config tidings.toml")]
+    #[command(after_help = "Examples:\n  tidings check --config tidings.toml\n  tidings check --locked")]
     Check {
         /// Check it for `tidings stdio`, where nobody can post to webhooks.
         #[arg(long)]
         stdio: bool,
+        /// Start the servers and compare what they offer with tidings.lock; exit with 1 and the differences where it is not the same.
+        #[arg(long, conflicts_with = "stdio")]
+        locked: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -396,6 +399,47 @@ pub(crate) enum CliCommand {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Write what the servers offer now into tidings.lock; it is meant for version control.
+    ///
+    /// The file stands beside the configuration: one line per tool and prompt, with the hash of its definition. For servers that
+    /// were added at run time it stands in the data directory. What waits for approval is not approved by this.
+    #[command(after_help = "Example:\n  tidings lock")]
+    Lock,
+    /// Show the tools and prompts that wait for approval: what is suspect about them, and how they differ.
+    ///
+    /// Which of them wait says `approve` of their server in the configuration: none ("auto"), those that are new or different
+    /// after its first sight ("changed"), or all ("manual").
+    #[command(after_help = "Examples:\n  tidings approvals\n  tidings approvals --json")]
+    Approvals {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Approve tools and prompts that wait: then clients see them.
+    ///
+    /// It is kept in tidings.lock, and everybody whose lists it changes is told. What was rejected before, or is suspect, is
+    /// approved only by its own name.
+    #[command(
+        after_help = "Examples:\n  tidings approve github/search\n  tidings approve github\n  tidings approve --all"
+    )]
+    Approve {
+        /// A server, or one item of it.
+        #[arg(value_name = "SERVER[/NAME]", conflicts_with = "all")]
+        what: Option<String>,
+        /// Everything that waits.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Reject tools and prompts that wait: they stay away, and nobody is told.
+    #[command(after_help = "Examples:\n  tidings reject github/search\n  tidings reject github")]
+    Reject {
+        /// A server, or one item of it.
+        #[arg(value_name = "SERVER[/NAME]", conflicts_with = "all")]
+        what: Option<String>,
+        /// Everything that waits.
+        #[arg(long)]
+        all: bool,
     },
     /// Print completions for a shell.
     #[command(

@@ -1,5 +1,6 @@
 //! One file per command: from what was typed to a request of the gateway, and from its answer to what is printed.
 
+mod approvals;
 mod attach;
 mod authors;
 mod call;
@@ -11,6 +12,7 @@ mod content;
 mod doctor;
 mod import;
 mod init;
+mod lock;
 mod logs;
 mod man;
 mod manage;
@@ -82,7 +84,16 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
             )
             .await
         }
-        Some(CliCommand::Check { stdio, json }) => check::run(&cli, *stdio, *json),
+        Some(CliCommand::Check { locked: true, json, .. }) => lock::check(&cli, *json).await,
+        Some(CliCommand::Check { stdio, json, .. }) => check::run(&cli, *stdio, *json),
+        Some(CliCommand::Lock) => lock::write(&cli).await,
+        Some(CliCommand::Approvals { json }) => approvals::list(&cli, *json).await,
+        Some(CliCommand::Approve { what, all }) => {
+            approvals::decide(&cli, approvals::Verdict::Approve, what.as_deref(), *all).await
+        }
+        Some(CliCommand::Reject { what, all }) => {
+            approvals::decide(&cli, approvals::Verdict::Reject, what.as_deref(), *all).await
+        }
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),
         Some(CliCommand::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),

@@ -22,6 +22,8 @@ pub(crate) struct RunningGateway {
     pub(crate) url: String,
     pub(crate) token: String,
     pub(crate) pid: u32,
+    /// Its data directory.
+    pub(crate) data: PathBuf,
 }
 
 impl DataDir {
@@ -120,7 +122,8 @@ impl DataDir {
             return None;
         }
         let token = std::fs::read_to_string(self.0.join("admin.token")).unwrap_or_default();
-        Some(RunningGateway { url: state["url"].as_str()?.to_owned(), token: token.trim().to_owned(), pid })
+        let (url, data) = (state["url"].as_str()?.to_owned(), self.0.clone());
+        Some(RunningGateway { url, token: token.trim().to_owned(), pid, data })
     }
 }
 

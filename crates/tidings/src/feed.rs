@@ -62,6 +62,10 @@ impl Journal for FeedRecorder {
 
     fn record(&self, change: Change) {
         let record = record(&change);
+        // What is held is not in the lists that clients see, and so not in what is known of them.
+        if change.held {
+            return self.0.append(record, None);
+        }
         let delta = ListDelta { owner: owner(&change.server), put: hashes(change.digests), removed: change.removed };
         self.0.append(record, Some(delta));
     }
@@ -109,6 +113,7 @@ fn record(change: &Change) -> ChangeRecord {
         removed: names(&change.removed),
         changed: change.changed.iter().take(MOST_NAMES).map(|item| changed(item, &mut room)).collect(),
         while_down: false,
+        held: change.held,
         omitted: lengths.into_iter().map(|length| length.saturating_sub(MOST_NAMES) as u64).sum(),
         lost: 0,
     }

@@ -14,6 +14,7 @@ mod ending;
 mod failure;
 mod feed;
 mod limits;
+mod lock_files;
 mod logging;
 mod plain_text;
 mod reload;

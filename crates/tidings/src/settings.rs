@@ -51,6 +51,7 @@ impl LoadedConfig {
             hooks,
             notice: None,
             search: Default::default(),
+            keeps_first_sight: true,
         }
     }
 }

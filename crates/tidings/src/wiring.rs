@@ -36,6 +36,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
+use crate::lock_files::{LockFiles, LockPaths};
 use crate::secret;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
@@ -64,6 +65,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) notice: Option<String>,
     /// What the search of tools keeps.
     pub(crate) search: SearchTables,
+    /// Whether the lock is written when a server is trusted at first sight: not for the length of one command.
+    pub(crate) keeps_first_sight: bool,
 }
 
 impl GatewayInputs {
@@ -119,7 +122,10 @@ pub(crate) fn prepare(
     ground: GatewayInputs,
     data: Option<&DataDir>,
 ) -> Result<PreparedGateway, CommandFailure> {
-    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice, search } = ground;
+    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice, search, keeps_first_sight } =
+        ground;
+    let config_file = file.as_ref().map(|(file, _)| file.as_path());
+    let locks = Arc::new(LockFiles::new(config_file, data.map(DataDir::path), keeps_first_sight));
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
     let helper = std::env::current_exe().ok();
     let launcher = ProcessLauncher::new(helper);
@@ -135,8 +141,15 @@ pub(crate) fn prepare(
     let expose = config.gateway.expose;
     let watching = Arc::default();
     let inherit_env = config.gateway.inherit_env.clone();
-    let planner =
-        Arc::new(EnginePlans { expose, watches: Arc::clone(&watches), watching, projects, listeners, inherit_env });
+    let planner = Arc::new(EnginePlans {
+        expose,
+        watches: Arc::clone(&watches),
+        watching,
+        projects,
+        listeners,
+        inherit_env,
+        locks,
+    });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
     let registry =
@@ -197,6 +210,11 @@ impl PreparedGateway {
         self.registry.clone()
     }
 
+    /// Where it is kept which definitions are approved.
+    pub(crate) fn locks(&self) -> LockPaths {
+        self.planner.locks.paths()
+    }
+
     /// The demo, where there is nothing else to show.
     pub(crate) fn demo(&self) -> Option<Demo> {
         self.demo.as_ref().map(|(demo, _)| demo.clone())
@@ -247,6 +265,7 @@ impl PreparedGateway {
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
+        gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));
         gateway
     }
 }
@@ -261,6 +280,8 @@ struct EnginePlans {
     listeners: Vec<SocketAddr>,
     /// What commands see of our environment when their server does not say.
     inherit_env: tidings_config::InheritEnv,
+    /// Where it is kept which definitions are approved.
+    locks: Arc<LockFiles>,
 }
 
 impl EnginePlans {
@@ -370,15 +391,17 @@ fn settings(config: &Config) -> Settings {
 impl EnginePlans {
     /// What to run for a server, or why this build can not run it.
     fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
-        if let Some(part) = server.unsupported().first() {
-            return Err(part.to_string());
-        }
         let remote =
             |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
+        // Where it can not be known what is approved, nothing is shown.
+        let (approval, unknown) = match self.locks.plan(server, origin) {
+            Ok(approval) => (approval, None),
+            Err(reason) => (None, Some(reason)),
+        };
         let source = match &server.transport {
             // Listed with its reason and never started: the user sees why it is missing.
-            transport if server.problem.is_some() => {
-                unready::refused(word(transport), server.problem.clone().unwrap_or_default())
+            transport if server.problem.is_some() || unknown.is_some() => {
+                unready::refused(word(transport), server.problem.clone().or(unknown).unwrap_or_default())
             }
             TransportConfig::Stdio { command, args, env, cwd } => {
                 let (program, args, env) = (command.clone(), args.clone(), env.clone());
@@ -420,6 +443,8 @@ impl EnginePlans {
             poll_interval: server.poll_interval,
             listed: self.expose != ExposeSetting::Search,
             permits: Arc::new(move |name| filter.permits(name)),
+            approval,
+            identity: Some(self.locks.identity(server)),
         })
     }
 }
@@ -466,5 +491,7 @@ fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
         poll_interval: None,
         listed: expose != ExposeSetting::Search,
         permits: Arc::new(|_| true),
+        approval: None,
+        identity: None,
     }
 }

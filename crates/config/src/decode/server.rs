@@ -5,7 +5,7 @@ use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
 use crate::plan::server::{
-    ApprovalSetting, EraSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
+    ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
 use crate::read::TableSection;
 use crate::tree::ConfigValue;
@@ -120,8 +120,10 @@ pub(super) fn common(
     if let (Some(_), Some(kind)) = (&inherit_env, other) {
         section.fault("inherit_env", ConfigFault::DoesNotApply { kind });
     }
-    section.remember("approve");
-    let approve = section.choice("approve", &[("auto", ApprovalSetting::Auto), ("manual", ApprovalSetting::Manual)]);
+    let approvals =
+        [("auto", ApprovalSetting::Auto), ("changed", ApprovalSetting::Changed), ("manual", ApprovalSetting::Manual)];
+    let approve = section.choice("approve", &approvals);
+    let held = section.choice("held", &[("hide", HeldSetting::Hide), ("old", HeldSetting::Old)]);
     Some(ServerConfig {
         name: name.to_owned(),
         transport: transport?,
@@ -136,6 +138,7 @@ pub(super) fn common(
         poll_interval,
         tools,
         approve: approve.unwrap_or_default(),
+        held: held.unwrap_or_default(),
         inherit_env,
         // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
-use crate::error::UnrunnablePart;
 use tidings_container_spec::ContainerSpec;
 
 /// `[servers.X]`. Two that are equal need no restart to get from one to the other.
@@ -36,8 +35,10 @@ pub struct ServerConfig {
     pub poll_interval: Option<Duration>,
     /// Which of its tools are let through.
     pub tools: ToolFilter,
-    /// Whether its tools are used without approval.
+    /// Which of its tools and prompts wait for approval.
     pub approve: ApprovalSetting,
+    /// What is seen of one whose definition changed and waits.
+    pub held: HeldSetting,
     /// What a command sees of the gateway's own environment, when not as in `[gateway]`.
     pub inherit_env: Option<InheritEnv>,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
@@ -61,6 +62,7 @@ impl ServerConfig {
             poll_interval: None,
             tools: ToolFilter::default(),
             approve: ApprovalSetting::default(),
+            held: HeldSetting::default(),
             inherit_env: None,
             problem: None,
         }
@@ -74,11 +76,6 @@ impl ServerConfig {
     /// What stands before `+` in its public URIs.
     pub fn uri_prefix(&self) -> String {
         uri_prefix(self.prefix.as_deref().unwrap_or(&self.name))
-    }
-
-    /// What this build can not do for it yet.
-    pub fn unsupported(&self) -> Vec<UnrunnablePart> {
-        (self.approve == ApprovalSetting::Manual).then_some(UnrunnablePart::ManualApproval).into_iter().collect()
     }
 }
 
@@ -216,14 +213,26 @@ pub enum EraSetting {
     Legacy,
 }
 
-/// Whether the tools of a server are used without approval.
+/// Which tools and prompts of a server wait for somebody to approve them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalSetting {
-    /// Tools are used as they come.
+    /// None: they are used as they come.
     #[default]
     Auto,
-    /// They wait for a yes.
+    /// Those that are new or different after the first sight of the server.
+    Changed,
+    /// All.
     Manual,
+}
+
+/// What is seen of a tool or prompt whose definition changed and waits for approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeldSetting {
+    /// Nothing.
+    #[default]
+    Hide,
+    /// The definition that was approved.
+    Old,
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidings_config::{
     ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
-    ExposeSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart, UriMode,
-    VolumeSource, WatchSource,
+    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart,
+    UriMode, VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -224,7 +224,8 @@ fn every_setting_of_a_server_is_read() {
         timeout = "2h"
         poll_interval = 0
         tools = { allow = ["read_*"], deny = ["read_all"] }
-        approve = "manual"
+        approve = "changed"
+        held = "old"
         "#,
     );
     let gateway = &config.gateway;
@@ -244,8 +245,8 @@ fn every_setting_of_a_server_is_read() {
     assert_eq!(server.max_timeout, server.timeout, "the gateway's maximum is below it");
     assert_eq!(server.poll_interval, Some(Duration::ZERO));
     assert!(server.tools.permits("read_file") && !server.tools.permits("read_all"));
-    assert_eq!(server.approve, ApprovalSetting::Manual);
-    assert_eq!(config.unsupported()[0].part, UnrunnablePart::ManualApproval);
+    assert_eq!((server.approve, server.held), (ApprovalSetting::Changed, HeldSetting::Old));
+    assert_eq!(config.unsupported(), [], "everything that is accepted is run");
 }
 
 #[test]

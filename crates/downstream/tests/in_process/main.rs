@@ -64,6 +64,8 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
+        approval: None,
+        identity: None,
     }
 }
 

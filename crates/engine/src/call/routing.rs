@@ -213,8 +213,15 @@ impl RequestRouter {
     pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, RequestRefusal> {
         let servers = self.pool.servers();
         let server = servers.iter().find(|known| known.plan.name == server);
-        // Naming a server must not be a way around its list of allowed tools.
-        let may_call = |server: &&Arc<Server>| (server.plan.permits)(local) && caller.principal().may_use(&server.plan);
+        // Naming a server must not be a way around its list of allowed tools, nor around an approval.
+        let is_approved = |server: &Server| {
+            let view = || self.discovery.view_of(caller.viewer());
+            server.plan.approval.is_none()
+                || view().offer(server.id).is_some_and(|offer| offer.list(ListKind::Tools).get(local).is_some())
+        };
+        let may_call = |server: &&Arc<Server>| {
+            (server.plan.permits)(local) && caller.principal().may_use(&server.plan) && is_approved(server)
+        };
         let server = server.filter(may_call);
         let server = server.ok_or_else(|| RequestRefusal::UnknownTool(local.to_owned()))?;
         Ok(Routed {
@@ -285,9 +292,13 @@ impl RequestRouter {
                     snapshot.resource(&wanted.name).map(|(server, uri)| ItemRoute { server, local: uri.into() })
                 }),
         };
-        // Alone, a server answers for everything, listed or not.
+        // Alone, a server answers for everything, listed or not; but where tools and prompts have to be approved, for those alone.
         let alone = || {
             let server = self.pool.passthrough.filter(|_| is_whole())?;
+            let is_screened = || self.pool.server(server).is_some_and(|server| server.plan.approval.is_some());
+            if !matches!(wanted.what, What::Resource) && is_screened() {
+                return None;
+            }
             Some(ItemRoute { server, local: wanted.name.as_str().into() })
         };
         let route = found.or_else(alone)?;

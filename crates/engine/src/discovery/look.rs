@@ -15,6 +15,7 @@ use crate::discovery::lister::{LIST_BUDGET, Lister};
 use crate::links::link_watch::trouble_of;
 use crate::links::live_link::LiveLink;
 use crate::observe::meters::Outcome;
+use crate::servers::offer_screen::ListedFor;
 use crate::servers::server::Server;
 
 /// How much of what a server says of itself is searched.
@@ -188,9 +189,15 @@ impl Server {
         mut lists: [OfferList; 4],
     ) -> Result<(ServerOffer, bool), LinkError> {
         let failed = self.list(discovery, live, &ListKind::ALL, &mut lists).await?;
-        Ok((self.offer(live, lists), failed.is_empty()))
+        let mut offer = self.offer(live, lists);
+        if let Some(plan) = &self.plan.approval {
+            let news = self.screen.take(plan, &mut plan.record.lock(), &mut offer, ListedFor::Session);
+            discovery.screened(&self.plan, news);
+        }
+        Ok((offer, failed.is_empty()))
     }
 
+    /// Everything it offers over a link. Whoever shows it to clients screens it first.
     pub(crate) fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
         ServerOffer {
             server: self.id,

@@ -126,7 +126,8 @@ impl ServerLifecycle {
                 server.begin(live);
                 server.health().tell(LinkEvent::Connected);
                 // A list that can not be had now stays what it was before the link broke.
-                let known = self.catalogue.current().snapshot.offer(server.id).map(|offer| offer.lists.clone());
+                let shown = || self.catalogue.current().snapshot.offer(server.id).map(|offer| offer.lists.clone());
+                let known = server.screen.lists().or_else(shown);
                 // Before the first listing: what is followed is subscribed again as early as possible, because until
                 // then changes are missed.
                 self.subscriptions.can_follow(server, live);

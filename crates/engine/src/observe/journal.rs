@@ -6,7 +6,8 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use tidings_hub::catalogue::{ListDifference, OfferItem, ServerOffer};
+use tidings_hub::approvals::HeldItem;
+use tidings_hub::catalogue::{ListDifference, OfferItem, OfferList, ServerOffer};
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, Digest, members};
 
@@ -67,6 +68,8 @@ pub struct Change {
     pub changed: Vec<ChangedDefinition>,
     /// The hash of what each item says that came or changed.
     pub digests: Vec<ItemDigest>,
+    /// Whether nobody sees it yet: the server offers it, and it waits for approval.
+    pub held: bool,
 }
 
 /// One item that is there before and after.
@@ -124,15 +127,7 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
     let of = |kind| {
         let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
         let difference = ListDifference::between(old, new);
-        let definition = |key: &str, fields: &[String]| {
-            let (old, new) = (old.get(key), new.get(key));
-            let field = |name: &String| ChangedField {
-                name: name.clone(),
-                before: old.and_then(|item| member(item, name)),
-                after: new.and_then(|item| member(item, name)),
-            };
-            ChangedDefinition { key: key.into(), fields: fields.iter().map(field).collect() }
-        };
+        let definition = |key: &str, fields: &[String]| definition(old, new, key, fields);
         let keys = difference.added.iter().chain(difference.changed.iter().map(|item| &item.key));
         let digests = keys.filter_map(|key| Some((key.clone(), new.get(key)?.digest))).collect();
         (!difference.is_empty()).then(|| Change {
@@ -140,12 +135,52 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
             server: server.clone(),
             kind,
             digests,
+            held: false,
             changed: difference.changed.iter().map(|item| definition(&item.key, &item.fields)).collect(),
             added: difference.added,
             removed: difference.removed,
         })
     };
     ListKind::ALL.into_iter().filter_map(of).collect()
+}
+
+/// One item in two states of its list.
+fn definition(old: &OfferList, new: &OfferList, key: &str, fields: &[String]) -> ChangedDefinition {
+    let (old, new) = (old.get(key), new.get(key));
+    let field = |name: &String| ChangedField {
+        name: name.clone(),
+        before: old.and_then(|item| member(item, name)),
+        after: new.and_then(|item| member(item, name)),
+    };
+    ChangedDefinition { key: key.into(), fields: fields.iter().map(field).collect() }
+}
+
+/// What a server offers since now and nobody sees, to whoever keeps the journal.
+pub(crate) fn tell_held(journal: &dyn Journal, server: &JournalServer, held: &[HeldItem]) {
+    let time = SystemTime::now();
+    for kind in ListKind::ALL {
+        let held: Vec<&HeldItem> = held.iter().filter(|held| held.kind == kind).collect();
+        if held.is_empty() {
+            continue;
+        }
+        let new = OfferList::new(held.iter().map(|held| held.item.clone()).collect(), 0, false);
+        let known = |held: &&HeldItem| {
+            let definition = held.approved.as_ref()?.definition.clone()?;
+            OfferItem::read(kind, definition, false).ok()
+        };
+        let old = OfferList::new(held.iter().filter_map(known).collect(), 0, false);
+        let difference = ListDifference::between(&old, &new);
+        let mut changed: Vec<ChangedDefinition> =
+            difference.changed.iter().map(|item| definition(&old, &new, &item.key, &item.fields)).collect();
+        // Of what was approved by an earlier process only the hash may be known.
+        let (unknown, added): (Vec<_>, Vec<_>) = difference
+            .added
+            .into_iter()
+            .partition(|key| held.iter().any(|held| held.item.key == *key && held.approved.is_some()));
+        changed.extend(unknown.into_iter().map(|key| ChangedDefinition { key, fields: Vec::new() }));
+        let (removed, digests, server) = (Vec::new(), Vec::new(), server.clone());
+        journal.record(Change { time, server, kind, added, removed, changed, digests, held: true });
+    }
 }
 
 /// A member's value. Of a repeated key the last one counts, as everywhere.

@@ -24,6 +24,7 @@ use crate::observe::remarks::Remarks;
 use crate::observe::status::{ServerState, ServerStatus};
 use crate::plan::{CallChannel, ServerPlan, Settings, Source};
 use crate::runtime::EngineRuntime;
+use crate::servers::offer_screen::OfferScreen;
 use crate::servers::presence::Presence;
 use crate::servers::server_links::{ProbeManners, ServerLinks};
 
@@ -38,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) uris: UriMap,
     pub(crate) links: ServerLinks,
     pub(crate) lists: ListFreshness,
+    /// What it offers beside what clients may see of it.
+    pub(crate) screen: OfferScreen,
     announced: AnnouncedLists,
     pub(crate) meters: ServerMeters,
     /// What it does wrong while it is connected, or on the way.
@@ -97,6 +100,7 @@ impl Server {
                 signal: Notify::new(),
                 listed: watch::Sender::new(0),
             },
+            screen: OfferScreen::default(),
             announced: AnnouncedLists::default(),
             meters: ServerMeters::default(),
             remarks: Remarks::default(),

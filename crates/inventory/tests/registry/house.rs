@@ -73,6 +73,7 @@ impl Journal for Feed {
                 removed: Vec::new(),
                 changed: Vec::new(),
                 digests: items,
+                held: false,
             });
         }
     }
@@ -136,6 +137,8 @@ impl ServerPlanner for Plans {
             poll_interval: None,
             listed: true,
             permits: Arc::new(|_| true),
+            approval: None,
+            identity: None,
         })
     }
 

@@ -26,6 +26,7 @@ fn added_at(name: &str, time: Timestamp) -> ChangeRecord {
         removed: Vec::new(),
         changed: Vec::new(),
         while_down: false,
+        held: false,
         omitted: 0,
         lost: 0,
     }

@@ -1,7 +1,7 @@
 //! `tidings changes`: the change feed, from the running gateway or from its store.
 
 pub(super) mod diff;
-mod render;
+pub(super) mod render;
 mod source;
 mod structure;
 

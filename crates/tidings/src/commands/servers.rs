@@ -114,8 +114,11 @@ fn counts(row: &Value) -> String {
         count("resource_templates", "template"),
         count("prompts", "prompt"),
     ];
-    let there: Vec<String> =
+    let mut there: Vec<String> =
         all.iter().filter(|(count, _)| *count > 0).map(|(count, word)| plural(*count, word)).collect();
+    if let Some(held) = row["held"].as_u64().filter(|held| *held > 0) {
+        there.push(format!("{held} held: tidings approvals"));
+    }
     if there.is_empty() && row["state"] == "ready" { "offers nothing".to_owned() } else { there.join(", ") }
 }
 

@@ -22,6 +22,7 @@ use crate::lifecycle::startup::Ready;
 use crate::observe::journal;
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
 use crate::plan::{Names, ServerPlan};
+use crate::servers::offer_screen::ListedFor;
 use crate::servers::presence::Removal;
 use crate::servers::server::Server;
 use crate::servers::server_set::ServerSet;
@@ -220,7 +221,7 @@ impl<'g> Transaction<'g> {
     }
 
     /// Makes everything visible at once. From here on nothing can fail.
-    pub(super) fn commit(self, ids: &mut ServerIds) {
+    pub(super) fn commit(mut self, ids: &mut ServerIds) {
         if self.arrivals.is_empty() && self.leaving.is_empty() {
             return;
         }
@@ -239,6 +240,22 @@ impl<'g> Transaction<'g> {
         // Whoever reads a name in the new catalogue finds its server, and in the old one, too.
         let before = lifecycle.pool.servers();
         lifecycle.pool.set_servers(before.with(&put, &[]));
+        let records: Vec<_> =
+            put.iter().map(|server| server.plan.approval.as_ref().map(|plan| Arc::clone(&plan.record))).collect();
+        // Until the commit: no decision comes between what is screened and what is shown.
+        let mut deciding: Vec<_> = records.iter().map(|record| record.as_ref().map(|record| record.lock())).collect();
+        let mut news = Vec::new();
+        for (arrival, approvals) in self.arrivals.iter_mut().zip(&mut deciding) {
+            if let (First::Ready(ready), Some(plan), Some(approvals)) =
+                (&mut arrival.first, &arrival.server.plan.approval, approvals)
+            {
+                let screen = &arrival.server.screen;
+                news.push((
+                    Arc::clone(&arrival.server),
+                    screen.take(plan, approvals, &mut ready.offer, ListedFor::Everybody),
+                ));
+            }
+        }
         let changes = self.differences(&lifecycle.catalogue.current());
         let touched =
             changes.iter().map(|difference| touched(difference.before.as_deref(), difference.after.as_deref()));
@@ -254,6 +271,7 @@ impl<'g> Transaction<'g> {
         let mut bells = lifecycle.notifier.release_leaving(&departing);
         // One commit for everything that comes and goes: no client sees a state in between.
         lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
+        drop(deciding);
         // Also what was held a moment before; those who come have not begun to signal.
         bells.extend(lifecycle.notifier.release_leaving(&departing));
         bells.iter().for_each(FollowerBell::ring);
@@ -266,6 +284,7 @@ impl<'g> Transaction<'g> {
             }
             self.leaving.iter().for_each(|server| journal.gone(server.plan.in_journal()));
         }
+        news.into_iter().for_each(|(server, news)| lifecycle.discovery.screened(&server.plan, news));
         for server in &self.leaving {
             // After the commit: a caller who is answered with the reason and lists again finds the server gone.
             lifecycle.end(server);

@@ -22,14 +22,21 @@ const AROUND: usize = 1;
 const INDENT: &str = "      ";
 
 /// The page changes are written on, one after the other.
-pub(super) struct ChangePage {
+pub(in crate::commands) struct ChangePage {
     paint: TerminalPaint,
     begun: bool,
 }
 
 impl ChangePage {
-    pub(super) fn new(paint: TerminalPaint) -> Self {
+    pub(in crate::commands) fn new(paint: TerminalPaint) -> Self {
         Self { paint, begun: false }
+    }
+
+    /// How one definition differs from another.
+    pub(in crate::commands) fn definition(&self, item: &ChangedItem) -> String {
+        let mut out = String::new();
+        self.item(&mut out, item);
+        out
     }
 
     /// One change, with a blank line before all but the first.
@@ -41,6 +48,7 @@ impl ChangePage {
         let paint = self.paint;
         let time = record.time.to_zoned(now.time_zone().clone());
         let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+        let held = if record.held { "  held: tidings approvals" } else { "" };
         let down = if record.while_down { "  while the gateway was down" } else { "" };
         let _ = writeln!(
             out,
@@ -48,7 +56,7 @@ impl ChangePage {
             paint.styled(DIM, &time.strftime(form).to_string()),
             paint.styled(BOLD, &harmless(&record.server)),
             paint.styled(KIND, &harmless(&record.kind.replace('_', " "))),
-            paint.styled(DIM, &format!("#{}{down}", record.seq)),
+            paint.styled(DIM, &format!("#{}{down}{held}", record.seq)),
         );
         if record.lost > 0 {
             let text = format!("  ! {} earlier changes could not be recorded", record.lost);

@@ -96,6 +96,10 @@ fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Opti
     Some(Finding::note(about(&server.name), what, format!("if it needs that: inherit_env = [{list}]")))
 }
 
+fn waits(held: u64) -> String {
+    if held == 1 { "1 definition waits".to_owned() } else { format!("{held} definitions wait") }
+}
+
 fn about(name: &str) -> String {
     format!("server {name}")
 }
@@ -111,7 +115,16 @@ fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
         let count = |key: &str, word: &str| plural(state[key].as_u64().unwrap_or(0), word);
         let counts = [count("tools", "tool"), count("resources", "resource"), count("prompts", "prompt")].join(", ");
         let revision = state["revision"].as_str().unwrap_or_default();
-        return vec![Finding::fine(about, format!("ready, {counts}; speaks {revision}"))];
+        let held = state["held"].as_u64().filter(|held| *held > 0).map(|held| {
+            let what = format!("{} for approval, and nobody sees it", waits(held));
+            Finding::note(
+                about.clone(),
+                what,
+                "look at it with `tidings approvals`, then `tidings approve` or `tidings reject`",
+            )
+        });
+        let fine = Finding::fine(about, format!("ready, {counts}; speaks {revision}"));
+        return std::iter::once(fine).chain(held).collect();
     }
     let remedy = "the server has to answer this; its standard error in the gateway's log may say why it does not";
     let each = |failed: &Value| {

@@ -1,0 +1,208 @@
+//! Deciding about definitions that are held, and showing what follows: each decision is a commit like any other. The hub's `approvals`
+//! decides what is visible.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use tidings_hub::approvals::{Approvals, Decision, Finding, HeldItem, Verdict, examine};
+use tidings_hub::catalogue::ServerOffer;
+use tidings_hub::ledger::CommitOccasion;
+use tidings_proto::ListKind;
+use tidings_wire::{Digest, hex};
+
+use crate::discovery::ListDiscovery;
+use crate::discovery::look::touched;
+use crate::observe::journal;
+use crate::plan::approval::KeepOccasion;
+use crate::plan::{Isolation, ServerPlan};
+use crate::servers::offer_screen::{HeldSince, ScreenNews};
+use crate::servers::server::Server;
+
+/// A definition that waits for somebody to decide, or was rejected.
+#[derive(Clone, Debug)]
+pub struct PendingApproval {
+    /// Names the item; the same for every definition of it.
+    pub id: String,
+    /// The server.
+    pub server: String,
+    /// Since when it is held.
+    pub since: SystemTime,
+    /// The item, and what was approved before.
+    pub held: HeldItem,
+    /// What is suspect about it.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing to decide about: which item, and the definition that whoever decides has seen.
+#[derive(Clone, Debug)]
+pub struct ApprovalChoice {
+    /// See [`PendingApproval::id`].
+    pub id: String,
+    /// The hash of the definition that is meant.
+    pub digest: Digest,
+}
+
+/// Why nothing was decided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionRefusal {
+    /// Nothing is held under this id.
+    #[error("nothing is held under the id \"{0}\"; it may have been decided, or the server offers it no longer")]
+    Unknown(String),
+    /// The server offers another definition by now.
+    #[error("server \"{server}\" has changed \"{name}\" since you looked; look at it again: tidings approvals")]
+    Changed {
+        /// The server.
+        server: String,
+        /// The item.
+        name: String,
+    },
+    /// What was decided could not be written down, and so does not count.
+    #[error("server \"{server}\": the decision could not be kept: {reason}")]
+    NotKept {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The id of an item of a server, for URLs.
+fn approval_id(server: &str, held: &HeldItem) -> String {
+    let mut text = serde_json::json!([server, held.kind.member(), &*held.item.key]).to_string();
+    text = hex(&Digest::of_bytes(text.as_bytes()).0);
+    text.truncate(16);
+    text
+}
+
+impl ListDiscovery {
+    /// A listing was screened and is committed: what is held is recorded, and what was trusted at first sight is kept.
+    pub(crate) fn screened(self: &Arc<Self>, plan: &ServerPlan, news: ScreenNews) {
+        if let Some(journal) = self.journal() {
+            journal::tell_held(journal, &plan.in_journal(), &news.held);
+        }
+        for held in &news.held {
+            let (list, name) = (held.kind.member(), &held.item.key);
+            tracing::warn!(server = %plan.name, list, %name, "held until somebody approves it: tidings approvals");
+        }
+        let learnt = (!news.screened.learnt.is_empty()).then_some((news.screened.learnt, KeepOccasion::Learnt));
+        let first = news.screened.first_sight.map(|all| (all, KeepOccasion::FirstSight));
+        let Some(approval) = &plan.approval else { return };
+        for (decisions, occasion) in first.into_iter().chain(learnt) {
+            let (record, name) = (Arc::clone(&approval.record), plan.name.clone());
+            self.runtime.spawn(async move {
+                let kept = tokio::task::spawn_blocking(move || record.keeper.keep(&decisions, occasion)).await;
+                if let Ok(Err(reason)) = kept {
+                    tracing::warn!(server = %name, %reason, "what was seen of it could not be kept");
+                }
+            });
+        }
+    }
+
+    /// Everything that is held, by server, list and name.
+    pub(crate) fn pending(&self) -> Vec<PendingApproval> {
+        let servers = self.pool.servers();
+        let screened = servers.iter().filter(|server| server.plan.approval.is_some());
+        screened.flat_map(|server| server.screen.held().into_iter().map(|held| self.describe(server, held))).collect()
+    }
+
+    fn describe(&self, server: &Server, HeldSince { held, since }: HeldSince) -> PendingApproval {
+        let snapshot = Arc::clone(&self.catalogue.current().snapshot);
+        let other = |word: &str| {
+            let others = || snapshot.offers().iter().filter(|offer| offer.server != server.id);
+            let by_public = snapshot.tool(word).filter(|route| route.server != server.id);
+            let by_public = by_public.and_then(|route| snapshot.offer(route.server));
+            let owner = by_public.or_else(|| others().find(|offer| offer.list(ListKind::Tools).get(word).is_some()));
+            owner.map(|offer| offer.name.to_string())
+        };
+        let before = held.approved.as_ref().and_then(|approved| approved.definition.as_deref());
+        let findings = examine(&held.item.raw, before, other);
+        let id = approval_id(&server.plan.name, &held);
+        PendingApproval { id, server: server.plan.name.clone(), since, held, findings }
+    }
+
+    /// Decides about definitions that are held: first it is kept, then everybody whose view it changes is told. What belongs to one server
+    /// is one commit. Nothing is decided unless all of it is held as it was seen.
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        choices: &[ApprovalChoice],
+        verdict: Verdict,
+    ) -> Result<Vec<PendingApproval>, DecisionRefusal> {
+        // One at a time: what is checked is what is decided about.
+        let _turn = self.deciding.lock().await;
+        let pending = self.pending();
+        let mut chosen = Vec::new();
+        for choice in choices {
+            let held = pending.iter().find(|pending| pending.id == choice.id);
+            let held = held.ok_or_else(|| DecisionRefusal::Unknown(choice.id.clone()))?;
+            if held.held.item.digest != choice.digest {
+                let (server, name) = (held.server.clone(), held.held.item.key.to_string());
+                return Err(DecisionRefusal::Changed { server, name });
+            }
+            chosen.push(held.clone());
+        }
+        let servers = self.pool.servers();
+        for server in servers.iter().filter(|server| server.plan.approval.is_some()) {
+            let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
+            let decisions: Vec<Decision> = of_it.map(|chosen| chosen.held.decision(verdict)).collect();
+            if !decisions.is_empty() {
+                self.decide_for(server, decisions).await?;
+            }
+        }
+        Ok(chosen)
+    }
+
+    async fn decide_for(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        decisions: Vec<Decision>,
+    ) -> Result<(), DecisionRefusal> {
+        let Some(plan) = &server.plan.approval else { return Ok(()) };
+        let (record, kept) = (Arc::clone(&plan.record), decisions.clone());
+        let kept = tokio::task::spawn_blocking(move || record.keeper.keep(&kept, KeepOccasion::Decided)).await;
+        let not_kept = |reason| DecisionRefusal::NotKept { server: server.plan.name.clone(), reason };
+        kept.map_err(|error| not_kept(error.to_string()))?.map_err(not_kept)?;
+        let mut approvals = plan.record.lock();
+        decisions.into_iter().for_each(|decision| approvals.decide(decision));
+        self.show_screened(server, &mut approvals);
+        Ok(())
+    }
+
+    /// What was decided elsewhere is made visible.
+    pub(crate) fn screen_again(self: &Arc<Self>) {
+        for server in self.pool.servers().iter() {
+            if let Some(plan) = &server.plan.approval {
+                self.show_screened(server, &mut plan.record.lock());
+            }
+        }
+    }
+
+    /// Commits what clients may see by now of what a server has listed, if that differs.
+    fn show_screened(self: &Arc<Self>, server: &Arc<Server>, approvals: &mut Approvals) {
+        let Some(plan) = &server.plan.approval else { return };
+        let Some(visible) = server.screen.again(plan, approvals) else { return };
+        if server.plan.isolation == Isolation::Session {
+            // What they see was screened when it was listed.
+            self.sessions.all().iter().for_each(|session| self.own_view_is_old(session, server.id));
+        }
+        let Some(before) = self.catalogue.current().snapshot.offer(server.id).cloned() else { return };
+        let after = ServerOffer { lists: visible, ..(*before).clone() };
+        let touched = touched(Some(&before), Some(&after));
+        if touched.is_empty() {
+            return;
+        }
+        let occasion = CommitOccasion { at: Instant::now(), touched, signalled: Default::default(), held_by: None };
+        let mut is_shown = false;
+        self.commit(&occasion, |catalogue| {
+            let Some(now) = catalogue.snapshot.offer(server.id).filter(|_| server.presence.is_current()) else {
+                return;
+            };
+            is_shown = true;
+            // Whether it is up may be another than a moment ago; its lists are not: they are listed and decided about one at a time.
+            let offer = ServerOffer { lists: after.lists.clone(), ..(**now).clone() };
+            catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
+        });
+        if let Some(journal) = self.journal().filter(|_| is_shown) {
+            journal::tell(journal, Some(&before), Some(&after), &[], false);
+        }
+    }
+}

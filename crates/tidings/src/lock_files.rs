@@ -1,0 +1,370 @@
+//! `tidings.lock`, read and written: beside the configuration for its servers, in the data directory for those that were added at run time.
+//! The definitions themselves, of which the lock has only the hashes, are kept in the data directory: for differences, and for
+//! `held = "old"`.
+//!
+//! Several processes may have one file. Each change reads it again behind a lock of the folder and writes it whole; each gateway looks
+//! every second whether it is another one.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tidings_config::{ApprovalSetting, HeldSetting, LockFile, LockedItem, LockedServer, ServerConfig, TransportConfig};
+use tidings_engine::{
+    ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, Approvals, Decision, Gateway, HeldView,
+    KeepOccasion, Origin, SCREENED, Verdict,
+};
+use tidings_proto::ListKind;
+use tidings_wire::{ByteSpan, Digest, digest, hex};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::data;
+
+/// The name of the file.
+pub(crate) const NAME: &str = "tidings.lock";
+/// What stands before a hash.
+const HASH: &str = "blake3:";
+/// How often a gateway looks whether the file is another one.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The lock files of one gateway.
+pub(crate) struct LockFiles {
+    /// The folder of the configuration.
+    beside: Option<PathBuf>,
+    data: Option<PathBuf>,
+    /// Whether what is trusted at first sight is written. A gateway for one command leaves that to one that stays.
+    keeps_first_sight: bool,
+    /// By file and server. A server that is configured anew has the record that it had.
+    records: Mutex<ServerRecords>,
+    /// Rings when there is something to follow: a gateway without approvals looks at no file.
+    used: Notify,
+}
+
+/// By file and name: what was decided about a server, and who keeps it.
+type ServerRecords = HashMap<(PathBuf, String), (Arc<ApprovalRecord>, Arc<ServerKeeper>)>;
+
+/// Where the lock is of servers that stand in the configuration, and of those that were added at run time.
+#[derive(Clone, Debug)]
+pub(crate) struct LockPaths {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) runtime: Option<PathBuf>,
+}
+
+impl LockFiles {
+    pub(crate) fn new(config: Option<&Path>, data: Option<&Path>, keeps_first_sight: bool) -> Self {
+        let beside = config.and_then(|file| std::path::absolute(file).ok()?.parent().map(Path::to_owned));
+        Self {
+            beside,
+            data: data.map(Path::to_owned),
+            keeps_first_sight,
+            records: Mutex::default(),
+            used: Notify::new(),
+        }
+    }
+
+    /// What a server is, in one line of the lock.
+    pub(crate) fn identity(&self, server: &ServerConfig) -> String {
+        identity(server, self.beside.as_deref())
+    }
+
+    pub(crate) fn paths(&self) -> LockPaths {
+        LockPaths { file: self.path(Origin::File), runtime: self.path(Origin::Runtime) }
+    }
+
+    /// The file for servers of an origin.
+    fn path(&self, origin: Origin) -> Option<PathBuf> {
+        let folder = if origin == Origin::File { &self.beside } else { &self.data };
+        folder.as_ref().map(|folder| folder.join(NAME))
+    }
+
+    /// How a server is screened, or why that can not be known.
+    pub(crate) fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<Option<ApprovalPlan>, String> {
+        let mode = match server.approve {
+            ApprovalSetting::Auto => return Ok(None),
+            ApprovalSetting::Changed => ApprovalMode::Changed,
+            ApprovalSetting::Manual => ApprovalMode::Manual,
+        };
+        let held = match server.held {
+            HeldSetting::Hide => HeldView::Hide,
+            HeldSetting::Old => HeldView::Old,
+        };
+        let policy = ApprovalPolicy { mode, held };
+        let path = self.path(origin).ok_or("there is no folder for its tidings.lock; name one with --data DIR")?;
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (path.clone(), server.name.clone());
+        if let Some((record, keeper)) = records.get(&key) {
+            *keeper.identity.lock().unwrap_or_else(PoisonError::into_inner) = self.identity(server);
+            return Ok(Some(ApprovalPlan { policy, record: Arc::clone(record) }));
+        }
+        let locked = read(&path)?.servers.remove(&server.name);
+        let keeper = Arc::new(ServerKeeper {
+            definitions: self.data.as_ref().map(|data| definitions_file(data, &path, &server.name)),
+            path,
+            server: server.name.clone(),
+            identity: Mutex::new(self.identity(server)),
+            keeps_first_sight: self.keeps_first_sight,
+        });
+        let approvals = approvals(locked.as_ref(), keeper.known_definitions().as_ref());
+        let record = Arc::new(ApprovalRecord::new(approvals, Arc::clone(&keeper) as _));
+        records.insert(key, (Arc::clone(&record), keeper));
+        self.used.notify_one();
+        Ok(Some(ApprovalPlan { policy, record }))
+    }
+
+    /// Takes over what was decided elsewhere, for as long as the gateway runs.
+    pub(crate) async fn follow(self: Arc<Self>, gateway: Gateway, stop: CancellationToken) {
+        let mut known: HashMap<PathBuf, Option<(SystemTime, u64)>> = HashMap::new();
+        if stop.run_until_cancelled(self.used.notified()).await.is_none() {
+            return;
+        }
+        loop {
+            if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                return;
+            }
+            let mut is_new = false;
+            for origin in [Origin::File, Origin::Runtime] {
+                let Some(path) = self.path(origin).filter(|path| self.has(path)) else { continue };
+                // Two files of one moment have two numbers: each is renamed into place.
+                let stamp = std::fs::metadata(&path).and_then(|file| Ok((file.modified()?, file.ino()))).ok();
+                // At the first look, too: it may have changed since the start.
+                if known.insert(path.clone(), stamp) != Some(stamp) {
+                    is_new |= self.read_again(&path);
+                }
+            }
+            if is_new {
+                gateway.screen_again();
+            }
+        }
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).keys().any(|(of, _)| of == path)
+    }
+
+    fn read_again(&self, path: &Path) -> bool {
+        let lock = match read(path) {
+            Ok(lock) => lock,
+            Err(reason) => {
+                tracing::warn!("{reason}; what was approved before stays so");
+                return false;
+            }
+        };
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((_, server), (record, _)) in records.iter().filter(|((of, _), _)| of == path) {
+            // Where it does not know a server, what was seen of that may not have been written yet.
+            if let Some(locked) = lock.servers.get(server) {
+                record.follow(approvals(Some(locked), None));
+            }
+        }
+        true
+    }
+}
+
+/// Reads a lock file; one that is not there has nothing in it.
+pub(crate) fn read(path: &Path) -> Result<LockFile, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => LockFile::parse(&text).map_err(|reason| format!("{}: {reason}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(LockFile::default()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// Changes a lock file: read, changed and written whole, with every other process kept out. It is for everybody to read: there is no
+/// secret in it.
+pub(crate) fn change<T>(path: &Path, change: impl FnOnce(&mut LockFile) -> T) -> Result<T, String> {
+    let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(fault)?;
+    let guard = std::fs::File::open(folder).map_err(fault)?;
+    flock(&guard, FlockOperation::LockExclusive).map_err(|error| fault(error.into()))?;
+    let mut lock = read(path)?;
+    let before = lock.to_text();
+    let done = change(&mut lock);
+    let text = lock.to_text();
+    if text != before || !path.exists() {
+        let partial = folder.join(format!(".{NAME}.{}", std::process::id()));
+        let written = std::fs::write(&partial, &text).and_then(|()| std::fs::rename(&partial, path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&partial);
+        }
+        written.map_err(fault)?;
+    }
+    Ok(done)
+}
+
+/// A hash as the file has it.
+pub(crate) fn spelled(digest: Digest) -> String {
+    format!("{HASH}{}", hex(&digest.0))
+}
+
+/// A hash of the file. One that is of another kind approves nothing.
+pub(crate) fn hash(text: &str) -> Option<Digest> {
+    let digits = text.strip_prefix(HASH).filter(|digits| digits.len() == 64 && digits.is_ascii())?;
+    let mut bytes = [0; 32];
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(Digest(bytes))
+}
+
+fn kind(text: &str) -> Option<ListKind> {
+    SCREENED.into_iter().find(|kind| kind.member() == text)
+}
+
+fn item(decision: &Decision) -> LockedItem {
+    LockedItem { kind: decision.kind.member().to_owned(), name: decision.name.to_string() }
+}
+
+/// What the file says of a server, with the definitions that are known.
+fn approvals(locked: Option<&LockedServer>, definitions: Option<&Map<String, Value>>) -> Approvals {
+    let Some(locked) = locked else { return Approvals::default() };
+    let read = |items: &std::collections::BTreeMap<LockedItem, String>, verdict| {
+        let decision = |(item, text): (&LockedItem, &String)| {
+            let (kind, digest) = (kind(&item.kind)?, hash(text)?);
+            let known = definitions.and_then(|all| all.get(&item.kind)?.get(&item.name)?.as_str());
+            let definition = known.map(|text| Bytes::copy_from_slice(text.as_bytes()));
+            let definition = definition.filter(|raw| says(raw) == Some(digest));
+            Some(Decision { kind, name: item.name.as_str().into(), digest, definition, verdict })
+        };
+        items.iter().filter_map(decision).collect::<Vec<_>>()
+    };
+    // An item may have been approved in one form and rejected in another.
+    let all = [read(&locked.approved, Verdict::Approve), read(&locked.rejected, Verdict::Reject)];
+    Approvals::known(true, all.concat())
+}
+
+/// The hash of a definition, if it is one.
+fn says(raw: &[u8]) -> Option<Digest> {
+    serde_json::from_slice::<&RawValue>(raw).ok().map(|_| digest(raw, ByteSpan::new(0, raw.len())))
+}
+
+/// What a server is, in one line of the lock: how it is reached, without anything that may be a secret. What lies beside the
+/// configuration is named from there, so that the line is the same on every machine.
+fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
+    let from_there = |path: &Path| {
+        let inner = beside.and_then(|folder| path.strip_prefix(folder).ok());
+        inner.map_or_else(|| path.display().to_string(), |inner| format!("./{}", inner.display()))
+    };
+    match &server.transport {
+        TransportConfig::Stdio { command, args, .. } => {
+            let line = json!([from_there(Path::new(command)), args]).to_string();
+            format!("command {HASH}{}", blake3::hash(line.as_bytes()).to_hex())
+        }
+        TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. } => {
+            let bare = url.split(['?', '#']).next().unwrap_or_default();
+            let (scheme, rest) = bare.split_once("://").unwrap_or(("", bare));
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            format!("url {scheme}://{}/{path}", host.rsplit('@').next().unwrap_or_default())
+        }
+        TransportConfig::Container(container) => format!("image {}", container.image),
+        TransportConfig::Project { dir, .. } => format!("project {}", from_there(dir)),
+    }
+}
+
+/// Where the definitions of a server are kept.
+fn definitions_file(data: &Path, lock: &Path, server: &str) -> PathBuf {
+    let name = json!([lock.display().to_string(), server]).to_string();
+    let name = blake3::hash(name.as_bytes()).to_hex();
+    data.join("approved").join(format!("{}.json", &name[..32]))
+}
+
+/// Keeps what is decided about one server.
+struct ServerKeeper {
+    path: PathBuf,
+    server: String,
+    /// What the server is now; another when it is configured anew.
+    identity: Mutex<String>,
+    definitions: Option<PathBuf>,
+    keeps_first_sight: bool,
+}
+
+impl ServerKeeper {
+    /// Definitions by list and name, as text.
+    fn known_definitions(&self) -> Option<Map<String, Value>> {
+        let text = std::fs::read(self.definitions.as_ref()?).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The lock alone decides; without these, differences are not shown and an old definition is hidden.
+    fn keep_definitions(&self, decisions: &[Decision]) {
+        let Some(path) = &self.definitions else { return };
+        let mut all = self.known_definitions().unwrap_or_default();
+        let approved = decisions.iter().filter(|decision| decision.verdict == Verdict::Approve);
+        for (decision, raw) in approved.filter_map(|decision| Some((decision, decision.definition.as_ref()?))) {
+            let list = all.entry(decision.kind.member()).or_insert_with(|| json!({}));
+            list[&*decision.name] = String::from_utf8_lossy(raw).into();
+        }
+        if let Err(error) = data::write_private_whole(path, Value::Object(all).to_string().as_bytes()) {
+            tracing::warn!(server = %self.server, %error, "approved definitions could not be kept");
+        }
+    }
+}
+
+impl ApprovalKeeper for ServerKeeper {
+    fn keep(&self, decisions: &[Decision], occasion: KeepOccasion) -> Result<(), String> {
+        if occasion != KeepOccasion::Decided && !self.keeps_first_sight {
+            return Ok(());
+        }
+        if occasion != KeepOccasion::Learnt {
+            change(&self.path, |lock| {
+                if occasion == KeepOccasion::FirstSight && lock.servers.contains_key(&self.server) {
+                    return;
+                }
+                let server = lock.servers.entry(self.server.clone()).or_default();
+                server.identity = Some(self.identity.lock().unwrap_or_else(PoisonError::into_inner).clone());
+                for decision in decisions {
+                    let (item, hash) = (item(decision), spelled(decision.digest));
+                    match decision.verdict {
+                        Verdict::Approve => {
+                            server.rejected.remove(&item);
+                            server.approved.insert(item, hash);
+                        }
+                        Verdict::Reject => drop(server.rejected.insert(item, hash)),
+                    }
+                }
+            })?;
+        }
+        self.keep_definitions(decisions);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_the_same_on_every_machine_and_tells_no_secret() {
+        let command = |folder: &str| TransportConfig::Stdio {
+            command: format!("{folder}/bin/run"),
+            args: vec!["--fast".into()],
+            env: vec![("KEY".into(), "hunter2".into())],
+            cwd: None,
+        };
+        let of = |transport: TransportConfig, folder: &str| {
+            identity(&ServerConfig::new("s", transport), Some(Path::new(folder)))
+        };
+        assert_eq!(of(command("/a"), "/a"), of(command("/b/c"), "/b/c"));
+        assert_ne!(of(command("/a"), "/a"), of(command("/a"), "/b"), "another program");
+        let url = "https://me:hunter2@example.com/mcp?key=hunter2#x".to_owned();
+        let http = TransportConfig::Http { url, headers: vec![("Authorization".into(), "hunter2".into())] };
+        assert_eq!(of(http, "/a"), "url https://example.com/mcp");
+    }
+
+    #[test]
+    fn hashes_read_as_they_are_spelled_and_others_approve_nothing() {
+        let digest = Digest::of_bytes(b"x");
+        assert_eq!(hash(&spelled(digest)), Some(digest));
+        for wrong in ["", "blake3:", "sha256:00", "blake3:zz", &spelled(digest)[..70], &format!("{}0", spelled(digest))]
+        {
+            assert_eq!(hash(wrong), None, "{wrong}");
+        }
+    }
+}
