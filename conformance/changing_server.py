@@ -44,6 +44,15 @@ async def remove(name: str, context: Context) -> str:
 
 
 @server.tool()
+async def describe(name: str, text: str, context: Context) -> str:
+    """Describes a tool anew."""
+    server.remove_tool(name)
+    server.add_tool(lambda: text, name=name, description=text)
+    await say_that_tools_changed(context)
+    return f"described {name}"
+
+
+@server.tool()
 async def cry(times: int, context: Context) -> str:
     """Says that tools changed, though they did not."""
     for _ in range(times):

@@ -25,6 +25,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let mut tally = everyday(children, workspace, peers, binary)?;
     tally += changing(children, workspace, peers, binary)?;
+    tally += approving(children, workspace, peers, binary)?;
     tally += writing(children, workspace, peers, binary)?;
     tally += racing(children, workspace, peers, binary)?;
     tally += restarting(children, workspace, peers, binary)?;
@@ -48,6 +49,14 @@ fn changing(children: &Children, workspace: &Workspace, peers: &Peers, binary: &
     let configuration = format!("{}\n{servers}", everyday_servers(peers, &directory));
     let serving = gateway::start(children, binary, &configuration, &directory)?;
     count(children, &python(workspace, peers, "changing_peers.py").args(["--gateway", &serving.url()]))
+}
+
+/// Servers that change a tool after it was trusted, behind a gateway that holds it until it is approved.
+fn approving(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["approvals"])?;
+    let script = python(workspace, peers, "approvals.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
+    let script = script.arg("--node").arg(peers.node()).arg("--peers").arg(peers.directory());
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 /// Whoever changes something and lists at once sees it, long before it is announced.
