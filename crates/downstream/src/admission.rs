@@ -58,15 +58,14 @@ pub(crate) fn classify(frame: &Frame, claims: TransportClaims) -> MessageClass {
         // Modern members are believed before anything else, also when they are faulty: the client meant that era.
         claimed => return MessageClass::Modern(claimed),
     };
-    let name = frame.method();
-    if frame.kind() == FrameKind::Request && name == Method::Initialize.as_str() {
+    if frame.kind() == FrameKind::Request && frame.has_method(Method::Initialize.as_str()) {
         return MessageClass::Initialize;
     }
     // A session id with a modern version header is a mistake, and is answered as one.
     if claims.session && !claims.modern {
         return MessageClass::InSession;
     }
-    let only_modern = Method::parse(&name).is_some_and(|method| method.is_modern() && !method.is_legacy());
+    let only_modern = Method::parse(&frame.method()).is_some_and(|method| method.is_modern() && !method.is_legacy());
     if claims.modern || only_modern { MessageClass::HalfModern(absence) } else { MessageClass::Homeless }
 }
 
@@ -84,7 +83,15 @@ pub(crate) struct ModernRequest<'r> {
     /// The connection on which its id is unique, on stdio.
     pub(crate) connection: Option<ClientKey>,
     /// The headers that must say the same as the message, over HTTP.
-    pub(crate) mirrors: Option<&'r HeaderMap>,
+    pub(crate) mirrors: Option<MirrorHeaders<'r>>,
+}
+
+/// The headers of a modern request.
+#[derive(Clone, Copy)]
+pub(crate) struct MirrorHeaders<'r> {
+    pub(crate) all: &'r HeaderMap,
+    /// The version, which was looked up already.
+    pub(crate) version: Option<&'r str>,
 }
 
 /// Lets in a modern request. The order of the checks decides which error a request with several faults gets.
@@ -97,7 +104,7 @@ pub(crate) fn admit_modern(
     let meta = meta.map_err(|fault| RequestRefusal::InvalidParams(fault.to_string()))?;
     if let Some(headers) = request.mirrors {
         // The version first: what the other headers have to say depends on it.
-        mirrors_version(headers, &meta.version)?;
+        mirrors_version(headers.version, &meta.version)?;
     }
     // After the header was compared: a client that contradicts itself is told that first.
     let Some(revision) = Revision::parse_modern(&meta.version) else {
@@ -106,12 +113,12 @@ pub(crate) fn admit_modern(
     let name = frame.method();
     let method = Method::asked(&name, Era::Modern);
     if let Some(headers) = request.mirrors {
-        mirrors(headers, &METHOD, "Mcp-Method", &name)?;
+        mirrors(headers.all, &METHOD, "Mcp-Method", &name)?;
         if let Some(param) = method.and_then(Method::name_param) {
             let value = frame
                 .param_str(&[param])
                 .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{param} must be a string")))?;
-            mirrors(headers, &NAME, "Mcp-Name", &value)?;
+            mirrors(headers.all, &NAME, "Mcp-Name", &value)?;
         }
     }
     // Only now: the headers of unknown methods are compared too.
@@ -120,7 +127,7 @@ pub(crate) fn admit_modern(
     let mut tool = None;
     if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
         tool = gateway.found_tool(request.principal, frame);
-        mirrors_params(tool.as_ref(), headers, frame)?;
+        mirrors_params(tool.as_ref(), headers.all, frame)?;
     }
     let level = log_level(frame, &meta)?;
     let caller = gateway.modern_caller(request.connection, revision, request.principal, level, meta.capabilities);
@@ -176,8 +183,8 @@ fn log_level(frame: &Frame, meta: &ModernMeta) -> Result<Option<LogLevel>, Reque
         .ok_or_else(|| RequestRefusal::InvalidParams("the log level in params._meta is unknown".into()))
 }
 
-fn mirrors_version(given: &HeaderMap, version: &str) -> Result<(), RequestRefusal> {
-    match given.get(VERSION).and_then(|value| value.to_str().ok()) {
+fn mirrors_version(given: Option<&str>, version: &str) -> Result<(), RequestRefusal> {
+    match given {
         None => Err(RequestRefusal::HeaderMismatch("MCP-Protocol-Version is missing".into())),
         Some(header) if header != version => {
             Err(RequestRefusal::HeaderMismatch(format!("MCP-Protocol-Version is {header}, the body says {version}")))

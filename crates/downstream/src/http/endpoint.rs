@@ -66,6 +66,10 @@ pub(super) fn foreign_user() -> Response<Body> {
 pub(super) struct ReceivedRequest<'h> {
     pub(super) headers: &'h HeaderMap,
     pub(super) principal: &'h Principal,
+    /// Headers that are asked for more than once: each look into the map costs some 200 instructions.
+    pub(super) accept: Option<&'h str>,
+    pub(super) version: Option<&'h str>,
+    session: Option<&'h HeaderValue>,
 }
 
 impl HttpEndpoint {
@@ -102,7 +106,7 @@ impl HttpEndpoint {
         let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         // Before anything of the body is read: who may not come in can not make us hold bytes.
         let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
-        let received = ReceivedRequest { headers: &parts.headers, principal };
+        let received = ReceivedRequest::new(&parts.headers, principal);
         match parts.method {
             Verb::POST => self.post(&received, incoming).await,
             // The modern era has neither streams to attach to nor sessions to end.
@@ -118,7 +122,7 @@ impl HttpEndpoint {
         if !received.header(CONTENT_TYPE).is_some_and(is_json) {
             return body::error(415, None, code::INVALID_REQUEST, "Content-Type must be application/json");
         }
-        if !accepts_answers(received.header(ACCEPT)) {
+        if !accepts_answers(received.accept) {
             let text = "Accept must list application/json and text/event-stream";
             return body::error(406, None, code::INVALID_REQUEST, text);
         }
@@ -179,8 +183,7 @@ impl HttpEndpoint {
     }
 
     async fn receive(self: &Arc<Self>, received: &ReceivedRequest<'_>, frame: Frame) -> Response<Body> {
-        let claims =
-            TransportClaims { session: received.headers.contains_key(SESSION), modern: received.claims_modern() };
+        let claims = TransportClaims { session: received.session.is_some(), modern: received.claims_modern() };
         match (admission::classify(&frame, claims), frame.kind()) {
             (MessageClass::Modern(meta), FrameKind::Request) => self.modern(received, frame, meta).await,
             // Ids are not unique across exchanges, so a cancellation could mean anything: it is accepted and ignored.
@@ -206,7 +209,7 @@ impl HttpEndpoint {
 
     /// The session that the headers name.
     pub(super) fn session_of(&self, received: &ReceivedRequest<'_>) -> Result<InUse, RefusedRequest> {
-        let Some(id) = received.header(SESSION) else {
+        let Some(id) = received.session_id() else {
             return Err(RefusedRequest::new(400, "the Mcp-Session-Id header is missing"));
         };
         let session = self
@@ -216,7 +219,7 @@ impl HttpEndpoint {
             .or_else(|| self.resume(id, received.principal))
             // The status that tells a client to begin a new session.
             .ok_or(RefusedRequest::new(404, "no such session; send initialize"))?;
-        if received.header(VERSION).is_some_and(|version| !admission::is_session_version(version)) {
+        if received.version.is_some_and(|version| !admission::is_session_version(version)) {
             return Err(RefusedRequest::new(400, "this MCP-Protocol-Version is not supported in a session"));
         }
         Ok(session)
@@ -249,18 +252,30 @@ impl HttpEndpoint {
 }
 
 impl<'h> ReceivedRequest<'h> {
+    pub(super) fn new(headers: &'h HeaderMap, principal: &'h Principal) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        Self { headers, principal, accept: text(ACCEPT), version: text(VERSION), session: headers.get(SESSION) }
+    }
+
+    /// The session that the client names. One that is no text is named, and never found.
+    pub(super) fn session_id(&self) -> Option<&'h str> {
+        self.session.and_then(|value| value.to_str().ok())
+    }
+
     pub(super) fn header(&self, name: HeaderName) -> Option<&'h str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// Whether the version header is that of the modern era, or of a later one.
     fn claims_modern(&self) -> bool {
-        self.header(VERSION).is_some_and(admission::is_modern_version)
+        self.version.is_some_and(admission::is_modern_version)
     }
 }
 
 pub(super) fn is_json(content_type: &str) -> bool {
-    content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    // As nearly all write it.
+    content_type == "application/json"
+        || content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// Whether a client takes an answer in either form. Nearly all say so in the very words of the specification.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use http::Response;
-use http::header::{ACCEPT, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use tidings_engine::{Caller, OwedNotice, Receipt, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, code, headers};
@@ -90,7 +90,7 @@ impl HttpEndpoint {
         let mut underway =
             AwaitedExchange { http, tasks: &self.tasks, said: None, exchange: Some(CancelSafeExchange::new(exchange)) };
         // The client would rather have a stream at once, so nothing is waited for.
-        if prefers_events(received.header(ACCEPT)) {
+        if prefers_events(received.accept) {
             let stream = underway.detach();
             return self.stream(http, session, &stream);
         }
@@ -144,7 +144,7 @@ impl HttpEndpoint {
     }
 
     pub(super) fn get(&self, received: &ReceivedRequest<'_>) -> Response<Body> {
-        if !accepts(received.header(ACCEPT), &["text/event-stream"]) {
+        if !accepts(received.accept, &["text/event-stream"]) {
             return body::error(406, None, code::INVALID_REQUEST, "Accept must list text/event-stream");
         }
         let http = match self.session_of(received) {
@@ -165,7 +165,7 @@ impl HttpEndpoint {
     pub(super) fn delete(&self, received: &ReceivedRequest<'_>) -> Response<Body> {
         match self.session_of(received) {
             Ok(http) => {
-                if let Some(id) = received.header(SESSION) {
+                if let Some(id) = received.session_id() {
                     // First, so that no request finds a session that is just ending.
                     self.sessions.remove(id);
                 }

@@ -13,7 +13,7 @@ use tidings_wire::{Frame, assert_outgoing, one_line, sse};
 use super::body::{self, KEEP_ALIVE, QUIET};
 use super::cancel_safe::CancelSafeExchange;
 use super::endpoint::{HttpEndpoint, ReceivedRequest};
-use crate::admission::{AdmittedRequest, ModernRequest, RELAYED, admit_modern};
+use crate::admission::{AdmittedRequest, MirrorHeaders, ModernRequest, RELAYED, admit_modern};
 
 impl HttpEndpoint {
     pub(super) async fn modern(
@@ -27,7 +27,7 @@ impl HttpEndpoint {
         let is_relayed =
             // Only the user's own relay: a stranger must not be able to switch the checks off by a header.
             self.options.loopback && received.principal.is_admin() && received.headers.contains_key(RELAYED);
-        let mirrors = (!is_relayed).then_some(received.headers);
+        let mirrors = (!is_relayed).then_some(MirrorHeaders { all: received.headers, version: received.version });
         let request = ModernRequest { principal: received.principal, connection: None, mirrors };
         match admit_modern(&self.gateway, &request, &frame, meta) {
             Ok(AdmittedRequest { caller, method, tool }) => {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Request, Response};
 use hyper::body::Incoming;
 use tidings_engine::{Caller, Exchange, Principal, Reply, Session};
@@ -65,7 +65,7 @@ impl HttpEndpoint {
         }
         let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
-        let received = ReceivedRequest { headers: &parts.headers, principal };
+        let received = ReceivedRequest::new(&parts.headers, principal);
         match (parts.method, parts.uri.path()) {
             (Verb::GET, STREAM) => self.open_sse(&received),
             (Verb::POST, MESSAGES) => self.post_sse(&received, parts.uri.query(), incoming).await,
@@ -75,7 +75,7 @@ impl HttpEndpoint {
     }
 
     fn open_sse(self: &Arc<Self>, received: &ReceivedRequest<'_>) -> Response<Body> {
-        if !accepts(received.header(ACCEPT), &["text/event-stream"]) {
+        if !accepts(received.accept, &["text/event-stream"]) {
             return body::error(406, None, code::INVALID_REQUEST, "Accept must list text/event-stream");
         }
         if self.gateway.draining().is_cancelled() {
