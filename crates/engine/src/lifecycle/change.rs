@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ServerLifecycle;
 use crate::plan::{ServerPlan, Source};
+use crate::servers::presence::Removal;
 use crate::servers::server::Server;
 use transaction::Transaction;
 
@@ -228,7 +229,7 @@ impl ServerLifecycle {
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(limit, server.presence.ask_restart()) => outcome,
             // Its task ends, and tells nobody.
-            () = server.presence.gone.cancelled() => return Err(self.restart_overtaken(name)),
+            () = server.presence.gone.cancelled() => return Err(overtaken(&server)),
             () = self.runtime.stop.cancelled() => return Err(ChangeError::Stopping),
         };
         match outcome {
@@ -242,14 +243,14 @@ impl ServerLifecycle {
             }
         }
     }
+}
 
-    /// Why a server is not started again that left meanwhile: another has its place, or none.
-    fn restart_overtaken(&self, name: &str) -> ChangeError {
-        let servers = self.pool.servers();
-        let name = name.to_owned();
-        match servers.named(&name, false).or_else(|| servers.named(&name, true)) {
-            Some(_) => ChangeError::Overtaken { name },
-            None => ChangeError::Unknown { name },
-        }
+/// Why a server is not started again that left meanwhile: another has its place, or none. The set of servers still has one that is just
+/// leaving, so the server itself is asked.
+fn overtaken(server: &Server) -> ChangeError {
+    let name = server.plan.name.clone();
+    match server.presence.removal() {
+        Some(Removal::Removed) => ChangeError::Unknown { name },
+        _ => ChangeError::Overtaken { name },
     }
 }
