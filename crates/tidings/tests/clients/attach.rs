@@ -76,6 +76,8 @@ async fn a_client_that_joined_goes_on_when_the_gateway_is_restarted() {
     let gateway = Gateway::builder().quick().server("alpha", &server).serve().await;
     let client = attached(&gateway).connect().await;
     let modern = attached(&gateway).modern().connect().await;
+    // It has found the gateway when that answers: a process that looks for it only after the kill finds none.
+    modern.names("tools").await;
     client.wait_for_method("notifications/tools/list_changed", 1).await;
     client.request("resources/subscribe", json!({"uri": "test://r"})).await.result();
     let running = client.start("tools/call", json!({"name": "slow"}));
