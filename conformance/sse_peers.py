@@ -321,7 +321,9 @@ async def run(binary: str, directory: Path) -> tuple[int, int]:
     place.mkdir(parents=True)
     piped = OldServer(place)
     command, *arguments = piped.command("stdio")
-    with gateway(binary, place, f"[servers.pipe]\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n") as base:
+    # In the modern era, which it speaks on a pipe, FastMCP asks nothing and serves no subscriptions.
+    words = f"command = {json.dumps(command)}\nargs = {json.dumps(arguments)}\nera = \"legacy\"\n"
+    with gateway(binary, place, f"[servers.pipe]\n{words}") as base:
         for story in [*EVERYTHING[:-1], leaving]:
             await check(f"server on a pipe, sse client: {story.__name__}", story(Visitor("sse", base), piped))
     return passed, failed

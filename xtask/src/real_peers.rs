@@ -144,7 +144,7 @@ fn restarted_servers(
     binary: &Path,
 ) -> Result<Tally, Failure> {
     children.run(&workspace.cargo(["build", "-p", "tidings", "--example", "restarting_server"]))?;
-    let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore").args(["--jobs", "2"]);
+    let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore").args(["--jobs", "4"]);
     let script = script.arg("--tidings").arg(binary).arg("--node").arg(peers.node());
     let script = script.arg("--rmcp").arg(workspace.built_example("restarting_server"));
     count(children, &script.arg("--everything").arg(peers.script("server-everything")))
