@@ -62,9 +62,16 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path)
 @contextlib.contextmanager
 def in_front_of(upstream_url: str, binary: str, directory: Path) -> Iterator[str]:
     """Yields the MCP URL of a gateway with `upstream_url` as its only server."""
+    with serving(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n", binary, directory) as base:
+        yield f"{base}/mcp"
+
+
+@contextlib.contextmanager
+def serving(configuration: str, binary: str, directory: Path) -> Iterator[str]:
+    """Yields the URL, without a path, of a gateway with this configuration."""
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "tidings.toml"
-    config.write_text(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n")
+    config.write_text(configuration)
     log = directory / "tidings.log"
     address = f"127.0.0.1:{free_port()}"
     command = [binary, "serve", "--config", str(config), "--listen", address, "--data", str(directory / "data")]
@@ -79,7 +86,7 @@ def in_front_of(upstream_url: str, binary: str, directory: Path) -> Iterator[str
         )
     try:
         _wait_until_ready(process, address, log)
-        yield f"http://{address}/mcp"
+        yield f"http://{address}"
     finally:
         process.terminate()
         try:

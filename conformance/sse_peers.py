@@ -12,20 +12,19 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 from fastmcp import Context, FastMCP
-from gateway import _die_with_parent, _wait_until_ready, accepts, free_port
+from gateway import _die_with_parent, accepts, free_port, serving
 from mcp import Client
 from mcp.client.sse import sse_client
 
@@ -130,33 +129,9 @@ class OldServer:
             await asyncio.sleep(0.02)
 
 
-@contextlib.contextmanager
-def gateway(binary: str, directory: Path, servers: str) -> Iterator[str]:
+def gateway(binary: str, directory: Path, servers: str) -> contextlib.AbstractContextManager[str]:
     """Yields the URL of a gateway without a path."""
-    directory.mkdir(parents=True, exist_ok=True)
-    config = directory / "tidings.toml"
-    config.write_text(f'[notifications]\nlist_quiet = "100ms"\nresource_quiet = "100ms"\n\n{servers}')
-    address = f"127.0.0.1:{free_port()}"
-    log = directory / "tidings.log"
-    command = [binary, "serve", "--config", str(config), "--listen", address, "--data", str(directory / "data")]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            env={**os.environ, "NO_COLOR": "1"},
-            preexec_fn=_die_with_parent,
-        )
-    try:
-        _wait_until_ready(process, address, log)
-        yield f"http://{address}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
+    return serving(f'[notifications]\nlist_quiet = "100ms"\nresource_quiet = "100ms"\n\n{servers}', binary, directory)
 
 
 class Visitor:
