@@ -98,15 +98,21 @@ impl HttpEndpoint {
         Err(RefusedRequest::new(403, "requests with this Origin or Host are not accepted"))
     }
 
+    /// Who sends a request, or why nobody with this Origin, Host or token may. Asked before anything of the body is read: who
+    /// may not come in can not make us hold bytes.
+    pub(super) fn let_in<'r>(&'r self, headers: &'r HeaderMap) -> Result<ReceivedRequest<'r>, Box<Response<Body>>> {
+        self.check_origin(headers).map_err(|refused| Box::new(refused.into()))?;
+        let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let principal = self.options.tokens.principal(authorization).ok_or_else(|| Box::new(unauthorized()))?;
+        Ok(ReceivedRequest::new(headers, principal))
+    }
+
     pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        if let Err(refused) = self.check_origin(&parts.headers) {
-            return refused.into();
-        }
-        let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        // Before anything of the body is read: who may not come in can not make us hold bytes.
-        let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
-        let received = ReceivedRequest::new(&parts.headers, principal);
+        let received = match self.let_in(&parts.headers) {
+            Ok(received) => received,
+            Err(refused) => return *refused,
+        };
         match parts.method {
             Verb::POST => self.post(&received, incoming).await,
             // The modern era has neither streams to attach to nor sessions to end.

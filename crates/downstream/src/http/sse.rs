@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::CONTENT_TYPE;
 use http::{Method as Verb, Request, Response};
 use hyper::body::Incoming;
 use tidings_engine::{Caller, Exchange, Principal, Reply, Session};
@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, KEEP_ALIVE, QUIET};
-use super::endpoint::{HttpEndpoint, ReceivedRequest, accepts, busy, is_json, not_allowed, unauthorized};
+use super::endpoint::{HttpEndpoint, ReceivedRequest, accepts, busy, is_json, not_allowed};
 use crate::DRAIN;
 use crate::admission::{LIMITS, MessageClass, TransportClaims, admit_batch, admit_legacy, classify};
 use crate::batch::{self, dispatch, malformed};
@@ -60,12 +60,10 @@ impl HttpEndpoint {
     /// A request to one of the two paths.
     pub(super) async fn handle_sse(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        if let Err(refused) = self.check_origin(&parts.headers) {
-            return refused.into();
-        }
-        let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let Some(principal) = self.options.tokens.principal(authorization) else { return unauthorized() };
-        let received = ReceivedRequest::new(&parts.headers, principal);
+        let received = match self.let_in(&parts.headers) {
+            Ok(received) => received,
+            Err(refused) => return *refused,
+        };
         match (parts.method, parts.uri.path()) {
             (Verb::GET, STREAM) => self.open_sse(&received),
             (Verb::POST, MESSAGES) => self.post_sse(&received, parts.uri.query(), incoming).await,
