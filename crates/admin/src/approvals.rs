@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tidings_engine::{ApprovalChoice, DecisionRefusal, Gateway, OfferedServer, PendingApproval, Verdict};
+use tidings_engine::{ApprovalChoice, ApprovalVerdict, DecisionRefusal, Gateway, OfferedServer, PendingApproval};
 use tidings_wire::{Digest, hex};
 
 use crate::{AdminShared, problem};
@@ -73,8 +73,8 @@ pub fn approvals(gateway: &Gateway) -> Value {
 pub async fn decide(gateway: &Gateway, body: &Value) -> Result<Value, DecisionFault> {
     let bad = |detail: &str| DecisionFault { status: 400, detail: detail.to_owned() };
     let (verdict, word) = match body["decision"].as_str() {
-        Some("approve") => (Verdict::Approve, "approve"),
-        Some("reject") => (Verdict::Reject, "reject"),
+        Some("approve") => (ApprovalVerdict::Approve, "approve"),
+        Some("reject") => (ApprovalVerdict::Reject, "reject"),
         _ => return Err(bad("`decision` must be \"approve\" or \"reject\"")),
     };
     let items = body["items"].as_array().filter(|items| !items.is_empty());

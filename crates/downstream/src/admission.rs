@@ -8,7 +8,7 @@
 mod body;
 
 use http::header::{HeaderMap, HeaderName};
-use tidings_engine::{Caller, FoundTool, Gateway, Principal, Session};
+use tidings_engine::{Caller, Gateway, Principal, RoutedTool, Session};
 use tidings_hub::ClientKey;
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
@@ -74,7 +74,7 @@ pub(crate) struct AdmittedRequest {
     pub(crate) caller: Caller,
     pub(crate) method: Method,
     /// The tool that it names, where its headers had to be looked at: it need not be looked up again.
-    pub(crate) tool: Option<FoundTool>,
+    pub(crate) tool: Option<RoutedTool>,
 }
 
 /// A modern request beside its message.
@@ -205,8 +205,8 @@ fn mirrors(given: &HeaderMap, name: &HeaderName, label: &str, body: &str) -> Res
 }
 
 /// Tool parameters that the tool's schema mirrors into headers.
-fn mirrors_params(tool: Option<&FoundTool>, given: &HeaderMap, frame: &Frame) -> Result<(), RequestRefusal> {
-    for param in tool.map(FoundTool::headers).unwrap_or_default() {
+fn mirrors_params(tool: Option<&RoutedTool>, given: &HeaderMap, frame: &Frame) -> Result<(), RequestRefusal> {
+    for param in tool.map(RoutedTool::headers).unwrap_or_default() {
         let label = format!("Mcp-Param-{}", param.name);
         let body = frame.param(&["arguments"]).and_then(|at| param.value(frame.bytes(), at));
         let header = match given.get(&label) {

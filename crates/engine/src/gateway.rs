@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::RequestRouter;
 use crate::call::exchange::Exchange;
-use crate::call::routing::FoundTool;
+use crate::call::routing::RoutedTool;
 use crate::call::seal::Sealer;
 use crate::client::bells::FollowerBells;
 use crate::client::principal::Principal;
@@ -282,7 +282,7 @@ impl Gateway {
         frame: Frame,
         method: Method,
         id: RawId,
-        found: Option<FoundTool>,
+        found: Option<RoutedTool>,
     ) -> Exchange {
         Exchange::of_found(Arc::clone(&self.0.router), caller, frame, method, id, found)
     }
@@ -351,7 +351,7 @@ impl Gateway {
     }
 
     /// The tool that a modern request names, as whoever asks sees it.
-    pub fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<FoundTool> {
+    pub fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
         self.0.router.found_tool(principal, frame)
     }
 

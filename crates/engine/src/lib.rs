@@ -20,7 +20,7 @@ mod servers;
 mod subscriptions;
 
 pub use call::exchange::{Exchange, Reply};
-pub use call::routing::FoundTool;
+pub use call::routing::RoutedTool;
 pub use client::kept_session::{KeptFollow, KeptSession};
 pub use client::principal::Principal;
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};
@@ -40,7 +40,8 @@ pub use plan::{
 };
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::approvals::{
-    ApprovalMode, ApprovalPolicy, Approvals, ApprovedItem, Decision, Finding, HeldItem, HeldView, SCREENED, Verdict,
+    ApprovalDecision, ApprovalMode, ApprovalPolicy, ApprovalVerdict, Approvals, ApprovedItem, DefinitionFinding,
+    HeldItem, HeldView, SCREENED,
 };
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;

@@ -17,7 +17,7 @@ use tidings_proto::ListKind;
 use tidings_wire::Digest;
 
 use crate::catalogue::{OfferItem, OfferList, ScreenedItem};
-pub use examine::{Finding, FindingSeverity, examine};
+pub use examine::{DefinitionFinding, FindingSeverity, examine};
 
 /// The lists that are screened: what a model is shown as its own abilities. Resources are data, and are as many as a server has rows.
 pub const SCREENED: [ListKind; 2] = [ListKind::Tools, ListKind::Prompts];
@@ -80,7 +80,7 @@ pub struct HeldItem {
 
 /// What somebody says about a held definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ApprovalVerdict {
     /// It is let through.
     Approve,
     /// It is kept away.
@@ -89,7 +89,7 @@ pub enum Verdict {
 
 /// One decision about one definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// Which list.
     pub kind: ListKind,
     /// What the server calls the item.
@@ -99,7 +99,7 @@ pub struct Decision {
     /// The definition itself, where it is known.
     pub definition: Option<Bytes>,
     /// What becomes of it.
-    pub verdict: Verdict,
+    pub verdict: ApprovalVerdict,
 }
 
 /// What is visible of a listing, and what is not.
@@ -110,9 +110,9 @@ pub struct Screened {
     /// What they may not see as it is, by list and name.
     pub held: Vec<HeldItem>,
     /// What was approved because it was the first sight of the server: to be kept. `None` at every other sight.
-    pub first_sight: Option<Vec<Decision>>,
+    pub first_sight: Option<Vec<ApprovalDecision>>,
     /// Approved definitions of which only the hash was known before.
-    pub learnt: Vec<Decision>,
+    pub learnt: Vec<ApprovalDecision>,
 }
 
 /// What was decided about the definitions of one server.
@@ -128,7 +128,7 @@ pub struct Approvals {
 
 impl Approvals {
     /// What was decided before. `seen`: whether the server is known at all.
-    pub fn known(seen: bool, decisions: impl IntoIterator<Item = Decision>) -> Self {
+    pub fn known(seen: bool, decisions: impl IntoIterator<Item = ApprovalDecision>) -> Self {
         let mut approvals = Self { seen, ..Self::default() };
         decisions.into_iter().for_each(|decision| approvals.decide(decision));
         approvals
@@ -140,11 +140,11 @@ impl Approvals {
     }
 
     /// Takes a decision. Whoever decides about a server has seen it.
-    pub fn decide(&mut self, decision: Decision) {
+    pub fn decide(&mut self, decision: ApprovalDecision) {
         self.seen = true;
-        let Decision { kind, name, digest, definition, verdict } = decision;
+        let ApprovalDecision { kind, name, digest, definition, verdict } = decision;
         match verdict {
-            Verdict::Approve => {
+            ApprovalVerdict::Approve => {
                 self.rejected.remove(&(kind, name.clone()));
                 let approved = ApprovedItem { digest, definition };
                 match self.approved[kind as usize].entry(name) {
@@ -157,7 +157,7 @@ impl Approvals {
                     Entry::Vacant(free) => drop(free.insert(approved)),
                 }
             }
-            Verdict::Reject => drop(self.rejected.insert((kind, name), digest)),
+            ApprovalVerdict::Reject => drop(self.rejected.insert((kind, name), digest)),
         }
     }
 
@@ -197,9 +197,9 @@ impl Approvals {
         if policy.mode == ApprovalMode::Changed && !self.seen {
             let all = SCREENED.into_iter().flat_map(|kind| lists[kind as usize].items.iter().map(move |i| (kind, i)));
             // What was rejected stays away, also from a server that nobody remembers having seen.
-            let trusted: Vec<Decision> = all
+            let trusted: Vec<ApprovalDecision> = all
                 .filter(|(kind, item)| !self.rejects(*kind, &item.key, item.digest))
-                .map(|(kind, item)| Decision::about(kind, item, Verdict::Approve))
+                .map(|(kind, item)| ApprovalDecision::about(kind, item, ApprovalVerdict::Approve))
                 .collect();
             trusted.iter().cloned().for_each(|decision| self.decide(decision));
             self.seen = true;
@@ -224,7 +224,7 @@ impl Approvals {
                 Some(known) if known.digest == item.digest => {
                     if known.definition.is_none() {
                         known.definition = Some(item.raw.clone());
-                        screened.learnt.push(Decision::about(kind, item, Verdict::Approve));
+                        screened.learnt.push(ApprovalDecision::about(kind, item, ApprovalVerdict::Approve));
                     }
                 }
                 known => {
@@ -258,14 +258,14 @@ impl HeldItem {
     }
 
     /// A decision about exactly this definition.
-    pub fn decision(&self, verdict: Verdict) -> Decision {
-        Decision::about(self.kind, &self.item, verdict)
+    pub fn decision(&self, verdict: ApprovalVerdict) -> ApprovalDecision {
+        ApprovalDecision::about(self.kind, &self.item, verdict)
     }
 }
 
-impl Decision {
+impl ApprovalDecision {
     /// A decision about an item as it is offered.
-    pub fn about(kind: ListKind, item: &OfferItem, verdict: Verdict) -> Self {
+    pub fn about(kind: ListKind, item: &OfferItem, verdict: ApprovalVerdict) -> Self {
         let definition = Some(item.raw.clone());
         Self { kind, name: item.key.clone(), digest: item.digest, definition, verdict }
     }

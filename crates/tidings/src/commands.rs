@@ -89,10 +89,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Lock) => lock::write(&cli).await,
         Some(CliCommand::Approvals { json }) => approvals::list(&cli, *json).await,
         Some(CliCommand::Approve { what, all }) => {
-            approvals::decide(&cli, approvals::Verdict::Approve, what.as_deref(), *all).await
+            approvals::decide(&cli, approvals::AskedVerdict::Approve, what.as_deref(), *all).await
         }
         Some(CliCommand::Reject { what, all }) => {
-            approvals::decide(&cli, approvals::Verdict::Reject, what.as_deref(), *all).await
+            approvals::decide(&cli, approvals::AskedVerdict::Reject, what.as_deref(), *all).await
         }
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),

@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tidings_config::{ApprovalSetting, HeldSetting, LockFile, LockedItem, LockedServer, ServerConfig, TransportConfig};
 use tidings_engine::{
-    ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, Approvals, Decision, Gateway, HeldView,
-    KeepOccasion, Origin, SCREENED, Verdict,
+    ApprovalDecision, ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, ApprovalVerdict,
+    Approvals, Gateway, HeldView, KeepOccasion, Origin, SCREENED,
 };
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, Digest, digest, hex};
@@ -218,7 +218,7 @@ fn kind(text: &str) -> Option<ListKind> {
     SCREENED.into_iter().find(|kind| kind.member() == text)
 }
 
-fn item(decision: &Decision) -> LockedItem {
+fn item(decision: &ApprovalDecision) -> LockedItem {
     LockedItem { kind: decision.kind.member().to_owned(), name: decision.name.to_string() }
 }
 
@@ -231,12 +231,12 @@ fn approvals(locked: Option<&LockedServer>, definitions: Option<&Map<String, Val
             let known = definitions.and_then(|all| all.get(&item.kind)?.get(&item.name)?.as_str());
             let definition = known.map(|text| Bytes::copy_from_slice(text.as_bytes()));
             let definition = definition.filter(|raw| says(raw) == Some(digest));
-            Some(Decision { kind, name: item.name.as_str().into(), digest, definition, verdict })
+            Some(ApprovalDecision { kind, name: item.name.as_str().into(), digest, definition, verdict })
         };
         items.iter().filter_map(decision).collect::<Vec<_>>()
     };
     // An item may have been approved in one form and rejected in another.
-    let all = [read(&locked.approved, Verdict::Approve), read(&locked.rejected, Verdict::Reject)];
+    let all = [read(&locked.approved, ApprovalVerdict::Approve), read(&locked.rejected, ApprovalVerdict::Reject)];
     Approvals::known(true, all.concat())
 }
 
@@ -293,10 +293,10 @@ impl ServerKeeper {
     }
 
     /// The lock alone decides; without these, differences are not shown and an old definition is hidden.
-    fn keep_definitions(&self, decisions: &[Decision]) {
+    fn keep_definitions(&self, decisions: &[ApprovalDecision]) {
         let Some(path) = &self.definitions else { return };
         let mut all = self.known_definitions().unwrap_or_default();
-        let approved = decisions.iter().filter(|decision| decision.verdict == Verdict::Approve);
+        let approved = decisions.iter().filter(|decision| decision.verdict == ApprovalVerdict::Approve);
         for (decision, raw) in approved.filter_map(|decision| Some((decision, decision.definition.as_ref()?))) {
             let list = all.entry(decision.kind.member()).or_insert_with(|| json!({}));
             list[&*decision.name] = String::from_utf8_lossy(raw).into();
@@ -308,7 +308,7 @@ impl ServerKeeper {
 }
 
 impl ApprovalKeeper for ServerKeeper {
-    fn keep(&self, decisions: &[Decision], occasion: KeepOccasion) -> Result<(), String> {
+    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), String> {
         if occasion != KeepOccasion::Decided && !self.keeps_first_sight {
             return Ok(());
         }
@@ -322,11 +322,11 @@ impl ApprovalKeeper for ServerKeeper {
                 for decision in decisions {
                     let (item, hash) = (item(decision), spelled(decision.digest));
                     match decision.verdict {
-                        Verdict::Approve => {
+                        ApprovalVerdict::Approve => {
                             server.rejected.remove(&item);
                             server.approved.insert(item, hash);
                         }
-                        Verdict::Reject => drop(server.rejected.insert(item, hash)),
+                        ApprovalVerdict::Reject => drop(server.rejected.insert(item, hash)),
                     }
                 }
             })?;

@@ -23,7 +23,7 @@ use tidings_wire::{Frame, FrameKind, RawId, get};
 
 use crate::call::RequestRouter;
 use crate::call::relay::Relay;
-use crate::call::routing::{FoundTool, Routed};
+use crate::call::routing::{Routed, RoutedTool};
 use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
@@ -129,7 +129,7 @@ impl Exchange {
         frame: Frame,
         method: Method,
         id: RawId,
-        found: Option<FoundTool>,
+        found: Option<RoutedTool>,
     ) -> Self {
         let waiter = Waiter::of(caller.principal());
         let stage = Stage::Start;
@@ -145,11 +145,11 @@ impl Exchange {
     /// Begins the call at once where everything that it needs is there, which is nearly always. So it is written into the table
     /// once, as one that is in flight, and not before as one that has arrived. Sent it is when the transport asks for the first
     /// reply. Whatever stands in the way is found again, and waited for or refused, at that moment.
-    fn begin_now(&mut self, found: Option<FoundTool>) -> bool {
+    fn begin_now(&mut self, found: Option<RoutedTool>) -> bool {
         if !matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
             return false;
         }
-        let routed = found.map(FoundTool::into_routed);
+        let routed = found.map(RoutedTool::into_routed);
         let routed = routed.or_else(|| self.router.route_now(&self.caller, &self.frame, self.method));
         let Some(routed) = routed else { return false };
         let Some(live) = self.router.pool.link_now(&self.caller, &routed.server) else { return false };

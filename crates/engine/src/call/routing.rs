@@ -27,9 +27,9 @@ pub(crate) struct Routed {
 }
 
 /// A tool that was looked up before its call is a request.
-pub struct FoundTool(Routed);
+pub struct RoutedTool(Routed);
 
-impl FoundTool {
+impl RoutedTool {
     /// The parameters that are mirrored into headers.
     pub fn headers(&self) -> &[ParamHeader] {
         self.0.headers.as_deref().unwrap_or_default()
@@ -187,14 +187,14 @@ impl RequestRouter {
     }
 
     /// The tool that a modern request names, with its headers.
-    pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<FoundTool> {
+    pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
         let wanted = Wanted::read(frame, Method::ToolsCall).ok()?;
         let snapshot = self.catalogue.current().snapshot.seen_by(&principal.scope);
         let mut routed =
             self.look_up(&snapshot, principal, &wanted, || self.catalogue.current().built_ins_settled())?;
         let headers = headers_of(&snapshot, routed.server.id, &routed.target.local);
         routed.headers = Some(headers.map(<[_]>::to_vec).unwrap_or_default());
-        Some(FoundTool(routed))
+        Some(RoutedTool(routed))
     }
 
     fn find_now(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Option<Routed> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use tidings_hub::approvals::{Approvals, Decision, Finding, HeldItem, Verdict, examine};
+use tidings_hub::approvals::{ApprovalDecision, ApprovalVerdict, Approvals, DefinitionFinding, HeldItem, examine};
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
 use tidings_proto::ListKind;
@@ -30,7 +30,7 @@ pub struct PendingApproval {
     /// The item, and what was approved before.
     pub held: HeldItem,
     /// What is suspect about it.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DefinitionFinding>,
 }
 
 /// One thing to decide about: which item, and the definition that whoever decides has seen.
@@ -125,7 +125,7 @@ impl ListDiscovery {
     pub(crate) async fn decide(
         self: &Arc<Self>,
         choices: &[ApprovalChoice],
-        verdict: Verdict,
+        verdict: ApprovalVerdict,
     ) -> Result<Vec<PendingApproval>, DecisionRefusal> {
         // One at a time: what is checked is what is decided about.
         let _turn = self.deciding.lock().await;
@@ -143,7 +143,7 @@ impl ListDiscovery {
         let servers = self.pool.servers();
         for server in servers.iter().filter(|server| server.plan.approval.is_some()) {
             let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
-            let decisions: Vec<Decision> = of_it.map(|chosen| chosen.held.decision(verdict)).collect();
+            let decisions: Vec<ApprovalDecision> = of_it.map(|chosen| chosen.held.decision(verdict)).collect();
             if !decisions.is_empty() {
                 self.decide_for(server, decisions).await?;
             }
@@ -154,7 +154,7 @@ impl ListDiscovery {
     async fn decide_for(
         self: &Arc<Self>,
         server: &Arc<Server>,
-        decisions: Vec<Decision>,
+        decisions: Vec<ApprovalDecision>,
     ) -> Result<(), DecisionRefusal> {
         let Some(plan) = &server.plan.approval else { return Ok(()) };
         let (record, kept) = (Arc::clone(&plan.record), decisions.clone());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
-use tidings_hub::approvals::{SCREENED, Verdict};
+use tidings_hub::approvals::{ApprovalVerdict, SCREENED};
 use tidings_hub::catalogue::OfferList;
 use tidings_proto::ListKind;
 use tidings_wire::Digest;
@@ -57,7 +57,7 @@ impl Gateway {
     pub async fn decide(
         &self,
         choices: &[ApprovalChoice],
-        verdict: Verdict,
+        verdict: ApprovalVerdict,
     ) -> Result<Vec<PendingApproval>, DecisionRefusal> {
         self.0.lifecycle.discovery.decide(choices, verdict).await
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidings_hub::approvals::{ApprovalPolicy, Approvals, Decision};
+use tidings_hub::approvals::{ApprovalDecision, ApprovalPolicy, Approvals};
 
 /// How a server is screened.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub enum KeepOccasion {
 /// Keeps decisions for the next process, and for others that read the same file.
 pub trait ApprovalKeeper: Send + Sync + 'static {
     /// Writes decisions down. It may block.
-    fn keep(&self, decisions: &[Decision], occasion: KeepOccasion) -> Result<(), String>;
+    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), String>;
 }
 
 /// What was decided about the definitions of one server.

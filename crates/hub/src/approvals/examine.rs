@@ -26,7 +26,7 @@ impl FindingSeverity {
 
 /// One thing that is suspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DefinitionFinding {
     /// How much it matters.
     pub severity: FindingSeverity,
     /// What kind of thing, for programs.
@@ -71,13 +71,17 @@ const WORD: usize = 5;
 
 /// What is suspect about a definition, compared with the one that was approved before. `belongs_to` says which other server has a tool
 /// of that name.
-pub fn examine(now: &[u8], before: Option<&[u8]>, belongs_to: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+pub fn examine(
+    now: &[u8],
+    before: Option<&[u8]>,
+    belongs_to: impl Fn(&str) -> Option<String>,
+) -> Vec<DefinitionFinding> {
     let read = |raw: &[u8]| serde_json::from_slice::<Value>(raw).unwrap_or_default();
     let (now, before) = (read(now), before.map(read));
     let mut texts = Vec::new();
     collect(&now, DEPTH, &mut texts);
     let mut findings = Vec::new();
-    let mut found = |severity, code, text| findings.push(Finding { severity, code, text });
+    let mut found = |severity, code, text| findings.push(DefinitionFinding { severity, code, text });
     let hidden: BTreeSet<char> = texts.iter().flat_map(|text| text.chars()).filter(|c| is_hidden(*c)).collect();
     if !hidden.is_empty() {
         let spelled: Vec<String> = hidden.iter().take(8).map(|c| format!("U+{:04X}", u32::from(*c))).collect();

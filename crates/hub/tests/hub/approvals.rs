@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 use tidings_hub::approvals::{
-    ApprovalMode, ApprovalPolicy, Approvals, Decision, HeldView, SCREENED, Screened, Verdict,
+    ApprovalDecision, ApprovalMode, ApprovalPolicy, ApprovalVerdict, Approvals, HeldView, SCREENED, Screened,
 };
 use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::ListKind;
@@ -72,8 +72,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..24)
 }
 
-fn verdict(yes: bool) -> Verdict {
-    if yes { Verdict::Approve } else { Verdict::Reject }
+fn verdict(yes: bool) -> ApprovalVerdict {
+    if yes { ApprovalVerdict::Approve } else { ApprovalVerdict::Reject }
 }
 
 proptest! {
@@ -122,7 +122,7 @@ proptest! {
                 }
             }
             if let Some((decisions, is_yes)) = &told {
-                for Decision { kind, name, definition, .. } in decisions {
+                for ApprovalDecision { kind, name, definition, .. } in decisions {
                     let (key, raw) = ((*kind, name.to_string()), definition.clone().unwrap());
                     if *is_yes {
                         no.remove(&key);
@@ -164,8 +164,8 @@ proptest! {
             prop_assert_eq!(screened.visible[2].items.len(), now[2].items.len());
             prop_assert_eq!((screened.visible[0].ttl_ms, screened.visible[0].public), (now[0].ttl_ms, now[0].public));
             // What was kept of all decisions decides the same.
-            let kept = SCREENED.into_iter().flat_map(|kind| approvals.approved(kind).map(move |(name, item)| Decision {
-                kind, name: name.into(), digest: item.digest, definition: None, verdict: Verdict::Approve,
+            let kept = SCREENED.into_iter().flat_map(|kind| approvals.approved(kind).map(move |(name, item)| ApprovalDecision {
+                kind, name: name.into(), digest: item.digest, definition: None, verdict: ApprovalVerdict::Approve,
             }).collect::<Vec<_>>());
             let mut again = approvals.clone();
             again.follow(Approvals::known(true, kept));
@@ -178,7 +178,10 @@ proptest! {
 fn a_definition_that_is_only_known_by_its_hash_is_hidden_when_it_changes() {
     let versions = Versions::from([((true, 0), 0)]);
     let approved = item(ListKind::Tools, 0, 0);
-    let decision = Decision { definition: None, ..Decision::about(ListKind::Tools, &approved, Verdict::Approve) };
+    let decision = ApprovalDecision {
+        definition: None,
+        ..ApprovalDecision::about(ListKind::Tools, &approved, ApprovalVerdict::Approve)
+    };
     let mut approvals = Approvals::known(true, [decision.clone()]);
     let policy = ApprovalPolicy { mode: ApprovalMode::Changed, held: HeldView::Old };
     let changed = lists(&Versions::from([((true, 0), 1)]));
@@ -186,6 +189,6 @@ fn a_definition_that_is_only_known_by_its_hash_is_hidden_when_it_changes() {
     assert_eq!(seen(&approvals.screen(policy, &lists(&versions))), listed(&lists(&versions)), "it returns by itself");
     assert_eq!(seen(&approvals.screen(policy, &changed)), listed(&lists(&versions)), "now it is known");
     // A definition that does not have the approved hash is not shown, whoever kept it.
-    let forged = Decision { definition: Some(item(ListKind::Tools, 0, 2).raw), ..decision };
+    let forged = ApprovalDecision { definition: Some(item(ListKind::Tools, 0, 2).raw), ..decision };
     assert_eq!(seen(&Approvals::known(true, [forged]).screen(policy, &changed)), []);
 }

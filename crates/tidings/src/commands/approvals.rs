@@ -13,12 +13,12 @@ use crate::failure::CommandFailure;
 
 /// What somebody decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AskedVerdict {
     Approve,
     Reject,
 }
 
-impl Verdict {
+impl AskedVerdict {
     const fn word(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -58,7 +58,7 @@ pub(super) async fn list(cli: &Cli, as_json: bool) -> Result<(), CommandFailure>
 /// Decides about what a selection means.
 pub(super) async fn decide(
     cli: &Cli,
-    verdict: Verdict,
+    verdict: AskedVerdict,
     selection: Option<&str>,
     all: bool,
 ) -> Result<(), CommandFailure> {
@@ -74,7 +74,7 @@ pub(super) async fn decide(
     done
 }
 
-async fn decide_with(backend: &Backend, verdict: Verdict, selection: Option<&str>) -> Result<(), CommandFailure> {
+async fn decide_with(backend: &Backend, verdict: AskedVerdict, selection: Option<&str>) -> Result<(), CommandFailure> {
     let found = backend.approvals().await?;
     let (chosen, suspect) = choose(rows(&found), verdict, selection);
     for row in &suspect {
@@ -109,7 +109,7 @@ async fn decide_with(backend: &Backend, verdict: Verdict, selection: Option<&str
 
 /// What a selection means: everything of a server, one item, or (without one) everything. What was rejected, or is suspect, is approved
 /// only by its own name.
-fn choose<'v>(rows: &'v [Value], verdict: Verdict, selection: Option<&str>) -> (Vec<&'v Value>, Vec<&'v Value>) {
+fn choose<'v>(rows: &'v [Value], verdict: AskedVerdict, selection: Option<&str>) -> (Vec<&'v Value>, Vec<&'v Value>) {
     let is_named = |row: &Value| {
         let name =
             format!("{}/{}", row["server"].as_str().unwrap_or_default(), row["name"].as_str().unwrap_or_default());
@@ -118,7 +118,7 @@ fn choose<'v>(rows: &'v [Value], verdict: Verdict, selection: Option<&str>) -> (
     let is_meant = |row: &&Value| selection.is_none_or(|what| row["server"] == what) && row["rejected"] != true;
     let is_suspect = |row: &Value| {
         let mut findings = row["findings"].as_array().into_iter().flatten();
-        verdict == Verdict::Approve && findings.any(|finding| finding["severity"] == "suspect")
+        verdict == AskedVerdict::Approve && findings.any(|finding| finding["severity"] == "suspect")
     };
     let named: Vec<&Value> = rows.iter().filter(|row| is_named(row)).collect();
     if !named.is_empty() {
@@ -216,12 +216,12 @@ mod tests {
             (chosen.iter().map(name).collect::<Vec<_>>(), left.iter().map(name).collect::<Vec<_>>())
         };
         let chosen = |verdict, selection| names(choose(&rows, verdict, selection));
-        assert_eq!(chosen(Verdict::Approve, None), (vec!["a/one".into(), "b/one".into()], vec!["a/three".into()]));
-        assert_eq!(chosen(Verdict::Approve, Some("b")).0, ["b/one"]);
-        assert_eq!(chosen(Verdict::Approve, Some("a/two")).0, ["a/two"]);
-        assert_eq!(chosen(Verdict::Approve, Some("a/three")).0, ["a/three"]);
-        assert_eq!(chosen(Verdict::Reject, Some("a")).0, ["a/one", "a/three"]);
-        assert_eq!(chosen(Verdict::Approve, Some("c")), (vec![], vec![]));
+        assert_eq!(chosen(AskedVerdict::Approve, None), (vec!["a/one".into(), "b/one".into()], vec!["a/three".into()]));
+        assert_eq!(chosen(AskedVerdict::Approve, Some("b")).0, ["b/one"]);
+        assert_eq!(chosen(AskedVerdict::Approve, Some("a/two")).0, ["a/two"]);
+        assert_eq!(chosen(AskedVerdict::Approve, Some("a/three")).0, ["a/three"]);
+        assert_eq!(chosen(AskedVerdict::Reject, Some("a")).0, ["a/one", "a/three"]);
+        assert_eq!(chosen(AskedVerdict::Approve, Some("c")), (vec![], vec![]));
     }
 
     #[test]

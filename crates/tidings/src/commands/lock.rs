@@ -53,7 +53,7 @@ pub(super) async fn check(cli: &Cli, as_json: bool) -> Result<(), CommandFailure
         CommandFailure::Failed(format!("{text}; to accept what the servers offer: tidings lock"))
     };
     if as_json {
-        let all: Vec<Value> = differences.iter().map(Difference::json).collect();
+        let all: Vec<Value> = differences.iter().map(LockDifference::json).collect();
         println!("{:#}", json!({ "ok": differences.is_empty(), "differences": all }));
     } else {
         let paint = TerminalPaint::for_stdout();
@@ -138,7 +138,7 @@ fn update(lock: &mut LockFile, servers: &[Offered], configured: &BTreeSet<String
 
 /// One difference between the lock and what is there.
 #[derive(Debug, PartialEq, Eq)]
-struct Difference {
+struct LockDifference {
     server: String,
     item: Option<LockedItem>,
     kind: DifferenceKind,
@@ -155,7 +155,7 @@ enum DifferenceKind {
     Unknown(String),
 }
 
-impl Difference {
+impl LockDifference {
     fn line(&self, paint: TerminalPaint) -> String {
         let item = self.item.as_ref().map(|item| format!("/{} ({})", harmless(&item.name), harmless(&item.kind)));
         let of = format!("{}{}", harmless(&self.server), item.unwrap_or_default());
@@ -191,11 +191,11 @@ impl Difference {
     }
 }
 
-fn compare(lock: &LockFile, servers: &[Offered], configured: &BTreeSet<String>) -> Vec<Difference> {
+fn compare(lock: &LockFile, servers: &[Offered], configured: &BTreeSet<String>) -> Vec<LockDifference> {
     let mut all = Vec::new();
     for server in servers {
         let mut differs = |item: Option<&LockedItem>, kind| {
-            all.push(Difference { server: server.name.clone(), item: item.cloned(), kind });
+            all.push(LockDifference { server: server.name.clone(), item: item.cloned(), kind });
         };
         if let Some(error) = &server.error {
             differs(None, DifferenceKind::Unknown(format!("could not be listed: {error}")));
@@ -221,7 +221,7 @@ fn compare(lock: &LockFile, servers: &[Offered], configured: &BTreeSet<String>) 
     }
     for name in lock.servers.keys().filter(|name| !configured.contains(*name)) {
         let kind = DifferenceKind::Unknown("is in the lock, and not configured".into());
-        all.push(Difference { server: name.clone(), item: None, kind });
+        all.push(LockDifference { server: name.clone(), item: None, kind });
     }
     all
 }
