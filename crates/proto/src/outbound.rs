@@ -47,15 +47,35 @@ impl RequestTarget {
     }
 }
 
-/// The request as the server gets it. `request_state` replaces the sealed state of a retry by the server's own
-/// (`Some(None)`: the server gave none, so the member goes).
+/// What becomes of the state that a request carries between the rounds of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateChange<'a> {
+    /// It stays as the client wrote it.
+    #[default]
+    Keep,
+    /// The server gave none, so the member goes.
+    Remove,
+    /// The server's own in the place of the client's.
+    Set(&'a str),
+}
+
+/// What a modern server gets in the place of what the client wrote, in a later round of one call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestChanges<'a> {
+    /// The server's own state.
+    pub state: StateChange<'a>,
+    /// Answers to what the server asked, by its keys: a raw object. `None` leaves the client's own.
+    pub responses: Option<&'a [u8]>,
+}
+
+/// The request as the server gets it.
 pub fn translate(
     frame: &Frame,
     method: Method,
     target: Option<&RequestTarget>,
     requester: &RequestingClient<'_>,
     destination: RequestDestination,
-    request_state: Option<Option<&str>>,
+    changes: RequestChanges<'_>,
 ) -> Bytes {
     let bytes = frame.bytes();
     let mut patch = Patch::new();
@@ -69,7 +89,7 @@ pub fn translate(
             if let Some(target) = target.filter(|target| !target.member.is_empty()) {
                 edit_target(bytes, &mut edit, target, &mut patch);
             }
-            edit_params(&mut edit, method, requester, destination, request_state);
+            edit_params(&mut edit, method, requester, destination, changes);
             edit_meta(frame, &mut edit, requester, destination, &mut patch);
             edit.finish(&mut patch);
         }
@@ -109,7 +129,7 @@ fn edit_params(
     method: Method,
     requester: &RequestingClient<'_>,
     destination: RequestDestination,
-    request_state: Option<Option<&str>>,
+    changes: RequestChanges<'_>,
 ) {
     // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
     edit.remove("task");
@@ -117,21 +137,24 @@ fn edit_params(
     if method == Method::Complete && !destination.revision.has_completion_context() {
         edit.remove("context");
     }
-    match (requester.era, destination.revision.era()) {
-        (Era::Modern, Era::Modern) => match request_state {
-            Some(Some(state)) => {
-                edit.set("requestState", encode_string(state));
-            }
-            Some(None) => {
-                edit.remove("requestState");
-            }
-            None => {}
-        },
-        // They belong to a dialogue that the old era does not have.
-        (Era::Modern, Era::Legacy) => {
+    if destination.revision.era() == Era::Legacy {
+        if requester.era == Era::Modern {
+            // They belong to a dialogue that the old era does not have.
             edit.remove("requestState").remove("inputResponses");
         }
-        _ => {}
+        return;
+    }
+    match changes.state {
+        StateChange::Keep => {}
+        StateChange::Remove => {
+            edit.remove("requestState");
+        }
+        StateChange::Set(state) => {
+            edit.set("requestState", encode_string(state));
+        }
+    }
+    if let Some(responses) = changes.responses {
+        edit.set("inputResponses", Bytes::copy_from_slice(responses));
     }
 }
 

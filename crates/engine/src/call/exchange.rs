@@ -1,7 +1,9 @@
 //! One request of a client, from its arrival to its answer.
 
 mod answer;
+mod drive;
 mod follow;
+mod park;
 mod redirect;
 mod sending;
 mod state;
@@ -359,6 +361,9 @@ impl Exchange {
     }
 
     fn relay(&mut self, message: &ServerMessage) -> Option<Bytes> {
+        if self.keeps_question(message) {
+            return None;
+        }
         let Stage::Calling(calling) = &mut self.stage else { return None };
         let relay = Relay {
             router: &self.router,
@@ -456,6 +461,9 @@ impl Exchange {
                 &calling.routed.target.local,
                 frame,
             );
+        }
+        if let Some(next) = self.input_required(frame)? {
+            return Ok(next);
         }
         Ok(Some(Reply::Answer(self.translate(frame))))
     }

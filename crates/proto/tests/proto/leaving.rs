@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use tidings_proto::content::ContentView;
-use tidings_proto::outbound::{self, RequestDestination, RequestTarget, RequestingClient};
+use tidings_proto::outbound::{self, RequestChanges, RequestDestination, RequestTarget, RequestingClient, StateChange};
 use tidings_proto::outcome::{self, AnswerReader, answer_of_client};
 use tidings_proto::{Era, FieldView, ListKind, LogLevel, Method, Revision, UriMap};
 use tidings_wire::{Frame, FrameKind, FrameLimits, RawId, check_outgoing};
@@ -143,7 +143,8 @@ proptest! {
         era in select(vec![Era::Legacy, Era::Modern]),
         revision in select(Revision::ALL.to_vec()),
         target in prop::option::of((select(vec!["name", "uri"]), any::<bool>())),
-        state in select(vec![None, Some(None), Some(Some("inner"))]),
+        responses in select(vec![None, Some(&br#"{"k":{"action":"cancel"}}"#[..])]),
+        state in select(vec![StateChange::Keep, StateChange::Remove, StateChange::Set("inner")]),
     ) {
         let params = params.map(|params| format!(r#","params":{space}{params}"#)).unwrap_or_default();
         let text = format!(r#"{space}{{"jsonrpc":"2.0",{space}"id":{id},"method":"{}"{params}}}"#, method.as_str());
@@ -157,7 +158,7 @@ proptest! {
         };
         let target = target.map(|(member, in_ref)| RequestTarget { member, in_ref, local: "lo\"cal".into() });
         let to = RequestDestination { revision, id: 77 };
-        let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, state);
+        let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, RequestChanges { state, responses });
         prop_assert_eq!(check_outgoing(&bytes), Ok(()), "{:?}", bytes);
         let sent = Frame::parse(bytes, &FrameLimits::default()).unwrap();
         prop_assert_eq!((sent.kind(), sent.id().and_then(|id| id.as_u64())), (FrameKind::Request, Some(77)));

@@ -1,7 +1,9 @@
 //! Requests on their way to a server.
 
 use serde_json::{Value, json as value};
-use tidings_proto::outbound::{RequestDestination, RequestTarget, RequestingClient, translate};
+use tidings_proto::outbound::{
+    RequestChanges, RequestDestination, RequestTarget, RequestingClient, StateChange, translate,
+};
 use tidings_proto::{Era, LogLevel, Method, Revision};
 
 use crate::{frame, json};
@@ -9,7 +11,7 @@ use crate::{frame, json};
 const META: &str = "io.modelcontextprotocol";
 
 /// What the server gets for these params.
-fn params(from: Era, to: Revision, method: Method, params: &str, state: Option<Option<&str>>) -> Value {
+fn params(from: Era, to: Revision, method: Method, params: &str, state: StateChange<'_>) -> Value {
     let request =
         frame(&format!(r#"{{"jsonrpc":"2.0","id":"mine","method":"{}","params":{params}}}"#, method.as_str()));
     let requester = RequestingClient {
@@ -20,8 +22,8 @@ fn params(from: Era, to: Revision, method: Method, params: &str, state: Option<O
         alone: false,
     };
     let target = RequestTarget { member: "name", in_ref: false, local: "local".into() };
-    let bytes =
-        translate(&request, method, Some(&target), &requester, RequestDestination { revision: to, id: 77 }, state);
+    let (to, changes) = (RequestDestination { revision: to, id: 77 }, RequestChanges { state, responses: None });
+    let bytes = translate(&request, method, Some(&target), &requester, to, changes);
     let message = json(bytes);
     assert_eq!((&message["id"], &message["method"]), (&value!(77), &value!(method.as_str())));
     message["params"].clone()
@@ -51,7 +53,7 @@ fn between_legacy_peers_only_id_name_and_token_change() {
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = RequestTarget { member: "name", in_ref: false, local: "t".into() };
     let to = RequestDestination { revision: Revision::V2025_06_18, id: 9 };
-    let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, None);
+    let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, RequestChanges::default());
     assert_eq!(
         std::str::from_utf8(&bytes).unwrap(),
         r#"{ "jsonrpc":"2.0", "id":9, "method":"tools/call", "params":{"name":"t" , "arguments":{"n":1.0e2},"x":null,"_meta":{"progressToken":9,"v/k":[1]}} }"#
@@ -88,7 +90,11 @@ fn meta_is_what_the_servers_era_expects() {
             }}),
         ),
     ] {
-        assert_eq!(params(from, to, Method::ToolsCall, &given, None), expected, "{from:?} to {to}: {given}");
+        assert_eq!(
+            params(from, to, Method::ToolsCall, &given, StateChange::Keep),
+            expected,
+            "{from:?} to {to}: {given}"
+        );
     }
 }
 
@@ -97,9 +103,9 @@ fn meta_is_what_the_servers_era_expects() {
 fn the_state_of_a_retry_goes_to_modern_servers_only() {
     let given = format!(r#"{{"name":"x","requestState":"sealed","inputResponses":{{}},"_meta":{}}}"#, modern_meta(""));
     let cases = [
-        (Revision::MODERN, Some(Some("inner")), Some("inner"), true),
-        (Revision::MODERN, Some(None), None, true),
-        (Revision::LATEST_LEGACY, Some(Some("inner")), None, false),
+        (Revision::MODERN, StateChange::Set("inner"), Some("inner"), true),
+        (Revision::MODERN, StateChange::Remove, None, true),
+        (Revision::LATEST_LEGACY, StateChange::Set("inner"), None, false),
     ];
     for (to, state, expected, responses) in cases {
         let got = params(Era::Modern, to, Method::ToolsCall, &given, state);
@@ -108,11 +114,29 @@ fn the_state_of_a_retry_goes_to_modern_servers_only() {
     }
 }
 
+// bridging B6
+#[test]
+fn a_later_round_for_a_legacy_client_carries_state_and_answers() {
+    let request = frame(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#);
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let changes = RequestChanges { state: StateChange::Set("s\"1"), responses: Some(br#"{"k":{"action":"cancel"}}"#) };
+    for (revision, carried) in [(Revision::MODERN, true), (Revision::LATEST_LEGACY, false)] {
+        let to = RequestDestination { revision, id: 9 };
+        let got = json(translate(&request, Method::ToolsCall, None, &requester, to, changes));
+        assert_eq!(got["params"]["requestState"], if carried { value!("s\"1") } else { Value::Null });
+        assert_eq!(
+            got["params"]["inputResponses"],
+            if carried { value!({"k": {"action": "cancel"}}) } else { Value::Null }
+        );
+    }
+}
+
 #[test]
 fn a_completion_goes_without_context_to_servers_that_do_not_know_it() {
     let given = r#"{"name":"x","ref":{"type":"ref/prompt","name":"p"},"context":{"arguments":{}},"task":{}}"#;
     for revision in Revision::ALL {
-        let got = params(Era::Legacy, revision, Method::Complete, given, None);
+        let got = params(Era::Legacy, revision, Method::Complete, given, StateChange::Keep);
         assert_eq!(got.get("context").is_some(), revision >= Revision::V2025_06_18, "{revision}");
         assert_eq!(got.get("task"), None);
     }
@@ -127,7 +151,7 @@ fn what_a_reference_names_is_renamed_inside_it() {
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = RequestTarget { member: "uri", in_ref: true, local: "f://{x}".into() };
     let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
-    let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, None));
+    let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, RequestChanges::default()));
     assert_eq!(got["params"]["ref"]["uri"], "f://{x}");
     assert_eq!(got["params"]["uri"], "up+other");
 }
@@ -142,7 +166,7 @@ fn a_repeated_name_in_a_reference_is_left_once() {
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
     let target = RequestTarget { member: "name", in_ref: true, local: "b".into() };
     let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
-    let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, None);
+    let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, RequestChanges::default());
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
     assert_eq!(json(&text)["params"]["ref"]["name"], "b");
@@ -160,8 +184,9 @@ fn a_modern_server_gets_meta_even_when_there_are_no_params() {
     };
     let method = Method::List(tidings_proto::ListKind::Tools);
     let to = |revision| RequestDestination { revision, id: 5 };
-    let got = json(translate(&request, method, None, &requester, to(Revision::MODERN), None));
+    let got = json(translate(&request, method, None, &requester, to(Revision::MODERN), RequestChanges::default()));
     assert_eq!(got["params"]["_meta"][format!("{META}/clientCapabilities")], value!({"roots": {}}));
-    let legacy = json(translate(&request, method, None, &requester, to(Revision::LATEST_LEGACY), None));
+    let legacy =
+        json(translate(&request, method, None, &requester, to(Revision::LATEST_LEGACY), RequestChanges::default()));
     assert_eq!(legacy, value!({"jsonrpc": "2.0", "method": "tools/list", "id": 5}));
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidings_hub::calls::{BeginError, NewCall};
 use tidings_proto::headers::ParamHeader;
-use tidings_proto::outbound::{self, RequestDestination, RequestingClient};
+use tidings_proto::outbound::{self, RequestChanges, RequestDestination, RequestingClient, StateChange};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, meta};
@@ -87,8 +87,14 @@ impl Exchange {
         let alone = self.router.pool.is_alone(&routed.server);
         let requester = RequestingClient { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
         let destination = RequestDestination { revision, id: call.0 };
-        let state = state.as_ref().map(Option::as_deref);
-        let bytes = outbound::translate(&self.frame, self.method, Some(&routed.target), &requester, destination, state);
+        let state = match state {
+            None => StateChange::Keep,
+            Some(None) => StateChange::Remove,
+            Some(Some(own)) => StateChange::Set(own),
+        };
+        let changes = RequestChanges { state, responses: None };
+        let target = Some(&routed.target);
+        let bytes = outbound::translate(&self.frame, self.method, target, &requester, destination, changes);
         let outgoing = OutgoingRequest {
             id: call.0,
             method: self.method,
