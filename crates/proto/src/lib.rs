@@ -20,6 +20,7 @@ pub mod names;
 pub mod notifications;
 pub mod outbound;
 pub mod outcome;
+pub mod question;
 pub mod refusal;
 pub mod revision;
 pub mod server_message;

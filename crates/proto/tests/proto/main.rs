@@ -7,6 +7,7 @@ mod leaving;
 mod names;
 mod outbound;
 mod outcome;
+mod questions;
 mod revisions;
 
 use tidings_wire::{Frame, FrameLimits};
