@@ -63,6 +63,8 @@ pub(crate) struct ResourceSubscriptions {
     table: Mutex<FollowTable>,
     /// Rings when the next deadline is another one.
     rearmed: Notify,
+    /// Rings with every event, for whoever keeps what clients follow.
+    moved: Notify,
 }
 
 /// What the subscriptions are made of: everything they ask something of.
@@ -122,8 +124,8 @@ impl ResourceSubscriptions {
     pub(crate) fn new(around: SubscriptionSurroundings) -> Self {
         let SubscriptionSurroundings { runtime, catalogue, sessions, bells, links, pool, meters, messages } = around;
         let table = Mutex::new(FollowTable::new(runtime.settings.resource_pace));
-        let rearmed = Notify::new();
-        Self { runtime, catalogue, sessions, bells, links, pool, meters, messages, table, rearmed }
+        let (rearmed, moved) = (Notify::new(), Notify::new());
+        Self { runtime, catalogue, sessions, bells, links, pool, meters, messages, table, rearmed, moved }
     }
 
     fn lock(&self) -> MutexGuard<'_, FollowTable> {
@@ -152,10 +154,16 @@ impl ResourceSubscriptions {
             }
             (awake, given)
         };
+        self.moved.notify_one();
         for follower in awake {
             self.bells.ring(follower, &self.sessions);
         }
         given
+    }
+
+    /// Waits until something has happened to what is followed since this was last waited for. For one who waits.
+    pub(crate) async fn moved(&self) {
+        self.moved.notified().await;
     }
 
     /// Keeps the machine's time until the gateway ends.

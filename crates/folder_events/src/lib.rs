@@ -3,10 +3,13 @@
 //! What belongs here: the system's watches, and which file systems have none worth having. What does not: what an event
 //! means, and what to do without events.
 
+mod file_bell;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
+pub use file_bell::FileBell;
 use notify::{ErrorKind, EventHandler, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 /// The watched folders. The system forgets a folder that is moved or replaced; watching it again repairs that.

@@ -153,6 +153,11 @@ impl ServerRegistry {
         Arc::clone(&self.0.state.borrow())
     }
 
+    /// What [`Self::state`] gives, and when it is another.
+    pub fn states(&self) -> watch::Receiver<Arc<RegistryState>> {
+        self.0.state.subscribe()
+    }
+
     /// The keys of a server that was added at run time, as they were given.
     pub async fn kept(&self, name: &str) -> Option<Value> {
         self.0.desired.lock().await.sources.kept.get(name).map(|kept| kept.server.clone())

@@ -2,10 +2,10 @@
 //! The definitions themselves, of which the lock has only the hashes, are kept in the data directory: for differences, and for
 //! `held = "old"`.
 //!
-//! Several processes may have one file. Each change reads it again behind a lock of the folder and writes it whole; each gateway looks
-//! every second whether it is another one.
+//! Several processes may have one file. Each change reads it again behind a lock of the folder and writes it whole; each gateway hears of
+//! that from its folder, and takes over what is new.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use tidings_engine::{
     ApprovalDecision, ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, ApprovalVerdict,
     Approvals, Gateway, HeldView, KeepOccasion, Origin, SCREENED,
 };
+use tidings_folder_events::FileBell;
 use tidings_proto::ListKind;
 use tidings_wire::{ByteSpan, Digest, digest, hex};
 use tokio::sync::Notify;
@@ -31,7 +32,7 @@ use crate::data;
 pub(crate) const NAME: &str = "tidings.lock";
 /// What stands before a hash.
 const HASH: &str = "blake3:";
-/// How often a gateway looks whether the file is another one.
+/// How often a gateway looks whether the file is another one, where its folder can not be watched.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The lock files of one gateway.
@@ -121,16 +122,23 @@ impl LockFiles {
     /// Takes over what was decided elsewhere, for as long as the gateway runs.
     pub(crate) async fn follow(self: Arc<Self>, gateway: Gateway, stop: CancellationToken) {
         let mut known: HashMap<PathBuf, Option<(SystemTime, u64)>> = HashMap::new();
-        if stop.run_until_cancelled(self.used.notified()).await.is_none() {
-            return;
-        }
+        let mut bell = FileBell::new(LOOK);
         loop {
-            if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+            let awake = async {
+                tokio::select! {
+                    () = bell.rung() => {}
+                    // There may be a file more to follow.
+                    () = self.used.notified() => {}
+                }
+            };
+            if stop.run_until_cancelled(awake).await.is_none() {
                 return;
             }
+            let files = self.files();
+            // Before they are looked at: what is written after that is heard.
+            bell.watch(&files);
             let mut is_new = false;
-            for origin in [Origin::File, Origin::Runtime] {
-                let Some(path) = self.path(origin).filter(|path| self.has(path)) else { continue };
+            for path in files {
                 // Two files of one moment have two numbers: each is renamed into place.
                 let stamp = std::fs::metadata(&path).and_then(|file| Ok((file.modified()?, file.ino()))).ok();
                 // At the first look, too: it may have changed since the start.
@@ -144,8 +152,9 @@ impl LockFiles {
         }
     }
 
-    fn has(&self, path: &Path) -> bool {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).keys().any(|(of, _)| of == path)
+    /// The files that something was read of.
+    fn files(&self) -> BTreeSet<PathBuf> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).keys().map(|(path, _)| path.clone()).collect()
     }
 
     fn read_again(&self, path: &Path) -> bool {

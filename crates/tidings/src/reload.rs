@@ -8,7 +8,7 @@ use tidings_inventory::ServerRegistry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How often the record is looked at by which somebody trusts a file.
+/// How often the record is looked at by which somebody trusts a file, while there is a file that nobody trusts.
 const CONSENT_POLL: Duration = Duration::from_secs(1);
 
 /// Follows the file until the end. `consent`: where the record is of what somebody trusts in it.
@@ -21,17 +21,26 @@ pub(crate) async fn follow(registry: ServerRegistry, consent: Option<PathBuf>, s
 async fn follow_consent(registry: &ServerRegistry, consent: Option<PathBuf>) {
     let Some(record) = consent else { return };
     let written = || std::fs::metadata(&record).and_then(|record| record.modified()).ok();
+    let mut states = registry.states();
     let mut known = written();
     loop {
-        tokio::time::sleep(CONSENT_POLL).await;
+        let is_refused = states.borrow_and_update().reload.as_ref().is_some_and(|report| report.outcome.is_err());
         let now = written();
-        if now == known {
-            continue;
-        }
-        known = now;
-        if registry.state().reload.as_ref().is_some_and(|report| report.outcome.is_err()) {
+        if std::mem::replace(&mut known, now) != now && is_refused {
             // What comes of it is logged and can be asked for.
             let _ = registry.reload().await;
+            continue;
+        }
+        let again = async {
+            match is_refused {
+                true => tokio::time::sleep(CONSENT_POLL).await,
+                // A file that was applied waits for nobody.
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() { return },
+            () = again => {}
         }
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct ReceivedRequest<'h> {
 impl HttpEndpoint {
     pub(super) fn new(gateway: Gateway, options: EndpointOptions) -> Self {
         let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
-        let waiting = ArchivedSessions::new(options.archive.clone());
+        let waiting = ArchivedSessions::new(options.archive.clone(), sessions.bell());
         let sse = SseSessions::default();
         let endpoint = Self { gateway, options, sessions, sse, waiting, tasks: TaskTracker::new() };
         // At the start: if the kernel can not be asked, that must be known before anybody connects.

@@ -1,6 +1,6 @@
 //! Sessions that outlive the gateway: what is kept of each, and those of an earlier process that wait for their clients.
 //!
-//! A session that changed is marked here; when marks are looked for, what is written then, and how a client goes on with a session
+//! A session that changed is marked here, which rings a bell; when what is marked is written, and how a client goes on with a session
 //! that waits is in `session_keeper`. A session waits under the hash of its id: whoever reads the archive can not use it.
 
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tidings_engine::KeptSession;
 use tidings_wire::Digest;
+use tokio::sync::Notify;
 
 use crate::auth::sha256;
 
@@ -38,20 +39,41 @@ pub trait SessionArchive: Send + Sync + 'static {
     fn write(&self, steps: Vec<ArchiveStep>);
 }
 
+/// Rings when there is something to write: while nothing changes, nobody looks.
+pub(super) type ArchiveBell = Arc<Notify>;
+
 /// What is kept of one session.
-#[derive(Default)]
 pub(super) struct ArchivedSession {
     pub(super) key: OnceLock<ArchiveKey>,
-    pub(super) is_stale: AtomicBool,
+    bell: ArchiveBell,
+    is_stale: AtomicBool,
     pub(super) follows: AtomicBool,
     /// What was written last: a session that is the same is not written again.
     pub(super) written: Mutex<Option<Digest>>,
 }
 
 impl ArchivedSession {
+    pub(super) fn new(bell: ArchiveBell) -> Self {
+        Self {
+            key: OnceLock::new(),
+            bell,
+            is_stale: AtomicBool::new(false),
+            follows: AtomicBool::new(false),
+            written: Mutex::default(),
+        }
+    }
+
     /// Something changed that is to be kept.
     pub(super) fn mark(&self) {
-        self.is_stale.store(true, Ordering::Relaxed);
+        // One that is marked has rung, and is still to be looked at.
+        if !self.is_stale.swap(true, Ordering::AcqRel) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Whether it was marked. What changes after this marks it again.
+    pub(super) fn take_mark(&self) -> bool {
+        self.is_stale.swap(false, Ordering::AcqRel)
     }
 
     /// The session follows resources.
@@ -61,10 +83,15 @@ impl ArchivedSession {
     }
 
     /// The session has an id.
-    pub(super) fn enter(&self, id: &str) {
+    pub(super) fn name(&self, id: &str) {
         // A session that is resumed has its key already.
         let _ = self.key.set(sha256(id));
-        self.mark();
+    }
+
+    /// The session is in the table. Whoever heard its bell before looked there and did not find it, so it rings in any case.
+    pub(super) fn entered(&self) {
+        self.is_stale.store(true, Ordering::Release);
+        self.bell.notify_one();
     }
 }
 
@@ -80,6 +107,7 @@ impl Drop for MarkAfter<'_> {
 /// The sessions of an earlier process, and the way to the archive.
 pub(super) struct ArchivedSessions {
     pub(super) archive: Option<Arc<dyn SessionArchive>>,
+    pub(super) bell: ArchiveBell,
     sessions: Mutex<HashMap<ArchiveKey, WaitingSession>>,
     removed: Mutex<Vec<ArchiveKey>>,
 }
@@ -91,22 +119,35 @@ pub(super) struct WaitingSession {
 }
 
 impl ArchivedSessions {
-    pub(super) fn new(archive: Option<Arc<dyn SessionArchive>>) -> Self {
-        Self { archive, sessions: Mutex::default(), removed: Mutex::default() }
+    pub(super) fn new(archive: Option<Arc<dyn SessionArchive>>, bell: ArchiveBell) -> Self {
+        Self { archive, bell, sessions: Mutex::default(), removed: Mutex::default() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<ArchiveKey, WaitingSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn removed(&self) -> MutexGuard<'_, Vec<ArchiveKey>> {
+    fn removed(&self) -> MutexGuard<'_, Vec<ArchiveKey>> {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sessions that are kept no longer: they are removed from the archive when it is written next.
+    pub(super) fn drop_rows(&self, keys: Vec<ArchiveKey>) {
+        if !keys.is_empty() {
+            self.removed().extend(keys);
+            self.bell.notify_one();
+        }
+    }
+
+    /// What [`Self::drop_rows`] has gathered.
+    pub(super) fn take_dropped(&self) -> Vec<ArchiveKey> {
+        std::mem::take(&mut *self.removed())
     }
 
     /// A session is over, and is kept no longer.
     pub(super) fn remove(&self, session: &ArchivedSession) {
         if let Some(key) = session.key.get().filter(|_| self.archive.is_some()) {
-            self.removed().push(*key);
+            self.drop_rows(vec![*key]);
         }
     }
 
@@ -122,7 +163,7 @@ impl ArchivedSessions {
             is_young
         });
         // Not before the other lock is let go: whoever resumes a session takes them in that order.
-        self.removed().append(&mut expired);
+        self.drop_rows(expired);
     }
 }
 
@@ -146,7 +187,7 @@ mod tests {
     // edges F19
     #[test]
     fn a_session_waits_for_its_client_no_longer_than_a_session_may_be_idle() {
-        let waiting = ArchivedSessions::new(None);
+        let waiting = ArchivedSessions::new(None, ArchiveBell::default());
         let hour = Duration::from_secs(3_600);
         let kept = json!({"used": 10_000, "session": {
             "revision": "2025-11-25", "principal": "local", "capabilities": {}, "initialized": true,
@@ -155,8 +196,8 @@ mod tests {
         let session = read(kept.to_string().as_bytes()).unwrap_or_else(|| panic!("it can not be read"));
         waiting.lock().insert([7; 32], session);
         waiting.expire(hour, 10_000 + 3_600);
-        assert_eq!((waiting.lock().len(), waiting.removed().len()), (1, 0), "the time of its last use is rounded");
+        assert_eq!((waiting.lock().len(), waiting.take_dropped().len()), (1, 0), "the time of its last use is rounded");
         waiting.expire(hour, 10_000 + 3_600 + USED);
-        assert_eq!((waiting.lock().len(), waiting.removed().clone()), (0, vec![[7; 32]]));
+        assert_eq!((waiting.lock().len(), waiting.take_dropped()), (0, vec![[7; 32]]));
     }
 }

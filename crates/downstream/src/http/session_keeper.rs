@@ -1,7 +1,7 @@
 //! When sessions are written to the archive, and how a client goes on with one of an earlier process.
 //!
-//! Nothing here is on the path of a call. A task looks for marked sessions a few times a second, asks the engine what there is to
-//! keep, and hands what differs from the last time to the archive. After a restart a session waits until its client names it. The
+//! Nothing here is on the path of a call. A task waits until a session is marked, lets others be marked for a moment, asks the engine
+//! what there is to keep, and hands what differs from the last time to the archive. While nothing changes it sleeps. After a restart a session waits until its client names it. The
 //! id alone opens nothing: whoever names it must be the same principal as before, by the same checks as for every other request.
 
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidings_engine::Principal;
 use tidings_wire::Digest;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::HttpEndpoint;
@@ -18,19 +19,49 @@ use super::session_archive::{ArchiveStep, USED, read, unix_now};
 use super::sessions::{HttpSession, InUse};
 use crate::auth::sha256;
 
-/// How often marks are looked for: what is younger may be lost when the process is killed.
-const EVERY: Duration = Duration::from_millis(200);
-/// In which of these rounds sessions that follow resources are looked at unmarked: contents are read by others too.
-const FOLLOWERS: u64 = 10;
-/// In which of these rounds all are: only the time of their last use has changed.
-const ALL: u64 = 1_500;
+/// How long after the first mark marked sessions are written: what is younger may be lost when the process is killed.
+const MARKED: Duration = Duration::from_millis(200);
+/// How long after something happened to what is followed those who follow are looked at unmarked: contents are read by others too.
+const FOLLOWERS: Duration = Duration::from_secs(2);
+/// How often all are: only the time of their last use has changed.
+const ALL: Duration = Duration::from_secs(300);
 
 /// Which sessions are looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArchiveSweep {
     Marked,
     Followers,
     All,
+}
+
+/// When which sessions are looked at next. Where nothing has happened there is no time.
+struct SweepTimes {
+    marked: Option<Instant>,
+    followers: Option<Instant>,
+    all: Instant,
+}
+
+impl SweepTimes {
+    fn new(now: Instant) -> Self {
+        Self { marked: None, followers: None, all: now + ALL }
+    }
+
+    fn next(&self) -> Instant {
+        [self.marked, self.followers].into_iter().flatten().fold(self.all, Instant::min)
+    }
+
+    /// What is due. A sweep of more sessions is one of fewer, too.
+    fn take(&mut self, now: Instant) -> ArchiveSweep {
+        self.marked = None;
+        if self.all <= now {
+            *self = Self::new(now);
+            return ArchiveSweep::All;
+        }
+        match self.followers.take_if(|at| *at <= now) {
+            Some(_) => ArchiveSweep::Followers,
+            None => ArchiveSweep::Marked,
+        }
+    }
 }
 
 impl HttpEndpoint {
@@ -51,7 +82,7 @@ impl HttpEndpoint {
             }
         }
         // Rows that this version can not read are removed, or they would be read at every start.
-        self.waiting.removed().append(&mut removed);
+        self.waiting.drop_rows(removed);
         self.waiting.expire(self.options.session_idle, unix_now());
     }
 
@@ -91,17 +122,21 @@ impl HttpEndpoint {
         if self.waiting.archive.is_none() {
             return;
         }
-        for round in 1_u64.. {
+        let mut times = SweepTimes::new(Instant::now());
+        loop {
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                // Each is heard once until its sweep: what rings meanwhile is written with it, and after it rings anew.
+                () = self.waiting.bell.notified(), if times.marked.is_none() => {
+                    times.marked = Some(Instant::now() + MARKED);
+                }
+                () = self.gateway.follows_moved(), if times.followers.is_none() => {
+                    times.followers = Some(Instant::now() + FOLLOWERS);
+                }
+                () = tokio::time::sleep_until(times.next()) => {
+                    self.write_archive(times.take(Instant::now())).await;
+                }
                 () = closing.cancelled() => return,
             }
-            self.write_archive(match round {
-                _ if round.is_multiple_of(ALL) => ArchiveSweep::All,
-                _ if round.is_multiple_of(FOLLOWERS) => ArchiveSweep::Followers,
-                _ => ArchiveSweep::Marked,
-            })
-            .await;
         }
     }
 
@@ -111,14 +146,14 @@ impl HttpEndpoint {
         let looked_at = self.sessions.select(|session| {
             let archived = &session.archived;
             // Taken before the session is described: what changes meanwhile marks it again.
-            let is_marked = archived.is_stale.swap(false, Ordering::Relaxed);
+            let is_marked = archived.take_mark();
             is_marked
                 || sweep == ArchiveSweep::All
                 || (sweep == ArchiveSweep::Followers && archived.follows.load(Ordering::Relaxed))
         });
         let mut steps: Vec<ArchiveStep> = looked_at.iter().filter_map(|session| self.step(session)).collect();
         // Those that ended meanwhile were described perhaps: their end comes last.
-        steps.extend(self.waiting.removed().drain(..).map(ArchiveStep::Remove));
+        steps.extend(self.waiting.take_dropped().into_iter().map(ArchiveStep::Remove));
         if !steps.is_empty() {
             let _ = tokio::task::spawn_blocking(move || archive.write(steps)).await;
         }
@@ -134,5 +169,23 @@ impl HttpEndpoint {
         let mut written = http.archived.written.lock().unwrap_or_else(PoisonError::into_inner);
         // Compared by hash: most marks lead to the same text.
         (written.replace(digest) != Some(digest)).then(|| ArchiveStep::Put(*key, text.into_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_looked_at_where_nothing_has_happened() {
+        let start = Instant::now();
+        let mut times = SweepTimes::new(start);
+        assert_eq!(times.next(), start + ALL, "only the time of last use is written unasked");
+        times.marked = Some(start + MARKED);
+        times.followers = Some(start + FOLLOWERS);
+        assert_eq!((times.next(), times.take(start + MARKED)), (start + MARKED, ArchiveSweep::Marked));
+        assert_eq!((times.next(), times.take(start + FOLLOWERS)), (start + FOLLOWERS, ArchiveSweep::Followers));
+        assert_eq!((times.next(), times.take(start + ALL)), (start + ALL, ArchiveSweep::All));
+        assert_eq!(times.next(), start + ALL + ALL);
     }
 }

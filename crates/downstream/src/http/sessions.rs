@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::reply_stream::ReplyStream;
 use super::retention::{AnswerRetention, KeptBytes};
-use super::session_archive::ArchivedSession;
+use super::session_archive::{ArchiveBell, ArchivedSession};
 
 /// How many streams of requests a session keeps for resumption; how many bytes, says [`AnswerRetention`].
 const STREAMS: usize = 256;
@@ -38,14 +38,14 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    fn new(retention: Arc<AnswerRetention>, epoch: Instant) -> Arc<Self> {
+    fn new(retention: Arc<AnswerRetention>, bell: ArchiveBell, epoch: Instant) -> Arc<Self> {
         let session = Arc::new(Self {
             session: OnceLock::new(),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
             standalone: ReplyStream::new(0),
             retention,
-            archived: ArchivedSession::default(),
+            archived: ArchivedSession::new(bell),
             in_use: AtomicUsize::new(0),
             epoch,
             last_used: AtomicU64::new(0),
@@ -202,6 +202,8 @@ pub(super) struct HttpSessions {
     /// Seats of clients of another transport, which count as sessions in use. Changed under the lock of the table.
     seats: AtomicUsize,
     retention: Arc<AnswerRetention>,
+    /// Of all sessions: rings when there is something to write.
+    bell: ArchiveBell,
     epoch: Instant,
 }
 
@@ -220,6 +222,7 @@ impl HttpSessions {
             by_id: Mutex::default(),
             seats: AtomicUsize::new(0),
             retention: AnswerRetention::new(kept),
+            bell: ArchiveBell::default(),
             epoch: Instant::now(),
         }
     }
@@ -230,7 +233,12 @@ impl HttpSessions {
 
     /// A session that nobody knows yet.
     pub(super) fn make(&self) -> Arc<HttpSession> {
-        HttpSession::new(Arc::clone(&self.retention), self.epoch)
+        HttpSession::new(Arc::clone(&self.retention), self.bell(), self.epoch)
+    }
+
+    /// Rings when there is something of a session to write.
+    pub(super) fn bell(&self) -> ArchiveBell {
+        Arc::clone(&self.bell)
     }
 
     /// Adds a session under a new id; `None` when there are too many and all are in use.
@@ -243,10 +251,12 @@ impl HttpSessions {
     /// Adds a session under its id; gives the one that gave way to it, if one had to. `None` when there are too many and all are
     /// in use.
     pub(super) fn enter(&self, id: String, session: &Arc<HttpSession>) -> Option<Option<Arc<HttpSession>>> {
-        session.archived.enter(&id);
+        session.archived.name(&id);
         let mut sessions = self.lock();
         let displaced = self.make_room(&mut sessions)?;
         sessions.insert(id, Arc::clone(session));
+        drop(sessions);
+        session.archived.entered();
         Some(displaced)
     }
 

@@ -52,6 +52,12 @@ impl Gateway {
         }
     }
 
+    /// Waits until what [`Self::describe_session`] says of followed resources may be another than when this was last waited for. Only
+    /// one may wait.
+    pub async fn follows_moved(&self) {
+        self.0.subscriptions.moved().await;
+    }
+
     /// A client of an earlier process goes on with its session. The caller has made sure that it is its owner.
     pub fn resume_session(&self, kept: KeptSession, principal: &Principal, sink: Arc<dyn ClientSink>) -> Arc<Session> {
         let KeptSession { revision, info, capabilities, level, initialized, told, follows, .. } = kept;
