@@ -8,8 +8,8 @@ mod file_bell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use notify::event::{AccessKind, AccessMode};
 pub use file_bell::FileBell;
+use notify::event::{AccessKind, AccessMode};
 use notify::{ErrorKind, EventHandler, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 /// The watched folders. The system forgets a folder that is moved or replaced; watching it again repairs that.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::name_locks::NameGuard;
 use crate::registry::{RegistrySteps, ServerRegistry};
+use crate::sources::{ServerFile, server_file};
 use crate::state::{ReloadOutcome, ReloadReport};
 
 impl ServerRegistry {
@@ -48,8 +49,9 @@ impl ServerRegistry {
         let begun = Instant::now();
         let config = tokio::task::spawn_blocking(move || load()).await.map_err(|error| error.to_string())??;
         let read = begun.elapsed();
+        let file = server_file(&config);
         loop {
-            let (mine, mut todo, generation, watches) = self.hold_what_differs(&config).await?;
+            let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await?;
             let mut committed = None;
             if watches {
                 let made = self.0.planner.watches(&config)?;
@@ -65,7 +67,7 @@ impl ServerRegistry {
             // Nothing is kept: the file is its own store.
             let applied = gateway.change_if(operations, &never, async || {
                 let mut desired = self.desired().await;
-                let sources = desired.sources.with_file(&config.servers);
+                let sources = desired.sources.with_file(&file);
                 desired.check_still(&sources, &todo)?;
                 desired.config = config.clone();
                 desired.sources = sources;
@@ -99,17 +101,21 @@ impl ServerRegistry {
 
     /// What the file wants otherwise than it is, with the names of all that differs held; the generation that it was compared with; and whether
     /// the watches differ.
-    async fn hold_what_differs(&self, config: &Config) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
+    async fn hold_what_differs(
+        &self,
+        config: &Config,
+        file: &ServerFile,
+    ) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
         // No names yet: which ones differ is only known after the first comparison.
         let mut mine = self.hold(BTreeSet::new()).await;
         loop {
             let (todo, names, generation, watches) = {
                 let desired = self.desired().await;
-                let sources = desired.sources.with_file(&config.servers);
+                let sources = desired.sources.with_file(file);
                 let todo = self.difference(&desired, &sources, &BTreeSet::new(), &BTreeMap::new());
                 let todo = todo.map_err(|refusal| refusal.to_string())?;
                 // Also servers that are off: somebody may be about to switch one on as the file had it, or to add one of its name.
-                let mut names = desired.sources.differing(&config.servers);
+                let mut names = desired.sources.differing(file);
                 names.extend(todo.names());
                 (todo, names, desired.generation, config.watches != desired.config.watches)
             };
@@ -119,6 +125,10 @@ impl ServerRegistry {
             // Given up before more are asked for, or two changes could wait for each other.
             drop(mine);
             mine = self.hold(names).await;
+            // While they were waited for nothing was changed, so there is nothing to compare anew.
+            if self.desired().await.generation == generation {
+                return Ok((mine, todo, generation, watches));
+            }
         }
     }
 }

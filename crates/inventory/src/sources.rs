@@ -1,7 +1,8 @@
 //! The set of servers as its sources want it, and what has to be done to get there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ConfigErrors, ConfigSurroundings, ServerConfig, UriMode};
@@ -11,10 +12,18 @@ use tidings_store::{KeepStep, KeptServers};
 use crate::state::RegistryEntry;
 
 /// A server that is to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct WantedServer {
-    pub(crate) config: ServerConfig,
+    pub(crate) config: Arc<ServerConfig>,
     pub(crate) origin: Origin,
+}
+
+impl PartialEq for WantedServer {
+    fn eq(&self, other: &Self) -> bool {
+        // Most of what is compared is what was read the last time.
+        let is_same = Arc::ptr_eq(&self.config, &other.config) || self.config == other.config;
+        is_same && self.origin == other.origin
+    }
 }
 
 /// A server that was added at run time.
@@ -25,10 +34,18 @@ pub(crate) struct AddedServer {
     pub(crate) read: Result<ServerConfig, ConfigErrors>,
 }
 
+/// The servers of the configuration file, in its order. Shared: a file may have many hundred, and each change asks what is to run.
+pub(crate) type ServerFile = Vec<Arc<ServerConfig>>;
+
+/// The servers of a configuration that was read.
+pub(crate) fn server_file(config: &Config) -> ServerFile {
+    config.servers.iter().cloned().map(Arc::new).collect()
+}
+
 /// Where servers come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerSources {
-    pub(crate) file: Vec<ServerConfig>,
+    pub(crate) file: ServerFile,
     pub(crate) kept: BTreeMap<String, AddedServer>,
     pub(crate) switched: BTreeMap<String, bool>,
 }
@@ -83,7 +100,7 @@ impl ServerSources {
             let read = read_server(name, server, base);
             (name.clone(), AddedServer { server: server.clone(), read })
         });
-        Self { file: config.servers.clone(), kept: kept_servers.collect(), switched: kept.switched.clone() }
+        Self { file: server_file(config), kept: kept_servers.collect(), switched: kept.switched.clone() }
     }
 
     /// Whether the file has a server of this name.
@@ -99,16 +116,18 @@ impl ServerSources {
     }
 
     /// What they are with another file.
-    pub(crate) fn with_file(&self, file: &[ServerConfig]) -> Self {
-        Self { file: file.to_vec(), ..self.clone() }
+    pub(crate) fn with_file(&self, file: &ServerFile) -> Self {
+        Self { file: file.clone(), kept: self.kept.clone(), switched: self.switched.clone() }
     }
 
     /// The servers of which the file says something else than this one, also those that are off in both.
-    pub(crate) fn differing(&self, file: &[ServerConfig]) -> BTreeSet<String> {
-        let is_in = |servers: &[ServerConfig], server: &ServerConfig| servers.contains(server);
-        let before = self.file.iter().filter(|server| !is_in(file, server));
-        let after = file.iter().filter(|server| !is_in(&self.file, server));
-        before.chain(after).map(|server| server.name.clone()).collect()
+    pub(crate) fn differing(&self, file: &ServerFile) -> BTreeSet<String> {
+        // By name: files of many hundred servers are compared, each time one of them is edited.
+        let before: HashMap<&str, &ServerConfig> = named(&self.file).collect();
+        let after: HashMap<&str, &ServerConfig> = named(file).collect();
+        let gone = named(&self.file).filter(|(name, server)| after.get(name) != Some(server));
+        let new = named(file).filter(|(name, server)| before.get(name) != Some(server));
+        gone.chain(new).map(|(name, _)| name.to_owned()).collect()
     }
 
     fn take(&mut self, step: &SourceStep) {
@@ -143,7 +162,7 @@ impl ServerSources {
                 Ok(server) => (server.enabled, self.shadowed(server)),
             };
             let entry = self.entry(name, Origin::Runtime, enabled, problem);
-            resolved.add(entry, kept.read.as_ref().ok());
+            resolved.add(entry, kept.read.as_ref().ok().cloned().map(Arc::new).as_ref());
         }
         resolved
     }
@@ -171,20 +190,27 @@ impl ServerSources {
     pub(crate) fn clash(&self, server: &ServerConfig) -> Option<(&ServerConfig, Prefix)> {
         // A server that is switched off has no names that another could clash with.
         let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
-        self.file.iter().filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
+        self.file.iter().map(Arc::as_ref).filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
     }
 }
 
 impl ResolvedServers {
-    fn add(&mut self, entry: RegistryEntry, server: Option<&ServerConfig>) {
+    fn add(&mut self, entry: RegistryEntry, server: Option<&Arc<ServerConfig>>) {
         let entry = RegistryEntry { made_of: server.and_then(|server| server.entry.clone()), ..entry };
         if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
             // Whether it is on is decided; it is no part of what runs.
-            let config = ServerConfig { enabled: true, ..server.clone() };
+            let config = match server.enabled {
+                true => Arc::clone(server),
+                false => Arc::new(ServerConfig { enabled: true, ..ServerConfig::clone(server) }),
+            };
             self.wanted.push(WantedServer { config, origin: entry.origin });
         }
         self.entries.push(entry);
     }
+}
+
+fn named(servers: &ServerFile) -> impl Iterator<Item = (&str, &ServerConfig)> {
+    servers.iter().map(|server| (server.name.as_str(), &**server))
 }
 
 /// Reads the keys of `[servers.X]`.
