@@ -1,6 +1,8 @@
 //! What servers ask of clients, through the real gateway: only the owner of the call is asked, and the server always
 //! hears back under its own id.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tidings_testkit::{
     Client, ClientReply, Gate, Gateway, ReceivedMessage, ScriptedAnswer, ScriptedCall, Server, ServerBuilder,
@@ -154,6 +156,29 @@ async fn a_question_beside_the_streams_goes_to_the_only_call_or_is_refused() {
     assert_eq!(second.finish().await.before_with(ELICIT).len(), 0);
     assert_eq!(ask_aside(&server, "q3").await, json!({"action": "cancel"}), "nobody calls any more");
     assert_eq!((questions(&one).len(), questions(&two).len()), (1, 0));
+}
+
+// bridging B6: the servers of the SDKs drop what they ask on the standalone stream while nobody has it open.
+#[tokio::test]
+async fn a_server_is_asked_nothing_before_its_standalone_stream_is_open() {
+    let (gate, other, stream) = (Gate::new(), Gate::new(), Gate::new());
+    let server = script(&gate, &other).forgetful().hold_get(&stream).http().await;
+    let opening = async {
+        stream.reached(1).await;
+        // Long enough for whoever does not wait for the stream.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let early: Vec<String> = server.received().into_iter().map(|received| received.method).collect();
+        stream.open();
+        early
+    };
+    let (gateway, early) = tokio::join!(Gateway::builder().server("alpha", &server).serve(), opening);
+    assert!(!early.iter().any(|method| method.starts_with("tools/")), "{early:?}");
+    let client = asked_client(&gateway, V2025_11_25, "one").await;
+    let call = client.start("tools/call", arguments("wait", "one"));
+    other.reached(1).await;
+    assert_eq!(ask_aside(&server, "q1").await, json!({"action": "accept", "content": {"colour": "one"}}));
+    other.open();
+    assert_eq!(call.finish().await.before_with(ELICIT).len(), 1);
 }
 
 async fn ask_aside(server: &Server, id: &str) -> Value {

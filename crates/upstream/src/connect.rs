@@ -291,7 +291,7 @@ impl OpenTransport {
         }
         self.link().deliver(notification(notifications::INITIALIZED, None)).await;
         if let Self::Http(link) = self {
-            link.listen();
+            link.listen().await;
         }
     }
 }

@@ -21,6 +21,7 @@ use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
 use tidings_wire::assert_outgoing;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -71,6 +72,7 @@ pub(crate) struct HttpLinkShared {
     goodbyes: TaskTracker,
     closing: AtomicBool,
     closed: CancellationToken,
+    push_unsupported: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -138,6 +140,7 @@ impl HttpLink {
                 goodbyes,
                 closing: AtomicBool::new(false),
                 closed: CancellationToken::new(),
+                push_unsupported: AtomicBool::new(false),
             }),
         }))
     }
@@ -152,9 +155,13 @@ impl HttpLink {
         self.shared.update(|state| state.revision = Some(HeaderValue::from_static(revision.as_str())));
     }
 
-    /// Listens to what a legacy server says by itself.
-    pub(crate) fn listen(&self) {
-        self.shared.tasks.spawn(push::listen(Arc::clone(&self.shared)));
+    /// Listens to what a legacy server says by itself. Returns when it is known whether that stream opens: most servers drop what they
+    /// say while nobody has it open, and a tool that asks something there would wait for ever.
+    pub(crate) async fn listen(&self) {
+        let (decided, first) = oneshot::channel();
+        self.shared.tasks.spawn(push::listen(Arc::clone(&self.shared), decided));
+        // A server may keep the head of the answer until it has something to say: then nothing is decided, and calls go on.
+        let _ = tokio::time::timeout(push::DECIDED_WITHIN, first).await;
     }
 }
 
@@ -259,6 +266,10 @@ impl HttpLinkShared {
 }
 
 impl Link for HttpLink {
+    fn is_push_unsupported(&self) -> bool {
+        self.shared.push_unsupported.load(Ordering::SeqCst)
+    }
+
     fn call(&self, request: OutgoingRequest) -> CallStream {
         call::start(Arc::clone(&self.shared), request)
     }

@@ -47,6 +47,11 @@ pub trait Link: Send + Sync + 'static {
         false
     }
 
+    /// Whether the server was found to have no way to speak by itself on this link, whatever it declares.
+    fn is_push_unsupported(&self) -> bool {
+        false
+    }
+
     /// The end of what the server said beside the protocol, such as on its standard error.
     fn last_words(&self) -> Option<String> {
         None
@@ -68,11 +73,11 @@ pub trait MessageSink: Send + Sync + 'static {
     /// An answer came to a call that nobody waits for any more: the server has done with it.
     fn answered_late(&self, _id: u64) {}
 
-    /// From now on the server is heard where it speaks by itself. What it said before may be lost.
-    fn hears(&self);
+    /// The stream on which the server speaks by itself is open from now on. What it said before may be lost.
+    fn push_opened(&self);
 
-    /// The server has no way to speak by itself on this link, whatever it declares.
-    fn deaf(&self);
+    /// The server has no way to speak by itself on this link, whatever it declares ([`Link::is_push_unsupported`]).
+    fn push_unsupported(&self);
 
     /// The server does something that is wrong and that ends nothing, such as printing what is no message. For its status.
     fn remark(&self, _text: String) {}

@@ -18,8 +18,8 @@ impl MessageSink for NowhereSink {
         None
     }
     fn unowned(&self, _: ServerMessage) {}
-    fn hears(&self) {}
-    fn deaf(&self) {}
+    fn push_opened(&self) {}
+    fn push_unsupported(&self) {}
     fn closed(&self, _: LinkError) {}
 }
 

@@ -128,7 +128,7 @@ impl MessageSink for LinkSink {
         }
     }
 
-    fn hears(&self) {
+    fn push_opened(&self) {
         // Before the link is attached nothing was listed over it.
         if self.link.get().is_some() {
             self.own_view_is_old();
@@ -141,9 +141,10 @@ impl MessageSink for LinkSink {
         }
     }
 
-    fn deaf(&self) {
+    fn push_unsupported(&self) {
         if let Some(server) = self.server.upgrade().filter(|_| self.user.is_everybody()) {
-            server.hears_nothing_on(self.key);
+            // Polling begins now.
+            server.wake();
         }
         if let Some(lifecycle) = self.lifecycle.upgrade() {
             lifecycle.subscriptions.deaf_for_followers(self.key);

@@ -72,8 +72,6 @@ struct AnnouncedLists {
     covered: Mutex<Topics>,
     /// What it announced on this link without having said that it would.
     unexpected: Mutex<Topics>,
-    /// The link on which the server can not speak by itself, if it is so.
-    deaf: Mutex<Option<LinkKey>>,
     /// The request by which it was asked to announce changes of its lists.
     listen: AtomicU64,
 }
@@ -249,18 +247,6 @@ impl Server {
         *self.announced.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
     }
 
-    /// What the server promises to announce can not be heard on this link.
-    pub(crate) fn hears_nothing_on(&self, link: LinkKey) {
-        *self.announced.deaf.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
-        // Polling begins now.
-        self.wake();
-    }
-
-    /// Whether the server can not speak by itself on this link.
-    pub(crate) fn is_deaf_on(&self, link: LinkKey) -> bool {
-        *self.announced.deaf.lock().unwrap_or_else(PoisonError::into_inner) == Some(link)
-    }
-
     /// How often its resources are read where it does not tell of their changes, if that is wanted.
     pub(crate) fn polls_resources(&self) -> Option<Duration> {
         self.plan.poll_interval.filter(|interval| !interval.is_zero())
@@ -279,10 +265,9 @@ impl Server {
     /// The lists whose changes nobody announces, so that they must be polled.
     pub(crate) fn unheard(&self, live: &LiveLink) -> Vec<ListKind> {
         let hello = &live.hello;
-        let deaf = self.is_deaf_on(live.key);
         let covered = match hello.revision.era() {
             // It promises to announce, but has no stream to do it on.
-            Era::Legacy if deaf => Topics::default(),
+            Era::Legacy if live.link.is_push_unsupported() => Topics::default(),
             Era::Legacy => promised(hello),
             Era::Modern => *self.announced.covered.lock().unwrap_or_else(PoisonError::into_inner),
         };

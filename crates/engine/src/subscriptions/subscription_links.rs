@@ -231,7 +231,7 @@ fn upstream_of(place: &Place) -> SubscribeMethod {
     match hello.revision.era() {
         _ if !capabilities::subscribes(&hello.capabilities) => SubscribeMethod::Unable,
         // It offers subscriptions, but could not tell of anything: a promise would be empty.
-        Era::Legacy if place.server.is_deaf_on(place.live.key) => SubscribeMethod::Unable,
+        Era::Legacy if place.live.link.is_push_unsupported() => SubscribeMethod::Unable,
         Era::Legacy => SubscribeMethod::PerUri,
         Era::Modern => SubscribeMethod::Union,
     }

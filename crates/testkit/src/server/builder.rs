@@ -35,6 +35,7 @@ impl ServerBuilder {
             sessions: true,
             unknown_session: 404,
             forgetful: false,
+            get_gate: None,
             ignore_eof: false,
             sse: false,
             sse_endpoint: "/messages".to_owned(),
@@ -179,6 +180,12 @@ impl ServerBuilder {
     /// HTTP, legacy: what it says by itself is lost while its client has no GET stream open, as with most servers.
     pub fn forgetful(mut self) -> Self {
         self.script.forgetful = true;
+        self
+    }
+
+    /// HTTP, legacy: holds every request for the GET stream at a gate before it is answered.
+    pub fn hold_get(mut self, gate: &Gate) -> Self {
+        self.script.get_gate = Some(gate.clone());
         self
     }
 

@@ -50,6 +50,7 @@ pub(crate) struct ServerScript {
     pub(crate) sessions: bool,
     pub(crate) unknown_session: u16,
     pub(crate) forgetful: bool,
+    pub(crate) get_gate: Option<Gate>,
     pub(crate) ignore_eof: bool,
     /// HTTP+SSE in the place of Streamable HTTP.
     pub(crate) sse: bool,

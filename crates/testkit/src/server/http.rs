@@ -115,7 +115,12 @@ async fn handle(core: Arc<ServerCore>, request: Request<Incoming>) -> Result<Res
     match head.method {
         _ if head.uri.path() != "/mcp" => Ok(plain(404, "no such path")),
         Method::POST => post(&core, conn, received).await,
-        Method::GET => Ok(get(&core, conn.as_ref(), &received)),
+        Method::GET => {
+            if let Some(gate) = &core.script.get_gate {
+                gate.wait().await;
+            }
+            Ok(get(&core, conn.as_ref(), &received))
+        }
         Method::DELETE => Ok(delete(&core, conn.as_ref())),
         _ => Ok(plain(405, "use POST, GET or DELETE")),
     }

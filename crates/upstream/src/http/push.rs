@@ -1,6 +1,7 @@
 //! The standalone stream on which a legacy server speaks by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use http::header::{ACCEPT, HeaderValue};
 use tidings_proto::ServerMessage;
 use tidings_wire::sse::SseDecoder;
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
+use tokio::sync::oneshot;
 
 use super::call::is_message;
 use super::client::{chunk, read_all};
@@ -17,6 +19,8 @@ use super::{HttpLinkShared, LAST_EVENT};
 use crate::pace::{UnaskedPace, is_unasked};
 use crate::{LIMITS, LinkError, MAX_MESSAGE};
 
+/// How long a link waits for the answer to its first request for the stream before it is given out without.
+pub(super) const DECIDED_WITHIN: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 /// The pause before a stream that held is opened again, where the server names none: nothing is heard meanwhile.
@@ -35,12 +39,15 @@ struct PushStream {
     opened: bool,
     /// Whether anything was said on the stream.
     spoke: bool,
+    /// Told once, as soon as the first request for the stream is answered or has failed.
+    decided: Option<oneshot::Sender<()>>,
 }
 
 /// Keeps the stream open as long as the link lives.
-pub(super) async fn listen(shared: Arc<HttpLinkShared>) {
+pub(super) async fn listen(shared: Arc<HttpLinkShared>, decided: oneshot::Sender<()>) {
     let stop = shared.stop.clone();
-    let mut push = PushStream { shared, resume_from: None, retry: None, opened: false, spoke: false };
+    let mut push =
+        PushStream { shared, resume_from: None, retry: None, opened: false, spoke: false, decided: Some(decided) };
     tokio::select! {
         () = push.run() => {}
         () = stop.cancelled() => {}
@@ -67,13 +74,14 @@ impl PushStream {
             self.spoke = false;
             let opened = Instant::now();
             match self.once().await {
-                PushEnd::Unsupported => return self.shared.sink.deaf(),
+                PushEnd::Unsupported => return self.unsupported(),
                 PushEnd::Closed => {
                     (failures, refusals) = (0, 0);
                     // Each new stream is a reason to list everything: one that says nothing must not be one all the time.
                     short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
                 }
                 PushEnd::Later => {
+                    self.tell_decided();
                     // Without a count of failures: the server has said that it is there.
                     tokio::time::sleep(LONGEST / 2).await;
                     continue;
@@ -82,14 +90,30 @@ impl PushStream {
                     refusals += 1;
                     // Were it the session, the link would be over by now. A stream that was open before may open again.
                     if refusals >= REFUSALS && !self.opened {
-                        return self.shared.sink.deaf();
+                        return self.unsupported();
                     }
                     failures += 1;
                 }
                 PushEnd::Failed => failures += 1,
             }
+            self.tell_decided();
             tokio::time::sleep(self.pause(failures, short)).await;
         }
+    }
+
+    fn tell_decided(&mut self) {
+        // Nobody waits any more when the first answer was slow.
+        if let Some(decided) = self.decided.take() {
+            let _ = decided.send(());
+        }
+    }
+
+    /// There will be no stream on this link.
+    fn unsupported(&mut self) {
+        // Set before it is told: whoever is told looks.
+        self.shared.push_unsupported.store(true, Ordering::SeqCst);
+        self.shared.sink.push_unsupported();
+        self.tell_decided();
     }
 
     fn pause(&self, failures: u32, short: u32) -> Duration {
@@ -138,7 +162,8 @@ impl PushStream {
         }
         self.opened = true;
         // Also after a resumption: many servers take the header and remember nothing.
-        self.shared.sink.hears();
+        self.shared.sink.push_opened();
+        self.tell_decided();
         let mut decoder = SseDecoder::new(MAX_MESSAGE);
         let mut body = answer.into_body();
         let mut pace = UnaskedPace::default();
