@@ -20,8 +20,7 @@ pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(
     peers: &Peers,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<(), Failure> {
-    let packages = ["build", "-p", "tidings", "-p", "tidings-testkit", "-p", "tidings-chaos", "--bins"];
-    children.run(&workspace.cargo(packages))?;
+    children.run(&workspace.build())?;
     let gateway = workspace.built_gateway();
     let chaos = Invocation::new(gateway.with_file_name("tidings-chaos"));
     let chaos = chaos.arg("--peers").arg(peers.directory()).args(arguments);

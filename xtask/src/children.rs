@@ -32,6 +32,15 @@ pub(crate) struct Ended {
     pub(crate) output: String,
 }
 
+/// Whether the lines of a process are shown while it runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Echo<'a> {
+    Silent,
+    Plain,
+    /// Each behind this name, where several run at a time.
+    Named(&'a str),
+}
+
 /// Starts processes and answers for their end.
 pub(crate) struct Children {
     reaper: Reaper,
@@ -62,8 +71,8 @@ impl Children {
         self.wait(invocation, &mut command).is_ok_and(|status| status.success())
     }
 
-    /// Runs to the end and keeps standard output and error; `echo` also shows them as they come.
-    pub(crate) fn capture(&self, invocation: &Invocation, echo: bool) -> Result<Ended, Failure> {
+    /// Runs to the end and keeps standard output and error; `echo` says whether they are also shown as they come.
+    pub(crate) fn capture(&self, invocation: &Invocation, echo: Echo<'_>) -> Result<Ended, Failure> {
         let mut command = invocation.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = self.spawn(invocation, &mut command)?;
@@ -82,8 +91,10 @@ impl Children {
         loop {
             match received.recv_timeout(POLL) {
                 Ok(line) => {
-                    if echo {
-                        println!("{line}");
+                    match echo {
+                        Echo::Silent => {}
+                        Echo::Plain => println!("{line}"),
+                        Echo::Named(name) => println!("{name}: {line}"),
                     }
                     output.push_str(&line);
                     output.push('\n');

@@ -50,6 +50,8 @@ pub(crate) enum Failure {
     NoFreePort {
         source: io::Error,
     },
+    /// What ran beside the other steps did not come to an end; it has said why.
+    Lane,
     Workspace {
         reason: &'static str,
     },
@@ -96,6 +98,7 @@ impl fmt::Display for Failure {
                 write!(f, "{}:{line}: {reason}", path.display())
             }
             Self::NoFreePort { source } => write!(f, "no free port on 127.0.0.1: {source}"),
+            Self::Lane => write!(f, "a step that ran beside others panicked"),
             Self::Workspace { reason } => write!(f, "can not find the workspace: {reason}"),
             Self::NoSuchScenario { scenario } => {
                 write!(f, "the suite has no scenario `{scenario}` in what was selected")

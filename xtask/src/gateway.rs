@@ -38,12 +38,8 @@ pub(crate) fn binary(children: &Children, workspace: &Workspace, named: Option<&
     if let Some(named) = named {
         return fs::canonicalize(named).map_err(Failure::file(named));
     }
-    children.run(&build(workspace))?;
+    children.run(&workspace.build())?;
     Ok(workspace.built_gateway())
-}
-
-pub(crate) fn build(workspace: &Workspace) -> Invocation {
-    workspace.cargo(["build", "-p", "tidings", "--bins"])
 }
 
 /// `tidings serve` with this configuration and an empty data directory, when it says it is ready.

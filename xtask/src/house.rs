@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::children::Children;
+use crate::children::{Children, Echo};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
@@ -115,7 +115,7 @@ fn print_comments(files: &[ParsedFile]) {
 fn print_commits(children: &Children) -> Result<(), Failure> {
     // Bodies end with a byte that no message has.
     let log = Invocation::new("git").args(["log", "--no-merges", "--format=%b%x01"]);
-    let output = children.capture(&log, false)?.output;
+    let output = children.capture(&log, Echo::Silent)?.output;
     let bodies: Vec<&str> = output.split('\u{1}').collect();
     let all = bodies.len().saturating_sub(1);
     let empty = bodies.iter().take(all).filter(|body| body.trim().is_empty()).count();

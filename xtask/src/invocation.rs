@@ -54,6 +54,12 @@ impl Invocation {
         self
     }
 
+    /// What is run, in one word: the script that the program is given, or the program.
+    pub(crate) fn name(&self) -> String {
+        let what = self.arguments.first().unwrap_or(&self.program);
+        Path::new(what).file_stem().unwrap_or(what).to_string_lossy().into_owned()
+    }
+
     pub(crate) fn time_allowed(&self) -> Duration {
         self.deadline
     }

@@ -3,11 +3,12 @@
 //! followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::children::Children;
+use crate::children::{Children, Echo};
 use crate::failure::Failure;
 use crate::gateway;
 use crate::invocation::Invocation;
@@ -23,18 +24,28 @@ const QUIET: &str = "1";
 const WINDOW: &str = "20";
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
-    let mut tally = everyday(children, workspace, peers, binary)?;
-    tally += changing(children, workspace, peers, binary)?;
-    tally += approving(children, workspace, peers, binary)?;
-    tally += writing(children, workspace, peers, binary)?;
-    tally += racing(children, workspace, peers, binary)?;
-    tally += restarting(children, workspace, peers, binary)?;
-    tally += restarted_servers(children, workspace, peers, binary)?;
-    tally += http_and_sse(children, workspace, peers, binary)?;
-    tally += walk(children, workspace, peers, binary)?;
-    tally += connected_clients(children, workspace, peers, binary)?;
+    // Two lanes, since most of their time they wait: the second has the scripts that keep the machine busy.
+    let waiting: [Script; 6] = [everyday, changing, approving, writing, racing, walk];
+    let working: [Script; 4] = [restarted_servers, restarting, http_and_sse, connected_clients];
+    let lane = |scripts: &[Script]| {
+        let mut tally = Tally::default();
+        for script in scripts {
+            tally += script(children, workspace, peers, binary)?;
+        }
+        Ok(tally)
+    };
+    let (waited, worked) = thread::scope(|scope| {
+        let waiting = scope.spawn(|| lane(&waiting));
+        let worked = lane(&working);
+        (waiting.join().unwrap_or(Err(Failure::Lane)), worked)
+    });
+    let mut tally: Tally = worked?;
+    tally += waited?;
     Ok(tally)
 }
+
+/// One script of others' programs around the gateway, with its servers.
+type Script = fn(&Children, &Workspace, &Peers, &Path) -> Result<Tally, Failure>;
 
 fn everyday(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let directory = workspace.fresh_run_directory(&["real-peers"])?;
@@ -143,7 +154,7 @@ fn restarted_servers(
     peers: &Peers,
     binary: &Path,
 ) -> Result<Tally, Failure> {
-    children.run(&workspace.cargo(["build", "-p", "tidings", "--example", "restarting_server"]))?;
+    children.run(&workspace.build())?;
     let script = python(workspace, peers, "server_restarts.py").env("PYTHONWARNINGS", "ignore").args(["--jobs", "4"]);
     let script = script.arg("--tidings").arg(binary).arg("--node").arg(peers.node());
     let script = script.arg("--rmcp").arg(workspace.built_example("restarting_server"));
@@ -185,7 +196,7 @@ fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {
 
 /// Runs a script that prints its totals.
 fn count(children: &Children, script: &Invocation) -> Result<Tally, Failure> {
-    let ended = children.capture(script, true)?;
+    let ended = children.capture(script, Echo::Named(&script.name()))?;
     let mut tally = Tally::from_output(&ended.output);
     if !ended.status.success() && tally.failed == 0 {
         tally += Tally::ONE_FAILED;

@@ -18,9 +18,7 @@ pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(
     workspace: &Workspace,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<(), Failure> {
-    // The gateway, and the program that stands in for servers on stdio.
-    let packages = ["build", "-p", "tidings", "-p", "tidings-testkit", "-p", "tidings-soak", "--bins"];
-    children.run(&workspace.cargo(packages))?;
+    children.run(&workspace.build())?;
     let gateway = workspace.built_gateway();
     let soak = Invocation::new(gateway.with_file_name("tidings-soak")).args(arguments);
     children.run(&soak.env("TIDINGS_BIN", &gateway).deadline(DEADLINE))

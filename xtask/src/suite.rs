@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use crate::children::Echo;
 use crate::children::{self, Children};
 use crate::failure::Failure;
 use crate::invocation::{Invocation, quoted};
@@ -82,7 +83,7 @@ impl<'a> Suite<'a> {
     /// The client scenarios of the protocol itself: not authorization, not extensions.
     pub(crate) fn client_scenarios(&self) -> Result<Vec<ClientScenario>, Failure> {
         let call = self.call().args(["list", "--client"]);
-        let listed = self.children.capture(&call, false)?;
+        let listed = self.children.capture(&call, Echo::Silent)?;
         if listed.status.success() {
             Ok(parse_client_scenarios(&listed.output))
         } else {

@@ -1,14 +1,15 @@
 //! Everything that must hold before a change is merged, step by step, up to the first failure.
 
 use std::fmt;
+use std::thread;
+use std::time::Instant;
 
 use crate::chaos;
-use crate::children::{self, Children};
+use crate::children::{self, Children, Echo};
 use crate::conformance::{self, Selection};
 use crate::failure::Failure;
-use crate::gateway;
 use crate::invocation::Invocation;
-use crate::peers;
+use crate::peers::{self, Peers};
 use crate::real_peers;
 use crate::soak;
 use crate::tally::Tally;
@@ -16,9 +17,8 @@ use crate::workspace::Workspace;
 
 /// Runs the steps; the tally holds the failure, which has been shown.
 pub(crate) fn run(children: &Children, workspace: &Workspace, quick: bool) -> Tally {
-    let mut steps = Steps { children, workspace, tally: Tally::default() };
-    let all = |steps: &mut Steps<'_>| steps.soak().and_then(|()| steps.with_peers());
-    let done = steps.only_rust().and_then(|()| if quick { Ok(()) } else { all(&mut steps) });
+    let mut steps = Steps { children, workspace, tally: Tally::default(), began: Instant::now() };
+    let done = if quick { steps.only_rust() } else { steps.all() };
     if let Err(failure) = done {
         println!("\nfailed: {failure}");
         if steps.tally.failed == 0 {
@@ -62,58 +62,73 @@ struct Steps<'a> {
     children: &'a Children,
     workspace: &'a Workspace,
     tally: Tally,
+    began: Instant,
 }
 
 impl Steps<'_> {
     fn only_rust(&mut self) -> Result<(), Stop> {
+        self.lints()?;
+        self.rust_tests(|tests| tests)
+    }
+
+    fn all(&mut self) -> Result<(), Stop> {
+        let (children, workspace) = (self.children, self.workspace);
+        // Downloads take the network, and lints the processor: both at a time.
+        let installed = thread::scope(|scope| {
+            let installing = scope.spawn(|| peers::install(children, workspace));
+            self.lints()?;
+            self.announce("peers");
+            Ok::<_, Stop>(installing.join().unwrap_or(Err(Failure::Lane)))
+        })?;
+        let peers = installed.map_err(|failure| stopped(failure, "cargo xtask peers"))?;
+        // Tests of these are skipped where they are not installed, and they are now.
+        self.rust_tests(|tests| tests.env("TIDINGS_REQUIRE_POSTGRES", "1").env("TIDINGS_REQUIRE_PODMAN", "1"))?;
+        self.command("build", &workspace.build())?;
+        self.announce("soak");
+        soak::run(children, workspace, soak::SHORT)?;
+        self.tally += Tally::ONE_PASSED;
+        self.with_peers(&peers)
+    }
+
+    fn lints(&mut self) -> Result<(), Stop> {
         let workspace = self.workspace;
         self.command("format", &workspace.cargo(["fmt", "--all", "--check"]))?;
         let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        self.command("clippy", &workspace.cargo(clippy))?;
-        if self.children.succeeds(&workspace.cargo(["nextest", "--version"])) {
-            let tests = ["nextest", "run", "--workspace", "--no-tests=pass"];
-            self.tests("tests", &workspace.cargo(tests))?;
-            self.tests("examples in the documentation", &workspace.cargo(["test", "--workspace", "--doc"]))?;
-        } else {
+        self.command("clippy", &workspace.cargo(clippy))
+    }
+
+    fn rust_tests(&mut self, with: impl Fn(Invocation) -> Invocation) -> Result<(), Stop> {
+        let workspace = self.workspace;
+        if !self.children.succeeds(&workspace.cargo(["nextest", "--version"])) {
             // Includes the examples, which nextest does not run.
-            self.tests("tests", &workspace.cargo(["test", "--workspace"]))?;
+            return self.tests("tests", &with(workspace.cargo(["test", "--workspace"])));
         }
-        self.command("build", &gateway::build(workspace))
+        let tests = ["nextest", "run", "--workspace", "--no-tests=pass"];
+        self.tests("tests", &with(workspace.cargo(tests)))?;
+        self.tests("examples in the documentation", &workspace.cargo(["test", "--workspace", "--doc"]))
     }
 
-    fn soak(&mut self) -> Result<(), Stop> {
-        announce("soak");
-        soak::run(self.children, self.workspace, soak::SHORT)?;
-        self.tally += Tally::ONE_PASSED;
-        Ok(())
-    }
-
-    fn with_peers(&mut self) -> Result<(), Stop> {
+    fn with_peers(&mut self, peers: &Peers) -> Result<(), Stop> {
         let (children, workspace) = (self.children, self.workspace);
         let gateway = workspace.built_gateway();
-        announce("peers");
-        let peers = peers::install(children, workspace).map_err(|failure| stopped(failure, "cargo xtask peers"))?;
-        // They were skipped before if it was not there.
-        let databases = ["test", "-p", "tidings-watch", "-p", "tidings", "--", "postgres", "database"];
-        self.tests("PostgreSQL", &workspace.cargo(databases).env("TIDINGS_REQUIRE_POSTGRES", "1"))?;
-        let containers = ["test", "-p", "tidings", "--test", "containers"];
-        self.tests("containers", &workspace.cargo(containers).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
-        let added = ["test", "-p", "tidings", "--test", "registry_tools", "containers"];
-        self.tests("containers of the catalogue", &workspace.cargo(added).env("TIDINGS_REQUIRE_PODMAN", "1"))?;
-        announce("chaos");
-        chaos::run(children, workspace, &peers, chaos::SHORT)?;
+        self.announce("chaos");
+        chaos::run(children, workspace, peers, chaos::SHORT)?;
         self.tally += Tally::ONE_PASSED;
-        announce("conformance");
-        let result = conformance::run(children, workspace, &peers, &gateway, &Selection::default());
+        self.announce("conformance");
+        let result = conformance::run(children, workspace, peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;
-        announce("real peers");
-        let result = real_peers::run(children, workspace, &peers, &gateway);
+        self.announce("real peers");
+        let result = real_peers::run(children, workspace, peers, &gateway);
         self.count(result, "cargo xtask real-peers")
+    }
+
+    fn announce(&self, step: &str) {
+        println!("\n=== {step} (after {:.1} min)", self.began.elapsed().as_secs_f64() / 60.0);
     }
 
     /// A step that is one check.
     fn command(&mut self, name: &str, invocation: &Invocation) -> Result<(), Stop> {
-        announce(name);
+        self.announce(name);
         self.children.run(invocation)?;
         self.tally += Tally::ONE_PASSED;
         Ok(())
@@ -121,8 +136,8 @@ impl Steps<'_> {
 
     /// A step that prints how many of its checks passed.
     fn tests(&mut self, name: &str, invocation: &Invocation) -> Result<(), Stop> {
-        announce(name);
-        let ended = self.children.capture(invocation, true)?;
+        self.announce(name);
+        let ended = self.children.capture(invocation, Echo::Plain)?;
         self.tally += Tally::from_output(&ended.output);
         if ended.status.success() { Ok(()) } else { Err(children::ended(invocation, ended.status).into()) }
     }
@@ -136,8 +151,4 @@ impl Steps<'_> {
 
 fn stopped(failure: Failure, repeat: &'static str) -> Stop {
     Stop::Task { failure, repeat }
-}
-
-fn announce(step: &str) {
-    println!("\n=== {step}");
 }

@@ -98,6 +98,12 @@ impl Workspace {
         Ok(directory)
     }
 
+    /// Builds every program and example. All at once: for some packages alone cargo chooses other features of the libraries, and builds
+    /// those anew.
+    pub(crate) fn build(&self) -> Invocation {
+        self.cargo(["build", "--workspace", "--bins", "--examples"])
+    }
+
     /// Cargo itself, in the root, with time for a cold build.
     pub(crate) fn cargo<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Invocation {
         Invocation::new("cargo").args(arguments).directory(&self.root).deadline(CARGO_DEADLINE)

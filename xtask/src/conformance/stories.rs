@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Setting;
+use crate::children::Echo;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::tally::Tally;
@@ -30,7 +31,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Tally, Failure> {
         None => script,
     };
     println!("\nstories of the PyPI SDK, directly and through the gateway");
-    let ended = setting.children.capture(&script, true)?;
+    let ended = setting.children.capture(&script, Echo::Plain)?;
     let mut tally = Tally::from_output(&ended.output);
     if !ended.status.success() && tally.failed == 0 {
         tally += Tally::ONE_FAILED;
