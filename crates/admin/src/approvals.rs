@@ -107,7 +107,7 @@ pub fn offered(gateway: &Gateway) -> Value {
             .iter()
             .map(|item| {
                 let (kind, hash) = (item.kind.member(), spelled(item.digest));
-                json!({ "kind": kind, "name": &*item.name, "hash": hash, "held": item.held })
+                json!({ "kind": kind, "name": item.name.as_str(), "hash": hash, "held": item.held })
             })
             .collect();
         json!({
@@ -133,7 +133,7 @@ fn one(pending: &PendingApproval) -> Value {
         "id": pending.id,
         "server": pending.server,
         "kind": held.kind.member(),
-        "name": &*held.item.key,
+        "name": held.item.key.as_str(),
         "reason": if held.approved.is_some() { "changed" } else { "new" },
         "rejected": held.rejected,
         "since": pending.since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tidings_engine::Gateway;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{ByteSpan, encode_string, get, string_at};
 
 use crate::AdminShared;
@@ -45,12 +45,12 @@ fn list(snapshot: &CatalogueSnapshot, kind: ListKind) -> String {
 }
 
 /// One item: the name or URI that clients use, whose it is, and what it says of itself.
-fn present(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, key: &str) -> Option<String> {
+fn present(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, key: &LocalName) -> Option<String> {
     let raw = &offer.list(kind).get(key)?.raw;
     let public = match kind.by_uri() {
         // A URI is rewritten by rule and needs no lookup; a name may be hidden by another server's.
-        true => offer.uris.outward(key),
-        false => snapshot.public_name(kind, offer.server, key)?.to_owned(),
+        true => offer.uris.outward(key.as_str()),
+        false => snapshot.public_name(kind, offer.server, key)?.to_string(),
     };
     let member = |name: &str| get(raw, ByteSpan::new(0, raw.len()), name);
     let text = |name: &str| member(name).and_then(|at| string_at(raw, at));

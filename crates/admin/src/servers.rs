@@ -65,8 +65,8 @@ fn hidden(gateway: &Gateway) -> Vec<Value> {
     let mut out = Vec::new();
     for offer in snapshot.offers() {
         for item in snapshot.hidden_tools(offer) {
-            let winner = snapshot.tool(&item.key).and_then(|route| snapshot.offer(route.server));
-            out.push(json!({ "name": &*item.key, "by": winner.map(|winner| &*winner.name) }));
+            let winner = snapshot.tool(item.key.as_str()).and_then(|route| snapshot.offer(route.server));
+            out.push(json!({ "name": item.key.as_str(), "by": winner.map(|winner| &*winner.name) }));
         }
     }
     out
@@ -111,8 +111,11 @@ fn not_running(entry: &RegistryEntry) -> Value {
 fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
-    let hidden: Vec<&str> =
-        offer.into_iter().flat_map(|offer| catalogue.snapshot.hidden_tools(offer)).map(|item| &*item.key).collect();
+    let hidden: Vec<&str> = offer
+        .into_iter()
+        .flat_map(|offer| catalogue.snapshot.hidden_tools(offer))
+        .map(|item| item.key.as_str())
+        .collect();
     json!({
         "name": &*server.name,
         "state": server.state.as_str(),

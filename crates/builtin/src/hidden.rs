@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidings_engine::Catalogue;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_proto::LocalName;
 use tokio::sync::watch;
 
 /// Follows the catalogue and says it whenever a tool of `own` gives way. Ends with the gateway.
@@ -20,11 +21,11 @@ pub(crate) async fn report(mut catalogue: watch::Receiver<Arc<Catalogue>>, own: 
 }
 
 /// Says it when a server's tool takes the place of one of ours, once each time.
-pub(crate) fn warn(snapshot: &CatalogueSnapshot, own: ServerId, known: &mut Vec<Box<str>>) {
+pub(crate) fn warn(snapshot: &CatalogueSnapshot, own: ServerId, known: &mut Vec<LocalName>) {
     let Some(offer) = snapshot.offer(own) else { return };
-    let hidden: Vec<Box<str>> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
+    let hidden: Vec<LocalName> = snapshot.hidden_tools(offer).map(|item| item.key.clone()).collect();
     for name in hidden.iter().filter(|name| !known.contains(name)) {
-        let route = snapshot.tool(name);
+        let route = snapshot.tool(name.as_str());
         let winner = route.and_then(|route| snapshot.offer(route.server)).map_or("another", |offer| &*offer.name);
         tracing::warn!(tool = %name, server = winner, "a server offers a tool of this name; the built-in one is hidden");
     }

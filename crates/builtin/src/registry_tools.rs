@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
 use tidings_inventory::{NameLocks, ServerRegistry};
-use tidings_proto::{ListKind, Method};
+use tidings_proto::{ListKind, Method, PublicName};
 use tidings_server_catalog::EntryCatalogue;
 use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, LinkConnector, MessageSink, ToolRedirect};
@@ -147,11 +147,11 @@ impl RegistryToolSet {
         let name =
             name.ok_or(ArgumentFault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
         let arguments = object(frame)?;
-        match self.surroundings.find_tool(request.call, &name).await {
+        match self.surroundings.find_tool(request.call, PublicName::new(&*name)).await {
             Some(route) if route.server == self.surroundings.server() => {
                 Err(ToolProblem(format!("{} is called by its own name", route.local)))
             }
-            Some(_) => Ok(LocalOutcome::Redirect(ToolRedirect { server: None, name: name.into_owned(), arguments })),
+            Some(_) => Ok(LocalOutcome::Redirect(ToolRedirect { name: PublicName::new(name), arguments })),
             None => Err(ToolProblem(self.unknown_tool(request.call, &name).await)),
         }
     }
@@ -164,7 +164,8 @@ impl RegistryToolSet {
         for offer in snapshot.offers() {
             let same = |item: &&tidings_hub::catalogue::OfferItem| format!("mcp_{}_{}", offer.prefix, item.key) == name;
             let items = offer.list(ListKind::Tools).items.iter().filter(same);
-            meant.extend(items.filter_map(|item| snapshot.public_name(ListKind::Tools, offer.server, &item.key)));
+            let public = items.filter_map(|item| snapshot.public_name(ListKind::Tools, offer.server, &item.key));
+            meant.extend(public.map(PublicName::as_str));
         }
         let name = encode_string(name);
         match meant.as_slice() {

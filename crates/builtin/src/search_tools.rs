@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tidings_engine::{CallerView, Catalogue, LocalServer, ServerAudience, Surroundings};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
-use tidings_proto::{ListKind, Method};
+use tidings_proto::{ListKind, Method, PublicName};
 use tidings_search::{FoundTool, Question, SearchView, ToolIndex, present, present_all};
 use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, MessageSink, ToolRedirect};
@@ -121,7 +121,7 @@ impl SearchToolSet {
         let found = self.search(&view, question, query.limit, |snapshot, found| {
             let shown = present(snapshot, found.server, &found.local, Some(found.score))?;
             let server = snapshot.offer(found.server).map(|offer| offer.name.to_string())?;
-            Some((shown, (server, found.local.clone())))
+            Some((shown, (server, found.local.to_string())))
         });
         let (shown, names): (Vec<String>, Vec<(String, String)>) = found.await.into_iter().unzip();
         if let Some((learner, principal)) = learning {
@@ -138,16 +138,17 @@ impl SearchToolSet {
 
     /// Has the tool called, if there is one.
     async fn pass_on(&self, request: u64, call: CallArguments) -> Result<LocalOutcome, String> {
-        match self.surroundings.find_tool(request, &call.name).await {
+        let name = PublicName::new(call.name);
+        match self.surroundings.find_tool(request, name.clone()).await {
             // It would be redirected to itself without end.
-            Some(route) if route.server == self.surroundings.server() && &*route.local == CALL => {
+            Some(route) if route.server == self.surroundings.server() && route.local == *CALL => {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
             Some(route) => {
                 self.note_call(request, &route);
-                Ok(LocalOutcome::Redirect(ToolRedirect { server: None, name: call.name, arguments: call.arguments }))
+                Ok(LocalOutcome::Redirect(ToolRedirect { name, arguments: call.arguments }))
             }
-            None => Err(self.suggest(request, &call.name).await),
+            None => Err(self.suggest(request, name.as_str()).await),
         }
     }
 
@@ -160,7 +161,7 @@ impl SearchToolSet {
         let Some(catalogue) = self.surroundings.catalogue() else { return };
         let snapshot = Arc::clone(&catalogue.borrow().snapshot);
         if let Some(offer) = snapshot.offer(route.server) {
-            learner.note_call(&principal, &offer.name, &route.local);
+            learner.note_call(&principal, &offer.name, route.local.as_str());
         }
     }
 
@@ -169,7 +170,7 @@ impl SearchToolSet {
         let near = match self.surroundings.view(request).await {
             Some(view) => {
                 let public = |snapshot: &CatalogueSnapshot, found: &FoundTool| {
-                    snapshot.public_name(ListKind::Tools, found.server, &found.local).map(str::to_owned)
+                    snapshot.public_name(ListKind::Tools, found.server, &found.local).map(ToString::to_string)
                 };
                 self.search(&view, Question::of_words(name), SUGGESTIONS, public).await
             }

@@ -14,7 +14,7 @@ use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::ServerAudience;
 use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
-use tidings_proto::{FieldView, Revision};
+use tidings_proto::{FieldView, LocalName, Revision};
 use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
 
 use crate::observe::journal::JournalServer;
@@ -148,7 +148,7 @@ pub struct ServerPlan {
     /// Whether its tools are listed; they can be called either way.
     pub listed: bool,
     /// Which of its tools are there at all.
-    pub permits: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    pub permits: Arc<dyn Fn(&LocalName) -> bool + Send + Sync>,
     /// Which of its definitions somebody has to approve, if any.
     pub approval: Option<ApprovalPlan>,
     /// What it is, in one line of the lock file: how it is reached, without secrets.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::Digest;
 
 use crate::catalogue::{OfferItem, OfferList, ScreenedItem};
@@ -54,7 +54,7 @@ pub struct ApprovalPolicy {
 }
 
 /// Which item of a server: its list, and what the server calls it.
-pub type ItemName = (ListKind, Box<str>);
+pub type ItemName = (ListKind, LocalName);
 
 /// A definition that somebody approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub struct ApprovalDecision {
     /// Which list.
     pub kind: ListKind,
     /// What the server calls the item.
-    pub name: Box<str>,
+    pub name: LocalName,
     /// The hash of the definition that is meant.
     pub digest: Digest,
     /// The definition itself, where it is known.
@@ -121,7 +121,7 @@ pub struct Approvals {
     /// Whether the server was seen before: only what it shows at first sight is trusted by itself.
     seen: bool,
     /// By list, then by name.
-    approved: [BTreeMap<Box<str>, ApprovedItem>; 4],
+    approved: [BTreeMap<LocalName, ApprovedItem>; 4],
     /// The last definition of each name that was rejected.
     rejected: BTreeMap<ItemName, Digest>,
 }
@@ -173,8 +173,8 @@ impl Approvals {
     }
 
     /// The approved items of a list, by name.
-    pub fn approved(&self, kind: ListKind) -> impl Iterator<Item = (&str, &ApprovedItem)> {
-        self.approved[kind as usize].iter().map(|(name, item)| (&**name, item))
+    pub fn approved(&self, kind: ListKind) -> impl Iterator<Item = (&LocalName, &ApprovedItem)> {
+        self.approved[kind as usize].iter()
     }
 
     /// Whether exactly this definition was approved meanwhile.
@@ -184,8 +184,8 @@ impl Approvals {
     }
 
     /// Whether exactly this definition was rejected.
-    pub fn rejects(&self, kind: ListKind, name: &str, digest: Digest) -> bool {
-        !self.rejected.is_empty() && self.rejected.get(&(kind, name.into())) == Some(&digest)
+    pub fn rejects(&self, kind: ListKind, name: &LocalName, digest: Digest) -> bool {
+        !self.rejected.is_empty() && self.rejected.get(&(kind, name.clone())) == Some(&digest)
     }
 
     /// Takes a listing: what of it clients may see. The first sight of a server is trusted where the policy says so.

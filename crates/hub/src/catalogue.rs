@@ -15,7 +15,7 @@ mod rendered;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use tidings_proto::{FieldView, ListKind, Revision};
+use tidings_proto::{FieldView, ListKind, LocalName, PublicName, Revision};
 use tidings_wire::Digest;
 
 pub use difference::{ItemDifference, ListChange, ListDifference};
@@ -186,10 +186,10 @@ impl CatalogueSnapshot {
     }
 
     /// The public name of a server's tool or prompt.
-    pub fn public_name(&self, kind: ListKind, server: ServerId, local: &str) -> Option<&str> {
+    pub fn public_name(&self, kind: ListKind, server: ServerId, local: &LocalName) -> Option<&PublicName> {
         let place = self.place(server)?;
         let item = self.offers[place].list(kind).place(local)?;
-        self.rendered[place].names(kind)?.get(item)?.as_deref()
+        self.rendered[place].names(kind)?.get(item)?.as_ref()
     }
 
     /// The tools of a server that nobody can call because another server has their names.
@@ -204,32 +204,32 @@ impl CatalogueSnapshot {
         let owner = self.owners.of(uri, |server| self.has(server))?;
         let is_before = |offer: &&Arc<ServerOffer>| offer.server < owner && !offer.uris.is_transparent();
         let lists_it = |offer: &Arc<ServerOffer>| {
-            offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).get(&local).is_some())
+            offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).has_uri(&local))
         };
         (!self.offers.iter().filter(is_before).any(lists_it)).then_some(owner)
     }
 
     /// Whose resource a URI is, and what that server calls it: by the lists of transparent servers, else by its prefix, else by
     /// the templates of transparent servers.
-    pub fn resource(&self, uri: &str) -> Option<(ServerId, String)> {
+    pub fn resource(&self, uri: &str) -> Option<ItemRoute> {
         if let Some(server) = self.listed_owner(uri) {
-            return Some((server, uri.to_owned()));
+            return Some(ItemRoute { server, local: LocalName::new(uri) });
         }
         for offer in &self.offers {
             if !offer.uris.is_transparent()
                 && let Some(local) = offer.uris.inward(uri)
             {
-                return Some((offer.server, local.into_owned()));
+                return Some(ItemRoute { server: offer.server, local: LocalName::new(local) });
             }
         }
         // Last of all: a template may cover nearly any URI, so it must not win over a list or a prefix.
         let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
         open()
-            .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(&t.key, uri)))
+            .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(t.key.as_str(), uri)))
             // Only one server is there at all, so what nobody lists can only be its own. Not where the view is limited:
             // then another server may be meant that this caller can not see.
             .or_else(|| open().next().filter(|_| self.offers.len() == 1 && !self.limited))
-            .map(|offer| (offer.server, uri.to_owned()))
+            .map(|offer| ItemRoute { server: offer.server, local: LocalName::new(uri) })
     }
 
     /// The hash of everything that clients of a revision see, by topic.

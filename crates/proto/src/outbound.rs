@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidings_wire::{ByteSpan, Frame, ObjectEdit, Patch, encode_string, is_object, members, string_at};
 
-use crate::{Era, LogLevel, Method, Revision, extensions, meta};
+use crate::{Era, LocalName, LogLevel, Method, Revision, extensions, meta};
 
 /// Who asks, as far as the server is told.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +37,13 @@ pub struct RequestTarget {
     /// Whether that member is inside `ref`.
     pub in_ref: bool,
     /// What the server calls it.
-    pub local: String,
+    pub local: LocalName,
 }
 
 impl RequestTarget {
     /// For a request that names nothing that the gateway knows.
     pub fn nothing() -> Self {
-        Self { member: "", in_ref: false, local: String::new() }
+        Self { member: "", in_ref: false, local: LocalName::default() }
     }
 }
 
@@ -110,8 +110,8 @@ fn edit_target(bytes: &[u8], params: &mut ObjectEdit<'_>, target: &RequestTarget
     let rename = |edit: &mut ObjectEdit<'_>| {
         let current = edit.get(target.member).and_then(|at| string_at(bytes, at));
         // An edit copies the message; where the names are equal there is nothing to copy for.
-        if current.as_deref() != Some(&target.local) {
-            edit.set(target.member, encode_string(&target.local));
+        if current.as_deref() != Some(target.local.as_str()) {
+            edit.set(target.member, encode_string(target.local.as_str()));
         }
     };
     match params.get("ref").filter(|_| target.in_ref) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 
 use crate::document::ToolDocument;
 use crate::index::{IndexChange, MeaningSource, SearchIndex, VectorCount};
@@ -17,7 +17,7 @@ pub struct FoundTool {
     /// The server that offers it.
     pub server: ServerId,
     /// What that server calls it.
-    pub local: String,
+    pub local: LocalName,
     /// How well it fits; comparable only among the results of one search.
     pub score: f32,
 }
@@ -242,7 +242,7 @@ impl IndexStep {
                 }
                 (Some(gone), come) if come.is_none_or(|come| gone.key < come.key) => {
                     self.update.removed += 1;
-                    self.changes.push(IndexChange::Remove(key(server.server, &gone.key)));
+                    self.changes.push(IndexChange::Remove(key(server.server, gone.key.as_str())));
                     old.next();
                 }
                 (_, Some(come)) => {
@@ -264,7 +264,7 @@ impl IndexStep {
     }
 
     fn put(&mut self, server: &ServerOffer, item: &OfferItem) {
-        let key = key(server.server, &item.key);
+        let key = key(server.server, item.key.as_str());
         let document = ToolDocument::from_tool(&server.name, &key, &item.raw);
         self.changes.push(IndexChange::Put(document.about(&server.about)));
     }
@@ -278,5 +278,5 @@ fn key(server: ServerId, local: &str) -> String {
 
 fn read_key(key: &str, score: f32) -> Option<FoundTool> {
     let (server, local) = key.split_once('\0')?;
-    Some(FoundTool { server: ServerId(server.parse().ok()?), local: local.to_owned(), score })
+    Some(FoundTool { server: ServerId(server.parse().ok()?), local: LocalName::new(local), score })
 }

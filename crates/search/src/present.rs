@@ -2,14 +2,19 @@
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{ByteSpan, encode_string, get, is_object, string_at};
 
 /// One tool as a JSON object: `name` as clients call it, `server`, `title`, `description`, `inputSchema`, `outputSchema`,
 /// `annotations`, and the `score` if there is one. What the server wrote is copied, not read and written again. `None` when
 /// the snapshot has no such tool, or it is hidden by another of its name.
 #[must_use]
-pub fn present(snapshot: &CatalogueSnapshot, server: ServerId, local: &str, score: Option<f32>) -> Option<String> {
+pub fn present(
+    snapshot: &CatalogueSnapshot,
+    server: ServerId,
+    local: &LocalName,
+    score: Option<f32>,
+) -> Option<String> {
     let offer = snapshot.offer(server)?;
     let raw = &offer.list(ListKind::Tools).get(local)?.raw;
     let public = snapshot.public_name(ListKind::Tools, server, local)?;
@@ -18,7 +23,7 @@ pub fn present(snapshot: &CatalogueSnapshot, server: ServerId, local: &str, scor
     let text = |name: &str| member(name).and_then(|at| string_at(raw, at));
     let object = |name: &str| member(name).filter(|at| is_object(raw, *at)).and_then(copied);
 
-    let mut out = format!(r#"{{"name":{},"server":{}"#, encode_string(public), encode_string(&offer.name));
+    let mut out = format!(r#"{{"name":{},"server":{}"#, encode_string(public.as_str()), encode_string(&offer.name));
     if let Some(title) = text("title") {
         out.push_str(&format!(r#","title":{}"#, encode_string(&title)));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tidings_engine::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_store::{
     ChangeLog, ChangeRecord, ChangedItem, FieldChange, ListDelta, ListOwner, ListedItem, Listing, LogLimits,
     MOST_NAMES, Store,
@@ -66,7 +66,8 @@ impl Journal for FeedRecorder {
         if change.held {
             return self.0.append(record, None);
         }
-        let delta = ListDelta { owner: owner(&change.server), put: hashes(change.digests), removed: change.removed };
+        let removed = change.removed.iter().map(|name| name.as_str().into()).collect();
+        let delta = ListDelta { owner: owner(&change.server), put: hashes(change.digests), removed };
         self.0.append(record, Some(delta));
     }
 
@@ -80,7 +81,7 @@ fn owner(server: &JournalServer) -> ListOwner {
 }
 
 fn hashes(items: Vec<ItemDigest>) -> Vec<ListedItem> {
-    items.into_iter().map(|(name, digest)| (name, digest.0)).collect()
+    items.into_iter().map(|(name, digest)| (name.as_str().into(), digest.0)).collect()
 }
 
 /// Milliseconds are finer than anybody reads.
@@ -100,7 +101,7 @@ fn kind(kind: ListKind) -> &'static str {
 }
 
 fn record(change: &Change) -> ChangeRecord {
-    let names = |all: &[Box<str>]| all.iter().take(MOST_NAMES).map(ToString::to_string).collect();
+    let names = |all: &[LocalName]| all.iter().take(MOST_NAMES).map(ToString::to_string).collect();
     let lengths = [change.added.len(), change.removed.len(), change.changed.len()];
     let mut room = VALUES;
     ChangeRecord {

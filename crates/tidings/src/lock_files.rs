@@ -21,7 +21,7 @@ use tidings_engine::{
     Approvals, Gateway, HeldView, KeepOccasion, Origin, SCREENED,
 };
 use tidings_folder_events::FileBell;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{ByteSpan, Digest, digest, hex};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -240,7 +240,7 @@ fn approvals(locked: Option<&LockedServer>, definitions: Option<&Map<String, Val
             let known = definitions.and_then(|all| all.get(&item.kind)?.get(&item.name)?.as_str());
             let definition = known.map(|text| Bytes::copy_from_slice(text.as_bytes()));
             let definition = definition.filter(|raw| says(raw) == Some(digest));
-            Some(ApprovalDecision { kind, name: item.name.as_str().into(), digest, definition, verdict })
+            Some(ApprovalDecision { kind, name: LocalName::new(item.name.as_str()), digest, definition, verdict })
         };
         items.iter().filter_map(decision).collect::<Vec<_>>()
     };
@@ -308,7 +308,7 @@ impl ServerKeeper {
         let approved = decisions.iter().filter(|decision| decision.verdict == ApprovalVerdict::Approve);
         for (decision, raw) in approved.filter_map(|decision| Some((decision, decision.definition.as_ref()?))) {
             let list = all.entry(decision.kind.member()).or_insert_with(|| json!({}));
-            list[&*decision.name] = String::from_utf8_lossy(raw).into();
+            list[decision.name.as_str()] = String::from_utf8_lossy(raw).into();
         }
         if let Err(error) = data::write_private_whole(path, Value::Object(all).to_string().as_bytes()) {
             tracing::warn!(server = %self.server, %error, "approved definitions could not be kept");

@@ -442,7 +442,7 @@ impl EnginePlans {
             max_timeout: server.max_timeout,
             poll_interval: server.poll_interval,
             listed: self.expose != ExposeSetting::Search,
-            permits: Arc::new(move |name| filter.permits(name)),
+            permits: Arc::new(move |name| filter.permits(name.as_str())),
             approval,
             identity: Some(self.locks.identity(server)),
         })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use tidings_proto::ServerMessage;
+use tidings_proto::{PublicName, ServerMessage};
 use tidings_wire::{Frame, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,11 +22,8 @@ const QUEUE_BYTES: usize = 8 << 20;
 /// Another tool to be called in the place of the one that was asked for, for the same client and as the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRedirect {
-    /// The server that has the tool, by its configured name; then `name` is what that server calls it. Without, `name` is
-    /// one that clients use.
-    pub server: Option<String>,
-    /// The public name of the tool to call in its place.
-    pub name: String,
+    /// The tool to call in its place.
+    pub name: PublicName,
     /// Its arguments, raw; passed on as they are.
     pub arguments: Option<Bytes>,
 }

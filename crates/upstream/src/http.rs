@@ -220,7 +220,7 @@ impl HttpLinkShared {
                 headers.insert(METHOD, method);
             }
             if let Some(name) = &request.name
-                && let Ok(value) = HeaderValue::try_from(&*headers::encode(name))
+                && let Ok(value) = HeaderValue::try_from(&*headers::encode(name.as_str()))
             {
                 headers.insert(NAME, value);
             }

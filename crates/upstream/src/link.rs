@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_proto::{Method, ServerMessage};
+use tidings_proto::{LocalName, Method, ServerMessage};
 
 use crate::LinkError;
 use crate::call::CallStream;
@@ -19,7 +19,7 @@ pub struct OutgoingRequest {
     /// The message as it goes out, with the id of the call.
     pub bytes: Bytes,
     /// The name or URI it is about, for the `Mcp-Name` header.
-    pub name: Option<String>,
+    pub name: Option<LocalName>,
     /// `Mcp-Param-*` headers, names and decoded values.
     pub params: Vec<(String, String)>,
 }

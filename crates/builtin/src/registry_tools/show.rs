@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, Origin, ServerState, ServerStatus};
 use tidings_inventory::{RegistryEntry, RegistryState};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, PublicName};
 
 use super::{RegistryToolSet, ToolProblem, ToolReply, browse};
 
@@ -81,6 +81,7 @@ fn running(catalogue: &Catalogue, status: &ServerStatus, state: &RegistryState) 
     let tools: Vec<&str> = items(ListKind::Tools)
         .iter()
         .filter_map(|item| snapshot.public_name(ListKind::Tools, status.id, &item.key))
+        .map(PublicName::as_str)
         .collect();
     let made_of = state.server(&status.name).and_then(|entry| entry.made_of.as_deref());
     let mut shown = json!({

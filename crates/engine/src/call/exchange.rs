@@ -273,10 +273,7 @@ impl Exchange {
 
     /// Routes the request and sends it.
     async fn call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
-        let routed = match self.detour.as_ref().and_then(|detour| detour.server.as_deref().zip(Some(&detour.name))) {
-            Some((server, name)) => self.router.route_to(&self.caller, server, name)?,
-            None => self.router.route(&self.caller, &self.frame, self.method).await?,
-        };
+        let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
         let live = self.router.pool.link_for(&self.caller, &routed.server).await?;
         // The server would refuse it; an empty completion is what clients expect where there is none.
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
@@ -353,7 +350,7 @@ impl Exchange {
             // The link resumes the stream by itself; if it can not, `Failed` follows.
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
-            CallEvent::Redirect(instead) => self.redirect(instead),
+            CallEvent::Redirect(instead) => self.redirect(&instead),
             CallEvent::Response(frame) => self.answered(&frame),
             CallEvent::Refused { answer, error } => self.troubled(Trouble { error, answer, refused: true }),
             CallEvent::Failed(error) => self.troubled(Trouble { error, answer: None, refused: false }),
@@ -458,7 +455,7 @@ impl Exchange {
             self.router.subscriptions.resource_read(
                 &calling.routed.server,
                 &calling.live,
-                &calling.routed.target.local,
+                calling.routed.target.local.as_str(),
                 frame,
             );
         }

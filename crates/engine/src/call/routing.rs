@@ -7,7 +7,7 @@ use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{ListKind, Method, extensions};
+use tidings_proto::{ListKind, LocalName, Method, PublicName, extensions};
 use tidings_wire::Frame;
 
 use crate::call::RequestRouter;
@@ -21,7 +21,7 @@ pub(crate) struct Routed {
     pub(crate) server: Arc<Server>,
     pub(crate) target: RequestTarget,
     /// What the client calls it.
-    pub(crate) exposed: String,
+    pub(crate) exposed: PublicName,
     /// Parameters of a tool that are mirrored into headers, where they were looked at.
     pub(crate) headers: Option<Vec<ParamHeader>>,
 }
@@ -44,7 +44,7 @@ impl RoutedTool {
 pub(crate) fn headers_of<'s>(
     snapshot: &'s CatalogueSnapshot,
     server: ServerId,
-    local: &str,
+    local: &LocalName,
 ) -> Option<&'s [ParamHeader]> {
     let tool = snapshot.offer(server)?.list(ListKind::Tools).get(local)?;
     Some(&tool.headers)
@@ -55,7 +55,7 @@ struct Wanted {
     what: What,
     member: &'static str,
     in_ref: bool,
-    name: String,
+    name: PublicName,
 }
 
 #[derive(Clone, Copy)]
@@ -86,9 +86,8 @@ impl Wanted {
         let path: &[&str] = if in_ref { &["ref", member] } else { &[member] };
         let name = frame
             .param_str(path)
-            .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?
-            .into_owned();
-        Ok(Self { what, member, in_ref, name })
+            .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?;
+        Ok(Self { what, member, in_ref, name: PublicName::new(name) })
     }
 
     /// The list it would stand in.
@@ -102,9 +101,9 @@ impl Wanted {
 
     fn unknown(&self) -> RequestRefusal {
         match self.what {
-            What::Tool => RequestRefusal::UnknownTool(self.name.clone()),
-            What::Prompt => RequestRefusal::UnknownPrompt(self.name.clone()),
-            What::Resource => RequestRefusal::UnknownResource(self.name.clone()),
+            What::Tool => RequestRefusal::UnknownTool(self.name.to_string()),
+            What::Prompt => RequestRefusal::UnknownPrompt(self.name.to_string()),
+            What::Resource => RequestRefusal::UnknownResource(self.name.to_string()),
         }
     }
 }
@@ -132,7 +131,7 @@ impl RequestRouter {
             Ok(Routed {
                 server: Arc::clone(server),
                 target: RequestTarget::nothing(),
-                exposed: String::new(),
+                exposed: PublicName::default(),
                 headers: None,
             })
         };
@@ -161,8 +160,7 @@ impl RequestRouter {
         let principal = caller.principal();
         let (member, name, route) = match (frame.param_str(&["uri"]), frame.param_str(&["name"])) {
             (Some(uri), _) => {
-                let listed = || snapshot.resource(&uri).map(|(server, uri)| ItemRoute { server, local: uri.into() });
-                let route = self.by_prefix(principal, &uri).or_else(listed)?;
+                let route = self.by_prefix(principal, &uri).or_else(|| snapshot.resource(&uri))?;
                 ("uri", uri, route)
             }
             (None, Some(name)) => {
@@ -177,8 +175,8 @@ impl RequestRouter {
             (None, None) => return None,
         };
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
-        let target = RequestTarget { member, in_ref: false, local: route.local.into() };
-        Some(Routed { server, target, exposed: name.into_owned(), headers: None })
+        let target = RequestTarget { member, in_ref: false, local: route.local };
+        Some(Routed { server, target, exposed: PublicName::new(name), headers: None })
     }
 
     /// The destination, if it is known at once.
@@ -203,38 +201,15 @@ impl RequestRouter {
     }
 
     /// Where a call of this tool would go.
-    pub(crate) async fn find_tool(&self, viewer: Viewer<'_>, name: &str) -> Option<ItemRoute> {
-        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name: name.to_owned() };
+    pub(crate) async fn find_tool(&self, viewer: Viewer<'_>, name: PublicName) -> Option<ItemRoute> {
+        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name };
         let routed = self.find(viewer, &wanted).await.ok()?;
-        Some(ItemRoute { server: routed.server.id, local: routed.target.local.into() })
-    }
-
-    /// The destination of a tool call that names the server, and the tool as that server does.
-    pub(crate) fn route_to(&self, caller: &Caller, server: &str, local: &str) -> Result<Routed, RequestRefusal> {
-        let servers = self.pool.servers();
-        let server = servers.iter().find(|known| known.plan.name == server);
-        // Naming a server must not be a way around its list of allowed tools, nor around an approval.
-        let is_approved = |server: &Server| {
-            let view = || self.discovery.view_of(caller.viewer());
-            server.plan.approval.is_none()
-                || view().offer(server.id).is_some_and(|offer| offer.list(ListKind::Tools).get(local).is_some())
-        };
-        let may_call = |server: &&Arc<Server>| {
-            (server.plan.permits)(local) && caller.principal().may_use(&server.plan) && is_approved(server)
-        };
-        let server = server.filter(may_call);
-        let server = server.ok_or_else(|| RequestRefusal::UnknownTool(local.to_owned()))?;
-        Ok(Routed {
-            server: Arc::clone(server),
-            target: RequestTarget { member: "name", in_ref: false, local: local.to_owned() },
-            exposed: local.to_owned(),
-            headers: None,
-        })
+        Some(ItemRoute { server: routed.server.id, local: routed.target.local })
     }
 
     /// Where a resource is that a client of the shared catalogue names.
-    pub(crate) async fn find_resource(&self, principal: &Principal, uri: &str) -> Result<Routed, RequestRefusal> {
-        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri.to_owned() };
+    pub(crate) async fn find_resource(&self, principal: &Principal, uri: PublicName) -> Result<Routed, RequestRefusal> {
+        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri };
         self.find(Viewer { principal, session: None }, &wanted).await
     }
 
@@ -268,7 +243,7 @@ impl RequestRouter {
             return Ok(routed);
         }
         // Last, because it makes a server list: not every server announces that it has something new.
-        self.discovery.look_for_unlisted(viewer, wanted.kind(), &wanted.name).await;
+        self.discovery.look_for_unlisted(viewer, wanted.kind(), wanted.name.as_str()).await;
         look_up_now().ok_or_else(|| wanted.unknown())
     }
 
@@ -280,17 +255,16 @@ impl RequestRouter {
         wanted: &Wanted,
         is_whole: impl FnOnce() -> bool,
     ) -> Option<Routed> {
+        let said = wanted.name.as_str();
         let found = match wanted.what {
-            What::Tool => snapshot.tool(&wanted.name).cloned(),
-            What::Prompt => snapshot.prompt(&wanted.name).cloned(),
+            What::Tool => snapshot.tool(said).cloned(),
+            What::Prompt => snapshot.prompt(said).cloned(),
             What::Resource => snapshot
-                .listed_owner(&wanted.name)
-                .map(|server| ItemRoute { server, local: wanted.name.as_str().into() })
+                .listed_owner(said)
+                .map(|server| ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
                 // Before the templates of `resource`, also while the server has not listed yet.
-                .or_else(|| self.by_prefix(principal, &wanted.name))
-                .or_else(|| {
-                    snapshot.resource(&wanted.name).map(|(server, uri)| ItemRoute { server, local: uri.into() })
-                }),
+                .or_else(|| self.by_prefix(principal, said))
+                .or_else(|| snapshot.resource(said)),
         };
         // Alone, a server answers for everything, listed or not; but where tools and prompts have to be approved, for those alone.
         let alone = || {
@@ -299,7 +273,7 @@ impl RequestRouter {
             if !matches!(wanted.what, What::Resource) && is_screened() {
                 return None;
             }
-            Some(ItemRoute { server, local: wanted.name.as_str().into() })
+            Some(ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
         };
         let route = found.or_else(alone)?;
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
@@ -309,7 +283,7 @@ impl RequestRouter {
         }
         Some(Routed {
             server,
-            target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local.into() },
+            target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local },
             exposed: wanted.name.clone(),
             headers: None,
         })
@@ -322,6 +296,6 @@ impl RequestRouter {
         let mut found = prefixed
             .filter(|server| principal.may_use(&server.plan))
             .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
-        found.next().map(|(server, local)| ItemRoute { server, local: local.into() })
+        found.next().map(|(server, local)| ItemRoute { server, local: LocalName::new(local) })
     }
 }

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tidings_hub::calls::CallId;
 use tidings_hub::catalogue::ItemRoute;
-use tidings_proto::{Revision, capabilities};
+use tidings_proto::{PublicName, Revision, capabilities};
 use tokio::sync::watch;
 
 use crate::call::RequestRouter;
@@ -71,10 +71,10 @@ impl EnclosingGateway for RequestRouter {
         })
     }
 
-    fn find_tool(self: Arc<Self>, call: u64, name: String) -> BoxFuture<'static, Option<ItemRoute>> {
+    fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>> {
         async move {
             let (principal, session) = self.caller(call)?;
-            RequestRouter::find_tool(&self, Viewer { principal: &principal, session: session.as_ref() }, &name).await
+            RequestRouter::find_tool(&self, Viewer { principal: &principal, session: session.as_ref() }, name).await
         }
         .boxed()
     }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use tidings_hub::approvals::{ApprovalDecision, ApprovalVerdict, Approvals, DefinitionFinding, HeldItem, examine};
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{Digest, hex};
 
 use crate::discovery::ListDiscovery;
@@ -68,7 +68,7 @@ pub enum DecisionRefusal {
 
 /// The id of an item of a server, for URLs.
 fn approval_id(server: &str, held: &HeldItem) -> String {
-    let mut text = serde_json::json!([server, held.kind.member(), &*held.item.key]).to_string();
+    let mut text = serde_json::json!([server, held.kind.member(), held.item.key.as_str()]).to_string();
     text = hex(&Digest::of_bytes(text.as_bytes()).0);
     text.truncate(16);
     text
@@ -108,10 +108,12 @@ impl ListDiscovery {
     fn describe(&self, server: &Server, HeldSince { held, since }: HeldSince) -> PendingApproval {
         let snapshot = Arc::clone(&self.catalogue.current().snapshot);
         let other = |word: &str| {
+            let by_local = LocalName::new(word);
             let others = || snapshot.offers().iter().filter(|offer| offer.server != server.id);
             let by_public = snapshot.tool(word).filter(|route| route.server != server.id);
             let by_public = by_public.and_then(|route| snapshot.offer(route.server));
-            let owner = by_public.or_else(|| others().find(|offer| offer.list(ListKind::Tools).get(word).is_some()));
+            let owner =
+                by_public.or_else(|| others().find(|offer| offer.list(ListKind::Tools).get(&by_local).is_some()));
             owner.map(|offer| offer.name.to_string())
         };
         let before = held.approved.as_ref().and_then(|approved| approved.definition.as_deref());

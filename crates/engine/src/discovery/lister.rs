@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::gateway_path::{self, GatewayPath};
-use tidings_proto::{Era, ListKind, Method, capabilities, meta};
+use tidings_proto::{Era, ListKind, LocalName, Method, capabilities, meta};
 use tidings_upstream::{LinkError, OutgoingRequest, ServerHello, SharedLink};
 use tidings_wire::{ByteSpan, Frame, FrameKind, RawId, elements, get, is_object, request, string_at};
 
@@ -20,7 +20,7 @@ pub(crate) struct Lister<'a> {
     pub(crate) server: &'a str,
     pub(crate) link: &'a SharedLink,
     pub(crate) hello: &'a ServerHello,
-    pub(crate) permits: &'a (dyn Fn(&str) -> bool + Send + Sync),
+    pub(crate) permits: &'a (dyn Fn(&LocalName) -> bool + Send + Sync),
     pub(crate) mint: &'a (dyn Fn() -> u64 + Send + Sync),
     /// How many bytes one list may have.
     pub(crate) budget: usize,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidings_hub::ServerId;
 use tidings_hub::approvals::{ApprovalVerdict, SCREENED};
 use tidings_hub::catalogue::OfferList;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::Digest;
 
 use super::Gateway;
@@ -34,7 +34,7 @@ pub struct OfferedItem {
     /// Which list.
     pub kind: ListKind,
     /// What the server calls it.
-    pub name: Box<str>,
+    pub name: LocalName,
     /// The hash of what it says.
     pub digest: Digest,
     /// Whether clients do not see this definition.
@@ -77,14 +77,14 @@ impl Gateway {
             let offer = catalogue.snapshot.offer(server.id);
             let listed = server.screen.lists().or_else(|| offer.map(|offer| offer.lists.clone()));
             let held = server.screen.held();
-            let held: HashSet<(ListKind, &str, Digest)> =
-                held.iter().map(|held| (held.held.kind, &*held.held.item.key, held.held.item.digest)).collect();
+            let held: HashSet<(ListKind, &LocalName, Digest)> =
+                held.iter().map(|held| (held.held.kind, &held.held.item.key, held.held.item.digest)).collect();
             let list = |kind: ListKind, list: &OfferList| -> Vec<OfferedItem> {
                 let item = |item: &tidings_hub::catalogue::OfferItem| OfferedItem {
                     kind,
                     name: item.key.clone(),
                     digest: item.digest,
-                    held: held.contains(&(kind, &*item.key, item.digest)),
+                    held: held.contains(&(kind, &item.key, item.digest)),
                 };
                 list.items.iter().map(item).collect()
             };

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use tidings_hub::ServerId;
 use tidings_hub::ledger::{FollowerBaseline, FollowerId};
 use tidings_hub::subscriptions::ResourceAddress;
+use tidings_proto::PublicName;
 use tokio::sync::Semaphore;
 
 use super::{Gateway, GatewayParts};
@@ -115,10 +116,13 @@ impl GatewayParts {
 
     /// Tells whether the resource is followed now.
     async fn resume_one(self: &Arc<Self>, session: &Arc<Session>, follow: &KeptFollow, turns: &ServerTurns) -> bool {
-        let Ok(routed) = self.router.find_resource(&session.principal, &follow.uri).await else { return false };
+        let Ok(routed) = self.router.find_resource(&session.principal, PublicName::new(follow.uri.as_str())).await
+        else {
+            return false;
+        };
         let _turn = turns.of(routed.server.id).acquire_owned().await;
         let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
-        let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
+        let address = ResourceAddress { place, uri: routed.target.local.shared() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };
         // The session has ended, so there is nothing to try again.
         let Some(mut asked) = self.subscriptions.subscribe(session, &named) else { return true };

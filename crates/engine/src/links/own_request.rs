@@ -1,7 +1,7 @@
 //! Requests that the gateway makes of a server in its own name.
 
 use serde_json::{Value, json};
-use tidings_proto::{Era, Method, capabilities, meta};
+use tidings_proto::{Era, LocalName, Method, capabilities, meta};
 use tidings_upstream::{OutgoingRequest, ServerHello};
 use tidings_wire::{RawId, request};
 
@@ -10,7 +10,7 @@ use crate::links::open_links::OpenLinks;
 impl OpenLinks {
     /// A request with a new id, with what the server's era wants in every request.
     pub(crate) fn own_request(&self, hello: &ServerHello, method: Method, mut params: Value) -> OutgoingRequest {
-        let name = method.name_param().and_then(|member| params[member].as_str().map(str::to_owned));
+        let name = method.name_param().and_then(|member| params[member].as_str().map(LocalName::new));
         if hello.revision.era() == Era::Modern {
             let info = json!({ "name": "tidings", "version": self.runtime.settings.version });
             params["_meta"] = meta::own(hello.revision, &info, &capabilities::towards_modern_server());

@@ -213,9 +213,9 @@ fn only_in<'a>(
 /// What clients call an item; `None` for one that is hidden because another server has its name.
 fn public(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, item: &OfferItem) -> Option<String> {
     if kind.by_uri() {
-        return Some(offer.uris.outward(&item.key));
+        return Some(offer.uris.outward(item.key.as_str()));
     }
-    snapshot.public_name(kind, offer.server, &item.key).map(str::to_owned)
+    snapshot.public_name(kind, offer.server, &item.key).map(ToString::to_string)
 }
 
 /// The members that differ where a client of this revision looks.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tidings_hub::approvals::HeldItem;
 use tidings_hub::catalogue::{ListDifference, OfferItem, OfferList, ServerOffer};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{ByteSpan, Digest, members};
 
 /// Keeps changes. It is told after the new state can be read and everybody who follows was called; it must not block.
@@ -36,7 +36,7 @@ pub struct JournalServer {
 }
 
 /// What a server calls an item, and the hash of what it says.
-pub type ItemDigest = (Box<str>, Digest);
+pub type ItemDigest = (LocalName, Digest);
 
 /// What one server offers, as a whole.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ pub struct Change {
     /// The list that changed.
     pub kind: ListKind,
     /// Items that are in the list now and were not before.
-    pub added: Vec<Box<str>>,
+    pub added: Vec<LocalName>,
     /// Items that were in the list before and are not now.
-    pub removed: Vec<Box<str>>,
+    pub removed: Vec<LocalName>,
     /// What says something else now.
     pub changed: Vec<ChangedDefinition>,
     /// The hash of what each item says that came or changed.
@@ -76,7 +76,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct ChangedDefinition {
     /// What the server calls it.
-    pub key: Box<str>,
+    pub key: LocalName,
     /// The members that differ, sorted.
     pub fields: Vec<ChangedField>,
 }
@@ -127,7 +127,7 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
     let of = |kind| {
         let [old, new] = [before, after].map(|offer| offer.map_or(&empty, |offer| offer.list(kind)));
         let difference = ListDifference::between(old, new);
-        let definition = |key: &str, fields: &[String]| definition(old, new, key, fields);
+        let definition = |key: &LocalName, fields: &[String]| definition(old, new, key, fields);
         let keys = difference.added.iter().chain(difference.changed.iter().map(|item| &item.key));
         let digests = keys.filter_map(|key| Some((key.clone(), new.get(key)?.digest))).collect();
         (!difference.is_empty()).then(|| Change {
@@ -145,14 +145,14 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
 }
 
 /// One item in two states of its list.
-fn definition(old: &OfferList, new: &OfferList, key: &str, fields: &[String]) -> ChangedDefinition {
+fn definition(old: &OfferList, new: &OfferList, key: &LocalName, fields: &[String]) -> ChangedDefinition {
     let (old, new) = (old.get(key), new.get(key));
     let field = |name: &String| ChangedField {
         name: name.clone(),
         before: old.and_then(|item| member(item, name)),
         after: new.and_then(|item| member(item, name)),
     };
-    ChangedDefinition { key: key.into(), fields: fields.iter().map(field).collect() }
+    ChangedDefinition { key: key.clone(), fields: fields.iter().map(field).collect() }
 }
 
 /// What a server offers since now and nobody sees, to whoever keeps the journal.

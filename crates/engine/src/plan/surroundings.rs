@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use futures_util::future::BoxFuture;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
+use tidings_proto::PublicName;
 use tokio::sync::watch;
 
 use crate::observe::status::Catalogue;
@@ -52,7 +53,7 @@ pub(crate) trait EnclosingGateway: Send + Sync {
 
     fn client(&self, call: u64) -> Option<CallingClient>;
 
-    fn find_tool(self: Arc<Self>, call: u64, name: String) -> BoxFuture<'static, Option<ItemRoute>>;
+    fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>>;
 }
 
 impl Surroundings {
@@ -91,7 +92,7 @@ impl Surroundings {
     }
 
     /// Where a tool leads for whoever makes this call, in any spelling that the router understands.
-    pub async fn find_tool(&self, call: u64, name: &str) -> Option<ItemRoute> {
-        self.gateway.upgrade()?.find_tool(call, name.to_owned()).await
+    pub async fn find_tool(&self, call: u64, name: PublicName) -> Option<ItemRoute> {
+        self.gateway.upgrade()?.find_tool(call, name).await
     }
 }

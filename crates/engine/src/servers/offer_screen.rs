@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use tidings_hub::approvals::{Approvals, HeldItem, Screened};
 use tidings_hub::catalogue::{OfferList, ServerOffer};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 
 use crate::plan::approval::ApprovalPlan;
 
@@ -112,11 +112,11 @@ impl SeenOffer {
             ListedFor::Everybody => std::mem::take(&mut self.held),
             ListedFor::Session => self.held.iter().chain(&self.own).cloned().collect(),
         };
-        let before: HashMap<(ListKind, &str), &HeldSince> =
-            before.iter().map(|before| ((before.held.kind, &*before.held.item.key), before)).collect();
+        let before: HashMap<(ListKind, &LocalName), &HeldSince> =
+            before.iter().map(|before| ((before.held.kind, &before.held.item.key), before)).collect();
         let mut news = Vec::new();
         for item in held {
-            let known = before.get(&(item.kind, &*item.item.key));
+            let known = before.get(&(item.kind, &item.item.key));
             let known = known.filter(|before| before.held.item.digest == item.item.digest);
             let since = known.map(|before| before.since);
             if since.is_none() && !item.rejected {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_hub::subscriptions::{FollowRefusal, ResourceAddress, ServerTicket, SubscriptionCommands, TicketAnswer};
-use tidings_proto::{ListKind, Method, ServerMessage};
+use tidings_proto::{ListKind, LocalName, Method, ServerMessage};
 use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, FrameKind, digest, get};
 use tokio_util::sync::CancellationToken;
@@ -66,8 +66,8 @@ impl ResourceSubscriptions {
     fn is_listed_as_large(&self, table: &FollowTable, address: &ResourceAddress) -> bool {
         let Some(server) = self.server_at(table, address.place) else { return false };
         let catalogue = self.catalogue.current();
-        let item =
-            catalogue.snapshot.offer(server.id).and_then(|offer| offer.list(ListKind::Resources).get(&address.uri));
+        let uri = LocalName::new(Arc::clone(&address.uri));
+        let item = catalogue.snapshot.offer(server.id).and_then(|offer| offer.list(ListKind::Resources).get(&uri));
         let listed = item.and_then(|item| serde_json::from_slice::<Value>(&item.raw).ok());
         listed.and_then(|listed| listed["size"].as_u64()).is_some_and(|size| size > LARGEST_BASELINE as u64)
     }

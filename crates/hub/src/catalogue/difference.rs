@@ -1,6 +1,6 @@
 //! What a commit changed: which items came, went, or say something else, and in which fields.
 
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{ByteSpan, digest, members};
 
 use super::offer::{OfferItem, OfferList};
@@ -9,7 +9,7 @@ use super::offer::{OfferItem, OfferList};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemDifference {
     /// What the server calls it.
-    pub key: Box<str>,
+    pub key: LocalName,
     /// The members that differ, sorted.
     pub fields: Vec<String>,
 }
@@ -18,9 +18,9 @@ pub struct ItemDifference {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListDifference {
     /// Names or URIs that are there now and were not before.
-    pub added: Vec<Box<str>>,
+    pub added: Vec<LocalName>,
     /// Names or URIs that were there before and are not now.
-    pub removed: Vec<Box<str>>,
+    pub removed: Vec<LocalName>,
     /// Items that were there before, with another definition.
     pub changed: Vec<ItemDifference>,
 }

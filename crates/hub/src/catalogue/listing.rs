@@ -110,7 +110,7 @@ impl RenderedList {
             Some(part) if part.of.offer.server.0 > after.server => part.first,
             Some(part) => {
                 let list = part.of.offer.list(self.kind);
-                let place = |key: &String| part.segment.place(list.place(key)?);
+                let place = |key: &String| part.segment.place(list.place_of_text(key)?);
                 // The last of the named items that is still there; when all are gone, the count is the best guess
                 // there is.
                 let known = after.keys.iter().find_map(place).map(|place| place + 1);

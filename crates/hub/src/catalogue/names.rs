@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use rpds::HashTrieMapSync;
-use tidings_proto::ListKind;
 use tidings_proto::names::public_name;
+use tidings_proto::{ListKind, LocalName, PublicName};
 
 use super::offer::ServerOffer;
 use crate::ServerId;
@@ -19,27 +19,27 @@ pub struct ItemRoute {
     /// The server whose item it is.
     pub server: ServerId,
     /// What that server calls it.
-    pub local: Box<str>,
+    pub local: LocalName,
 }
 
 /// The public names of one server's items, in the order of its list; none where an item is hidden.
-pub type ShownNames = Arc<[Option<Box<str>>]>;
+pub type ShownNames = Arc<[Option<PublicName>]>;
 
 /// Public names, and the other spellings that are understood.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    public: HashTrieMapSync<Box<str>, ItemRoute>,
+    public: HashTrieMapSync<PublicName, ItemRoute>,
     /// Everybody who would answer to another spelling; only one who is alone does.
-    aliases: HashTrieMapSync<Box<str>, Vec<ItemRoute>>,
+    aliases: HashTrieMapSync<PublicName, Vec<ItemRoute>>,
     /// Items that could not have the name they wanted, with the one they have; none where they are hidden. There are few.
-    displaced: HashTrieMapSync<NameClaim, Option<Box<str>>>,
+    displaced: HashTrieMapSync<NameClaim, Option<PublicName>>,
 }
 
 /// An item of a server that has another name now, or none.
-pub type RenamedItem = (ServerId, Box<str>, Option<Box<str>>);
+pub type RenamedItem = (ServerId, LocalName, Option<PublicName>);
 
 /// One item of one server.
-type NameClaim = (ServerId, Box<str>);
+type NameClaim = (ServerId, LocalName);
 
 /// A table after a change of one server.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl NameTable {
         };
         // Another prefix or style of names moves all items of the server, so none of them counts as kept.
         let anew = !before.zip(after).is_none_or(same_naming);
-        let kept = |offer: Option<&ServerOffer>, key: &str| {
+        let kept = |offer: Option<&ServerOffer>, key: &LocalName| {
             !anew && offer.is_some_and(|offer| offer.list(kind).get(key).is_some())
         };
         let mut table = self.clone();
@@ -120,7 +120,7 @@ impl NameTable {
         &mut self,
         reach: &ChangeReach<'_>,
         changed: Option<ServerId>,
-        is_new: impl Fn(&str) -> bool,
+        is_new: impl Fn(&LocalName) -> bool,
     ) -> Option<Vec<RenamedItem>> {
         let mut before = Vec::with_capacity(reach.items.len());
         for (_, server, local) in &reach.items {
@@ -151,10 +151,10 @@ impl NameTable {
     }
 
     /// What an item is shown as, by its own wish or another name.
-    fn shown_as(&self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+    fn shown_as(&self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
         // Nearly always empty; the check saves an allocation for the key on every item of a large list.
         if !self.displaced.is_empty()
-            && let Some(name) = self.displaced.get(&(offer.server, local.into()))
+            && let Some(name) = self.displaced.get(&(offer.server, local.clone()))
         {
             return name.clone();
         }
@@ -162,10 +162,10 @@ impl NameTable {
     }
 
     /// Takes an item's name away. `None` when it was hidden.
-    fn take_public(&mut self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+    fn take_public(&mut self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
         let name = self.shown_as(offer, local);
         if !self.displaced.is_empty() {
-            self.displaced.remove_mut(&(offer.server, local.into()));
+            self.displaced.remove_mut(&(offer.server, local.clone()));
         }
         if let Some(name) = &name {
             self.public.remove_mut(name);
@@ -174,30 +174,30 @@ impl NameTable {
     }
 
     /// The hidden items, by the name they want.
-    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(Box<str>, NameClaim)> {
+    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(PublicName, NameClaim)> {
         let hidden = self.displaced.iter().filter(|(_, name)| name.is_none());
         let of = |server| offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &offers[place]);
         hidden.filter_map(|(claim, _)| Some((wanted_name(of(claim.0)?, &claim.1), claim.clone()))).collect()
     }
 
     /// `None` when the item gives way to another that has its name.
-    fn add_public(&mut self, offer: &ServerOffer, local: &str) -> Option<Box<str>> {
+    fn add_public(&mut self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
         let wanted = wanted_name(offer, local);
         let taken = self.public.contains_key(&wanted);
         let name = if taken && !offer.yields { Some(self.free_name(offer, local)) } else { (!taken).then_some(wanted) };
         if taken {
-            self.displaced.insert_mut((offer.server, local.into()), name.clone());
+            self.displaced.insert_mut((offer.server, local.clone()), name.clone());
         }
         let name = name?;
-        self.public.insert_mut(name.clone(), ItemRoute { server: offer.server, local: local.into() });
+        self.public.insert_mut(name.clone(), ItemRoute { server: offer.server, local: local.clone() });
         Some(name)
     }
 
     /// A name for an item whose own is taken.
-    fn free_name(&self, offer: &ServerOffer, local: &str) -> Box<str> {
+    fn free_name(&self, offer: &ServerOffer, local: &LocalName) -> PublicName {
         let name = public_name(&offer.prefix, local);
-        if !self.public.contains_key(name.as_str()) {
-            return name.into();
+        if !self.public.contains_key(&name) {
+            return name;
         }
         // `a` + `b__c` and `a__b` + `c` meet here; the text of both parts tells them apart. A server that guesses the
         // result may have taken that as well, so the next one is tried.
@@ -205,18 +205,18 @@ impl NameTable {
         loop {
             // A hash and not a counter, so that the item has the same name after a restart.
             let digest = blake3::hash(text.as_bytes()).to_hex();
-            let name = public_name(&offer.prefix, &format!("{local}_{}", &digest[..8]));
-            if !self.public.contains_key(name.as_str()) {
-                return name.into();
+            let name = public_name(&offer.prefix, &LocalName::new(format!("{local}_{}", &digest[..8])));
+            if !self.public.contains_key(&name) {
+                return name;
             }
             text.push('\0');
         }
     }
 
-    fn add_aliases(&mut self, offer: &ServerOffer, local: &str) {
-        let route = ItemRoute { server: offer.server, local: local.into() };
+    fn add_aliases(&mut self, offer: &ServerOffer, local: &LocalName) {
+        let route = ItemRoute { server: offer.server, local: local.clone() };
         for alias in spellings(offer, local) {
-            let mut claims = self.aliases.get(&*alias).cloned().unwrap_or_default();
+            let mut claims = self.aliases.get(&alias).cloned().unwrap_or_default();
             if !claims.contains(&route) {
                 claims.push(route.clone());
                 self.aliases.insert_mut(alias, claims);
@@ -224,13 +224,13 @@ impl NameTable {
         }
     }
 
-    fn remove_aliases(&mut self, offer: &ServerOffer, local: &str) {
+    fn remove_aliases(&mut self, offer: &ServerOffer, local: &LocalName) {
         for alias in spellings(offer, local) {
-            let Some(claims) = self.aliases.get(&*alias) else { continue };
+            let Some(claims) = self.aliases.get(&alias) else { continue };
             let left: Vec<ItemRoute> =
-                claims.iter().filter(|route| route.server != offer.server || &*route.local != local).cloned().collect();
+                claims.iter().filter(|route| route.server != offer.server || route.local != *local).cloned().collect();
             match left.is_empty() {
-                true => self.aliases.remove_mut(&*alias),
+                true => self.aliases.remove_mut(&alias),
                 false => {
                     self.aliases.insert_mut(alias, left);
                     true
@@ -259,15 +259,15 @@ impl NameTable {
 #[derive(Default)]
 struct ChangeReach<'a> {
     offers: &'a [Arc<ServerOffer>],
-    hidden: Vec<(Box<str>, NameClaim)>,
+    hidden: Vec<(PublicName, NameClaim)>,
     /// Names that came, went, or may do so, and were not looked at yet.
-    names: Vec<Box<str>>,
+    names: Vec<PublicName>,
     /// Items that are named anew, in the order in which everything is named.
     items: BTreeSet<NamingOrder>,
 }
 
 /// An item in the order in which everything is named: what is built in comes last.
-type NamingOrder = (bool, ServerId, Box<str>);
+type NamingOrder = (bool, ServerId, LocalName);
 
 impl ChangeReach<'_> {
     fn offer(&self, server: ServerId) -> Option<&ServerOffer> {
@@ -289,7 +289,7 @@ impl ChangeReach<'_> {
             for (server, local) in known.into_iter().chain(hidden.collect::<Vec<_>>()) {
                 let Some(offer) = self.offer(server) else { continue };
                 let has = table.shown_as(offer, &local);
-                let wants: Vec<Box<str>> = candidates(offer, &local).chain(has).collect();
+                let wants: Vec<PublicName> = candidates(offer, &local).chain(has).collect();
                 // A claim from before may be of an item that does not want the name any more.
                 if wants.contains(&name) && self.items.insert(place_of(offer, &local)) {
                     self.names.extend(wants);
@@ -299,32 +299,32 @@ impl ChangeReach<'_> {
     }
 }
 
-fn place_of(offer: &ServerOffer, local: &str) -> NamingOrder {
-    (offer.yields, offer.server, local.into())
+fn place_of(offer: &ServerOffer, local: &LocalName) -> NamingOrder {
+    (offer.yields, offer.server, local.clone())
 }
 
 /// The names that an item takes where it can: its own, then with the prefix. What gives way has only one.
-fn candidates(offer: &ServerOffer, local: &str) -> impl Iterator<Item = Box<str>> {
+fn candidates(offer: &ServerOffer, local: &LocalName) -> impl Iterator<Item = PublicName> {
     // What is built in gives way instead of taking a prefix: its names are part of the documentation.
-    let second = (offer.bare && !offer.yields).then(|| public_name(&offer.prefix, local).into());
+    let second = (offer.bare && !offer.yields).then(|| public_name(&offer.prefix, local));
     std::iter::once(wanted_name(offer, local)).chain(second)
 }
 
 /// The name that an item has unless somebody was first.
-fn wanted_name(offer: &ServerOffer, local: &str) -> Box<str> {
+fn wanted_name(offer: &ServerOffer, local: &LocalName) -> PublicName {
     match offer.bare {
-        true => local.into(),
-        false => public_name(&offer.prefix, local).into(),
+        true => PublicName::unchanged(local),
+        false => public_name(&offer.prefix, local),
     }
 }
 
 /// Other ways to say the same name, some of which may be equal.
-fn spellings(offer: &ServerOffer, local: &str) -> [Box<str>; 4] {
+fn spellings(offer: &ServerOffer, local: &LocalName) -> [PublicName; 4] {
     [
-        public_name(&offer.prefix, local).into(),
-        format!("{}:{local}", offer.name).into(),
+        public_name(&offer.prefix, local),
+        PublicName::new(format!("{}:{local}", offer.name)),
         // `mcp_registry_exec` names tools so.
-        format!("mcp_{}_{local}", offer.prefix).into(),
-        local.into(),
+        PublicName::new(format!("mcp_{}_{local}", offer.prefix)),
+        PublicName::unchanged(local),
     ]
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidings_proto::headers::{AnnotationFault, ParamHeader, annotated};
-use tidings_proto::{Era, ListKind, UriMap};
+use tidings_proto::{Era, ListKind, LocalName, UriMap};
 use tidings_wire::{ByteSpan, Digest, digest, get, is_object, string_at};
 
 use crate::ServerId;
@@ -16,7 +16,7 @@ use crate::scope::ServerAudience;
 #[derive(Clone, Debug)]
 pub struct OfferItem {
     /// What the server calls it.
-    pub key: Box<str>,
+    pub key: LocalName,
     /// Its definition, byte by byte as the server sent it.
     pub raw: Bytes,
     /// The hash of what it says.
@@ -37,7 +37,7 @@ pub enum ItemFault {
     #[error("tool \"{tool}\": {fault}")]
     Annotation {
         /// The tool whose annotation is wrong.
-        tool: Box<str>,
+        tool: LocalName,
         /// What is wrong with the annotation.
         fault: AnnotationFault,
     },
@@ -51,7 +51,8 @@ impl OfferItem {
         if !is_object(&raw, whole) {
             return Err(no_key);
         }
-        let key: Box<str> = get(&raw, whole, kind.key()).and_then(|at| string_at(&raw, at)).ok_or(no_key)?.into();
+        let key = get(&raw, whole, kind.key()).and_then(|at| string_at(&raw, at)).ok_or(no_key)?;
+        let key = LocalName::new(key);
         let mut headers = Vec::new();
         if kind == ListKind::Tools
             && let Some(schema) = get(&raw, whole, "inputSchema")
@@ -181,13 +182,24 @@ impl OfferList {
     }
 
     /// The item with this key, by binary search; `None` when the list has no such item.
-    pub fn get(&self, key: &str) -> Option<&OfferItem> {
+    pub fn get(&self, key: &LocalName) -> Option<&OfferItem> {
         self.place(key).map(|place| &self.items[place])
     }
 
     /// Where the item with this key stands.
-    pub fn place(&self, key: &str) -> Option<usize> {
-        self.items.binary_search_by(|item| (*item.key).cmp(key)).ok()
+    pub fn place(&self, key: &LocalName) -> Option<usize> {
+        self.items.binary_search_by(|item| item.key.cmp(key)).ok()
+    }
+
+    /// Whether a resource is listed, by the server's own URI of it.
+    pub fn has_uri(&self, uri: &str) -> bool {
+        // Text and not a name: it was translated for this question only, and is not kept.
+        self.place_of_text(uri).is_some()
+    }
+
+    /// As [`Self::place`], for a key out of a cursor or a URI.
+    pub(super) fn place_of_text(&self, key: &str) -> Option<usize> {
+        self.items.binary_search_by(|item| item.key.as_str().cmp(key)).ok()
     }
 }
 

@@ -1,14 +1,14 @@
 //! Whose resource a URI is, where no prefix tells.
 
 use rpds::HashTrieMapSync;
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, LocalName};
 
 use super::offer::ServerOffer;
 use crate::ServerId;
 
 /// The listed URIs of the servers whose URIs are shown as they are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UriOwners(HashTrieMapSync<Box<str>, Vec<ServerId>>);
+pub(super) struct UriOwners(HashTrieMapSync<LocalName, Vec<ServerId>>);
 
 impl UriOwners {
     /// The first configured server that lists a URI, of those that are there.
@@ -35,21 +35,21 @@ impl UriOwners {
         }
     }
 
-    fn add(&mut self, uri: &str, server: ServerId) {
+    fn add(&mut self, uri: &LocalName, server: ServerId) {
         let mut owners = self.0.get(uri).cloned().unwrap_or_default();
         if let Err(place) = owners.binary_search(&server) {
             owners.insert(place, server);
-            self.0.insert_mut(uri.into(), owners);
+            self.0.insert_mut(uri.clone(), owners);
         }
     }
 
-    fn remove(&mut self, uri: &str, server: ServerId) {
+    fn remove(&mut self, uri: &LocalName, server: ServerId) {
         let Some(owners) = self.0.get(uri) else { return };
         let left: Vec<ServerId> = owners.iter().copied().filter(|owner| *owner != server).collect();
         match left.is_empty() {
             true => self.0.remove_mut(uri),
             false => {
-                self.0.insert_mut(uri.into(), left);
+                self.0.insert_mut(uri.clone(), left);
                 true
             }
         };

@@ -107,8 +107,8 @@ impl RenderedOffer {
     /// What clients call an item; `None` when it is hidden.
     fn public_key(&self, kind: ListKind, place: usize, item: &OfferItem) -> Option<String> {
         match self.names(kind) {
-            Some(names) => names.get(place)?.as_deref().map(str::to_owned),
-            None => Some(self.offer.uris.outward(&item.key)),
+            Some(names) => names.get(place)?.as_ref().map(|name| name.as_str().to_owned()),
+            None => Some(self.offer.uris.outward(item.key.as_str())),
         }
     }
 }

@@ -165,7 +165,7 @@ proptest! {
             prop_assert_eq!((screened.visible[0].ttl_ms, screened.visible[0].public), (now[0].ttl_ms, now[0].public));
             // What was kept of all decisions decides the same.
             let kept = SCREENED.into_iter().flat_map(|kind| approvals.approved(kind).map(move |(name, item)| ApprovalDecision {
-                kind, name: name.into(), digest: item.digest, definition: None, verdict: ApprovalVerdict::Approve,
+                kind, name: name.clone(), digest: item.digest, definition: None, verdict: ApprovalVerdict::Approve,
             }).collect::<Vec<_>>());
             let mut again = approvals.clone();
             again.follow(Approvals::known(true, kept));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
-use tidings_proto::{FieldView, ListKind, Revision};
+use tidings_proto::{FieldView, ListKind, LocalName, Revision};
 
 use crate::generate::{offer, offers};
 
@@ -69,18 +69,18 @@ proptest! {
     fn a_built_in_changes_no_name_of_any_server(offers in offers()) {
         let before = snapshot(&offers);
         // With a tool of the same name as each of the first server's, and one of its own.
-        let taken: Vec<&str> = offers.first().into_iter().flat_map(|o| &o.list(ListKind::Tools).items).map(|i| &*i.key).collect();
+        let taken: Vec<&str> = offers.first().into_iter().flat_map(|o| &o.list(ListKind::Tools).items).map(|i| i.key.as_str()).collect();
         let mut with = offers.clone();
         let tools: Vec<&str> = taken.into_iter().chain(["only_mine"]).collect();
         with.push(built_in(1_000, &tools));
         let after = snapshot(&with);
         for offer in &offers {
             for item in &offer.list(ListKind::Tools).items {
-                let name = |snapshot: &CatalogueSnapshot| snapshot.public_name(ListKind::Tools, offer.server, &item.key).map(str::to_owned);
+                let name = |snapshot: &CatalogueSnapshot| snapshot.public_name(ListKind::Tools, offer.server, &item.key).cloned();
                 prop_assert_eq!(name(&before), name(&after));
             }
         }
-        prop_assert!(after.public_name(ListKind::Tools, ServerId(1_000), "only_mine").is_some());
+        prop_assert!(after.public_name(ListKind::Tools, ServerId(1_000), &LocalName::new("only_mine")).is_some());
     }
 
     // S0.2
@@ -99,7 +99,7 @@ proptest! {
         for offer in &offers {
             for item in &offer.list(ListKind::Tools).items {
                 let name = one.public_name(ListKind::Tools, offer.server, &item.key).unwrap();
-                prop_assert_eq!(one.tool(name).map(|route| route.server), Some(offer.server));
+                prop_assert_eq!(one.tool(name.as_str()).map(|route| route.server), Some(offer.server));
             }
         }
     }

@@ -14,7 +14,7 @@ use tidings_hub::catalogue::{CatalogueSnapshot, ItemDifference, ListDifference, 
 use tidings_hub::ledger::{
     CommitOccasion, FollowerBaseline, FollowerId, Ledger, LedgerCommit, OwedSince, Topic, Topics, ViewDigests,
 };
-use tidings_proto::{FieldView, ListKind, Revision};
+use tidings_proto::{FieldView, ListKind, LocalName, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
 const VIEWS: [Revision; 3] = [Revision::V2025_03_26, Revision::V2025_11_25, Revision::MODERN];
@@ -209,15 +209,15 @@ proptest! {
     fn a_difference_is_that_of_the_two_sets(before in contents(), after in contents()) {
         let difference = ListDifference::between(&list(&before), &list(&after));
         let keys = |all: &BTreeMap<String, Content>| all.keys().cloned().collect::<BTreeSet<_>>();
-        let boxed = |keys: BTreeSet<String>| keys.into_iter().map(String::into_boxed_str).collect::<Vec<_>>();
+        let names = |keys: BTreeSet<String>| keys.into_iter().map(LocalName::new).collect::<Vec<_>>();
         let (old, new) = (keys(&before), keys(&after));
-        prop_assert_eq!(&difference.added, &boxed(&new - &old));
-        prop_assert_eq!(&difference.removed, &boxed(&old - &new));
+        prop_assert_eq!(&difference.added, &names(&new - &old));
+        prop_assert_eq!(&difference.removed, &names(&old - &new));
         let mut changed = Vec::new();
         for key in &old & &new {
             let fields = differing(&before[&key], &after[&key]);
             if !fields.is_empty() {
-                changed.push(ItemDifference { key: key.into(), fields });
+                changed.push(ItemDifference { key: LocalName::new(key), fields });
             }
         }
         prop_assert_eq!(&difference.changed, &changed);

@@ -6,18 +6,25 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{ItemRoute, NameTable, ServerOffer, ShownNames};
-use tidings_proto::ListKind;
-use tidings_proto::names::{MAX_PUBLIC_NAME, public_name};
+use tidings_proto::names::{self, MAX_PUBLIC_NAME};
+use tidings_proto::{ListKind, LocalName, PublicName};
 
 use crate::generate::{offer, offers};
 
+fn public_name(prefix: &str, local: &str) -> String {
+    names::public_name(prefix, &LocalName::new(local)).to_string()
+}
+
 fn items(offers: &[Arc<ServerOffer>]) -> Vec<(&ServerOffer, &str)> {
     let keys = |offer: &'_ Arc<ServerOffer>| offer.list(ListKind::Tools).items.len();
-    offers.iter().flat_map(|o| (0..keys(o)).map(move |i| (&**o, &*o.list(ListKind::Tools).items[i].key))).collect()
+    offers
+        .iter()
+        .flat_map(|o| (0..keys(o)).map(move |i| (&**o, o.list(ListKind::Tools).items[i].key.as_str())))
+        .collect()
 }
 
 fn route(offer: &ServerOffer, local: &str) -> ItemRoute {
-    ItemRoute { server: offer.server, local: local.into() }
+    ItemRoute { server: offer.server, local: LocalName::new(local) }
 }
 
 /// A table with the names that it shows.
@@ -35,8 +42,8 @@ impl Named<'_> {
 
     fn public(&self, server: ServerId, local: &str) -> Option<&str> {
         let place = self.offers.iter().position(|offer| offer.server == server)?;
-        let item = self.offers[place].list(self.kind).place(local)?;
-        self.shown[place].get(item)?.as_deref()
+        let item = self.offers[place].list(self.kind).place(&LocalName::new(local))?;
+        self.shown[place].get(item)?.as_ref().map(PublicName::as_str)
     }
 }
 
@@ -163,7 +170,7 @@ fn long_names_that_differ_at_the_end_stay_apart() {
     let (one, two) = (table.public(ServerId(0), &long("1")).unwrap(), table.public(ServerId(0), &long("2")).unwrap());
     assert_ne!(one, two);
     assert!(one.len() <= MAX_PUBLIC_NAME && two.len() <= MAX_PUBLIC_NAME);
-    assert_eq!(table.route(two).unwrap().local.as_ref(), long("2"));
+    assert_eq!(table.route(two).unwrap().local.as_str(), long("2"));
 }
 
 // edges D6
@@ -179,9 +186,9 @@ fn a_collision_elsewhere_does_not_make_everything_be_named_anew() {
     let after = [Arc::clone(&before[0]), Arc::clone(&before[1]), make(2, &["p", "q"])];
     let updated = table.update(Some(&before[2]), Some(&after[2]), &after, ListKind::Tools).unwrap();
     assert_eq!(updated.renamed, []);
-    assert_eq!(updated.shown.iter().map(|name| name.as_deref().unwrap()).collect::<Vec<_>>(), ["p", "q"]);
+    assert_eq!(updated.shown.iter().map(|name| name.as_ref().unwrap().as_str()).collect::<Vec<_>>(), ["p", "q"]);
     // The first one gives its `x` up: exactly the other `x` has another name now.
     let after = [make(0, &["y"]), Arc::clone(&before[1]), Arc::clone(&before[2])];
     let updated = table.update(Some(&before[0]), Some(&after[0]), &after, ListKind::Tools).unwrap();
-    assert_eq!(updated.renamed, [(ServerId(1), "x".into(), Some("x".into()))]);
+    assert_eq!(updated.renamed, [(ServerId(1), LocalName::new("x"), Some(PublicName::new("x")))]);
 }

@@ -8,7 +8,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topics};
 use tidings_hub::scope::{AccessScope, ServerAudience};
-use tidings_proto::{FieldView, ListKind, Revision, UriMap};
+use tidings_proto::{FieldView, ListKind, LocalName, PublicName, Revision, UriMap};
 
 use crate::generate::{item, offer, offers};
 
@@ -57,7 +57,7 @@ proptest! {
                     let public = whole.public_name(kind, offer.server, &item.key);
                     let seen = chosen[offer.server.0 as usize];
                     prop_assert_eq!(part.public_name(kind, offer.server, &item.key), public.filter(|_| seen));
-                    expected.extend(public.filter(|_| seen).map(str::to_owned));
+                    expected.extend(public.filter(|_| seen).map(ToString::to_string));
                 }
             }
             let listed: serde_json::Value = serde_json::from_str(&format!("[{}]", listed(&part, kind))).unwrap();
@@ -67,9 +67,9 @@ proptest! {
         // Whatever is said, it leads to a server of the part; what is listed leads where it does for everybody.
         for offer in &offers {
             for item in &offer.list(ListKind::Tools).items {
-                let public = whole.public_name(ListKind::Tools, offer.server, &item.key).unwrap();
+                let public = whole.public_name(ListKind::Tools, offer.server, &item.key).unwrap().as_str();
                 let spelled = format!("{}:{}", offer.name, item.key);
-                for spelling in [public, &*item.key, spelled.as_str()] {
+                for spelling in [public, item.key.as_str(), spelled.as_str()] {
                     let route = part.tool(spelling);
                     prop_assert!(route.is_none_or(|route| chosen[route.server.0 as usize]), "{}", spelling);
                 }
@@ -141,7 +141,7 @@ fn a_spelling_has_to_be_unique_only_among_what_is_there() {
 fn a_listed_name_means_the_same_for_everybody_also_where_it_was_taken() {
     let whole = whole(&[offer(0, "a", true, &names(&["x"])), offer(1, "b", true, &names(&["x"]))]);
     let part = whole.seen_by(&scope(&["b"], false));
-    assert_eq!(part.public_name(ListKind::Tools, ServerId(1), "x"), Some("b__x"));
+    assert_eq!(part.public_name(ListKind::Tools, ServerId(1), &LocalName::new("x")), Some(&PublicName::new("b__x")));
     assert_eq!(part.tool("b__x"), whole.tool("b__x"));
     assert_eq!(part.tool("x").map(|route| route.server), Some(ServerId(1)), "nobody else is there");
     assert_eq!(whole.tool("x").map(|route| route.server), Some(ServerId(0)));
@@ -164,7 +164,7 @@ fn a_uri_of_another_server_leads_nowhere() {
         with(2, "c", UriMap::Prefix("c".into())),
     ];
     let whole = whole(&offers);
-    let owner = |of: &CatalogueSnapshot, uri: &str| of.resource(uri).map(|(server, _)| server.0);
+    let owner = |of: &CatalogueSnapshot, uri: &str| of.resource(uri).map(|route| route.server.0);
     for (uri, everybody, limited) in [
         ("file:///both", Some(0), Some(1)),
         ("file:///a", Some(0), None),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
 use tidings_proto::{FieldView, ListKind, UriMap};
 
@@ -23,7 +22,7 @@ fn prefix(name: &str) -> UriMap {
 }
 
 fn owner(snapshot: &CatalogueSnapshot, uri: &str) -> Option<(u32, String)> {
-    snapshot.resource(uri).map(|(ServerId(id), local)| (id, local))
+    snapshot.resource(uri).map(|route| (route.server.0, route.local.to_string()))
 }
 
 #[test]

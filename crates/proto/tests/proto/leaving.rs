@@ -156,7 +156,7 @@ proptest! {
             alone: false,
             log_level: (era == Era::Legacy).then_some(LogLevel::Info),
         };
-        let target = target.map(|(member, in_ref)| RequestTarget { member, in_ref, local: "lo\"cal".into() });
+        let target = target.map(|(member, in_ref)| RequestTarget { member, in_ref, local: tidings_proto::LocalName::new("lo\"cal") });
         let to = RequestDestination { revision, id: 77 };
         let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, RequestChanges { state, responses });
         prop_assert_eq!(check_outgoing(&bytes), Ok(()), "{:?}", bytes);

@@ -21,7 +21,7 @@ fn params(from: Era, to: Revision, method: Method, params: &str, state: StateCha
         log_level: (from == Era::Legacy).then_some(LogLevel::Info),
         alone: false,
     };
-    let target = RequestTarget { member: "name", in_ref: false, local: "local".into() };
+    let target = RequestTarget { member: "name", in_ref: false, local: tidings_proto::LocalName::new("local") };
     let (to, changes) = (RequestDestination { revision: to, id: 77 }, RequestChanges { state, responses: None });
     let bytes = translate(&request, method, Some(&target), &requester, to, changes);
     let message = json(bytes);
@@ -51,7 +51,7 @@ fn between_legacy_peers_only_id_name_and_token_change() {
     );
     let requester =
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = RequestTarget { member: "name", in_ref: false, local: "t".into() };
+    let target = RequestTarget { member: "name", in_ref: false, local: tidings_proto::LocalName::new("t") };
     let to = RequestDestination { revision: Revision::V2025_06_18, id: 9 };
     let bytes = translate(&request, Method::ToolsCall, Some(&target), &requester, to, RequestChanges::default());
     assert_eq!(
@@ -149,7 +149,7 @@ fn what_a_reference_names_is_renamed_inside_it() {
     );
     let requester =
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = RequestTarget { member: "uri", in_ref: true, local: "f://{x}".into() };
+    let target = RequestTarget { member: "uri", in_ref: true, local: tidings_proto::LocalName::new("f://{x}") };
     let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
     let got = json(translate(&request, Method::Complete, Some(&target), &requester, to, RequestChanges::default()));
     assert_eq!(got["params"]["ref"]["uri"], "f://{x}");
@@ -164,7 +164,7 @@ fn a_repeated_name_in_a_reference_is_left_once() {
     );
     let requester =
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let target = RequestTarget { member: "name", in_ref: true, local: "b".into() };
+    let target = RequestTarget { member: "name", in_ref: true, local: tidings_proto::LocalName::new("b") };
     let to = RequestDestination { revision: Revision::LATEST_LEGACY, id: 2 };
     let bytes = translate(&got, Method::Complete, Some(&target), &requester, to, RequestChanges::default());
     let text = String::from_utf8(bytes.to_vec()).unwrap();

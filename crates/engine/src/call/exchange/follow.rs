@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use tidings_hub::subscriptions::{FollowRefusal as HubRefusal, ResourceAddress};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, meta};
+use tidings_proto::{Era, PublicName, meta};
 use tidings_wire::{Frame, FrameLimits};
 
 use super::{Exchange, Reply, Stage};
@@ -60,8 +60,8 @@ impl Exchange {
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
         let place = self.router.subscriptions.place_for(session, &routed.server).await?;
         // The server's own URI: two spellings of one resource are one subscription.
-        let address = ResourceAddress { place, uri: routed.target.local.as_str().into() };
-        let named = Named { address, uri: routed.exposed.clone() };
+        let address = ResourceAddress { place, uri: routed.target.local.shared() };
+        let named = Named { address, uri: routed.exposed.to_string() };
         let Some(mut asked) = self.router.subscriptions.subscribe(session, &named) else { return Ok(Reply::Cancelled) };
         let decision = tokio::select! {
             biased;
@@ -92,7 +92,7 @@ impl Exchange {
                 // The error was parsed when it arrived; these limits only have to let it through again.
                 let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 512, ..FrameLimits::default() };
                 let frame = Frame::parse(bytes, &limits).map_err(|fault| RequestRefusal::NotFollowed {
-                    uri: routed.exposed.clone(),
+                    uri: routed.exposed.to_string(),
                     server,
                     reason: fault.to_string(),
                 })?;
@@ -101,7 +101,7 @@ impl Exchange {
             }
             HubRefusal::TimedOut => Err(RequestRefusal::TimedOut { server, seconds: PATIENCE }),
             other => {
-                Err(RequestRefusal::NotFollowed { uri: routed.exposed.clone(), server, reason: other.to_string() })
+                Err(RequestRefusal::NotFollowed { uri: routed.exposed.to_string(), server, reason: other.to_string() })
             }
         }
     }
@@ -128,8 +128,8 @@ async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>)
     let mut known = HashSet::new();
     for uri in uris {
         // What is not there is not honoured, and says no more than that: the rest of the listen goes on.
-        let Ok(routed) = router.find_resource(principal, &uri).await else { continue };
-        let address = ResourceAddress { place: routed.server.id.into(), uri: routed.target.local.into() };
+        let Ok(routed) = router.find_resource(principal, PublicName::new(uri.as_str())).await else { continue };
+        let address = ResourceAddress { place: routed.server.id.into(), uri: routed.target.local.shared() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {
             named.push(Named { address, uri });

@@ -4,8 +4,8 @@
 //! neither the router nor the client notices a difference to a direct call.
 
 use bytes::Bytes;
-use tidings_proto::Method;
 use tidings_proto::refusal::RequestRefusal;
+use tidings_proto::{Method, PublicName};
 use tidings_upstream::ToolRedirect;
 use tidings_wire::{Frame, FrameLimits, ObjectEdit, Patch, encode_string};
 
@@ -16,27 +16,23 @@ use crate::links::in_flight::TakenBack;
 /// How often one request may be passed on. Servers in the process may name each other, but not in a circle.
 const MOST: u8 = 4;
 
-/// Where a request goes in the place of what the client named.
+/// What a request was that goes elsewhere now.
 pub(super) struct Detour {
-    /// The server, where it is named.
-    pub(super) server: Option<String>,
-    /// The tool to call: as that server calls it where one is named, else by its public name.
-    pub(super) name: String,
     /// What the client named, and its arguments: a retry is recognised by them, because it will name them again.
-    asked: String,
+    asked: PublicName,
     arguments: Bytes,
     taken: u8,
 }
 
 impl Detour {
     pub(super) fn binding<'a>(&'a self, principal: &'a str, method: Method) -> Binding<'a> {
-        Binding { principal, method: method.as_str(), name: &self.asked, arguments: &self.arguments }
+        Binding { principal, method: method.as_str(), name: self.asked.as_str(), arguments: &self.arguments }
     }
 }
 
 impl Exchange {
     /// Sends the request to another tool. Between the two it can be cancelled like one that has just arrived.
-    pub(super) fn redirect(&mut self, instead: ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
+    pub(super) fn redirect(&mut self, instead: &ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // Taken out of the table without an outcome: the same request is about to be sent elsewhere.
         let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
@@ -50,18 +46,18 @@ impl Exchange {
             server: calling.routed.server.plan.name.clone(),
             reason: format!("passed the call on {reason}"),
         };
-        let frame = spliced(&self.frame, &instead).ok_or_else(|| passed_on("with arguments that are not valid"))?;
+        let frame = spliced(&self.frame, instead).ok_or_else(|| passed_on("with arguments that are not valid"))?;
         let detour = match self.detour.take() {
             None => {
                 // From the frame as the client sent it: below it is replaced by the one that goes on.
                 let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.slice(at)).unwrap_or_default();
                 let asked = calling.routed.exposed.clone();
-                Detour { server: instead.server, name: instead.name, asked, arguments, taken: 1 }
+                Detour { asked, arguments, taken: 1 }
             }
             Some(before) if before.taken < MOST => {
                 // `asked` and `arguments` stay those of the first detour, because the client's retry repeats what the
                 // client sent.
-                Detour { server: instead.server, name: instead.name, taken: before.taken + 1, ..*before }
+                Detour { taken: before.taken + 1, ..*before }
             }
             Some(_) => return Err(passed_on("in a circle")),
         };
@@ -76,7 +72,7 @@ impl Exchange {
 fn spliced(frame: &Frame, instead: &ToolRedirect) -> Option<Frame> {
     let mut patch = Patch::new();
     let mut edit = ObjectEdit::new(frame.bytes(), frame.params()?);
-    edit.set("name", encode_string(&instead.name));
+    edit.set("name", encode_string(instead.name.as_str()));
     match &instead.arguments {
         Some(arguments) => edit.set("arguments", arguments.clone()),
         None => edit.remove("arguments"),
@@ -95,8 +91,7 @@ mod tests {
     fn splice(request: &str, arguments: Option<&'static str>) -> Option<String> {
         let frame = Frame::parse(request.to_owned(), &FrameLimits::default()).ok()?;
         let instead = ToolRedirect {
-            server: None,
-            name: "t\"".into(),
+            name: PublicName::new("t\""),
             arguments: arguments.map(|raw| Bytes::from_static(raw.as_bytes())),
         };
         let spliced = spliced(&frame, &instead)?;

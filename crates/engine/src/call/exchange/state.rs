@@ -1,7 +1,7 @@
 //! The state that a client carries between the rounds of one request.
 
-use tidings_proto::Era;
 use tidings_proto::refusal::RequestRefusal;
+use tidings_proto::{Era, PublicName};
 
 use super::Exchange;
 use crate::call::routing::Routed;
@@ -10,13 +10,13 @@ use crate::plan::Source;
 
 impl Exchange {
     /// What a multi-round request is bound to.
-    pub(super) fn binding<'a>(&'a self, exposed: &'a str) -> Binding<'a> {
+    pub(super) fn binding<'a>(&'a self, exposed: &'a PublicName) -> Binding<'a> {
         if let Some(detour) = &self.detour {
             return detour.binding(&self.caller.principal().name, self.method);
         }
         let arguments = self.frame.param(&["arguments"]).map(|at| self.frame.raw(at)).unwrap_or_default();
         let principal = &self.caller.principal().name;
-        Binding { principal, method: self.method.as_str(), name: exposed, arguments }
+        Binding { principal, method: self.method.as_str(), name: exposed.as_str(), arguments }
     }
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.

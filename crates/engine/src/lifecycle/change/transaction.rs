@@ -155,7 +155,7 @@ impl<'g> Transaction<'g> {
                 let listed = [ListKind::Resources, ListKind::Templates].into_iter();
                 let mut listed =
                     offer.into_iter().flat_map(|offer| listed.clone().flat_map(|kind| &offer.list(kind).items));
-                if listed.any(|item| arrival.server.uris.inward(&item.key).is_some()) {
+                if listed.any(|item| arrival.server.uris.inward(item.key.as_str()).is_some()) {
                     let (name, other) = (arrival.server.plan.name.clone(), other.plan.name.clone());
                     return Err(ChangeError::Clash { name, other, prefix: prefix.to_string(), kind: Prefix::Uri });
                 }
