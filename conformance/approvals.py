@@ -9,45 +9,33 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 from changing_peers import Crowd, watching
-from gateway import _die_with_parent, _wait_until_ready, free_port
+from gateway import serving
 
 CHECK_SECONDS = 60.0
 
 
-class Gateway:
-    """`tidings serve` with two servers whose changed tools wait, and its command line."""
+def configuration(peers: Path, node: str) -> str:
+    """Two servers whose changed tools wait."""
+    here = Path(__file__).parent
+    # One era: a pipe of each would be a process of each, and a change in one is none in the other.
+    npm = [str(here / "changing_server.mjs"), "--peers", str(peers)]
+    return (
+        f"[servers.pypi]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(here / 'changing_server.py')])}\n"
+        f'era = "legacy"\napprove = "changed"\n\n[servers.npm]\ncommand = {json.dumps(node)}\nargs = {json.dumps(npm)}\napprove = "changed"\n'
+    )
 
-    def __init__(self, binary: str, peers: Path, node: str, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        here = Path(__file__).parent
-        self.binary, self.directory = binary, directory
-        # One era: a pipe of each would be a process of each, and a change in one is none in the other.
-        npm = [str(here / "changing_server.mjs"), "--peers", str(peers)]
-        config = directory / "tidings.toml"
-        config.write_text(
-            f"[servers.pypi]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(here / 'changing_server.py')])}\n"
-            f'era = "legacy"\napprove = "changed"\n\n[servers.npm]\ncommand = {json.dumps(node)}\nargs = {json.dumps(npm)}\napprove = "changed"\n'
-        )
-        address = f"127.0.0.1:{free_port()}"
-        self.url = f"http://{address}/mcp"
-        log = directory / "tidings.log"
-        with log.open("wb") as sink:
-            self.process = subprocess.Popen(
-                [binary, "serve", "--config", str(config), "--listen", address, "--data", str(directory / "data")],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env={**os.environ, "NO_COLOR": "1"},
-                preexec_fn=_die_with_parent,
-            )
-        _wait_until_ready(self.process, address, log)
+
+class Gateway:
+    """A gateway that runs, and its command line."""
+
+    def __init__(self, binary: str, directory: Path, base: str) -> None:
+        self.binary, self.directory, self.url = binary, directory, f"{base}/mcp"
 
     def command(self, *words: str) -> str:
         line = [self.binary, "--data", str(self.directory / "data"), *words]
@@ -57,10 +45,6 @@ class Gateway:
 
     def held(self) -> list[dict[str, object]]:
         return json.loads(self.command("approvals", "--json"))["approvals"]
-
-    def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(10)
 
 
 async def described(crowd: Crowd, server: str, tool: str, text: str, there: bool) -> None:
@@ -103,8 +87,8 @@ async def main() -> int:
     arguments.add_argument("--directory", type=Path, required=True)
     options = arguments.parse_args()
     passed = failed = 0
-    gateway = Gateway(options.tidings, options.peers, options.node, options.directory)
-    try:
+    with serving(configuration(options.peers, options.node), options.tidings, options.directory) as base:
+        gateway = Gateway(options.tidings, options.directory, base)
         for server, tool in [("pypi", "cry"), ("npm", "greet")]:
             for caller in ["legacy", "modern"]:
                 what = f"a changed description of {server} waits, changed by a {caller} client"
@@ -116,8 +100,6 @@ async def main() -> int:
                 else:
                     passed += 1
                     print(f"PASS {what}")
-    finally:
-        gateway.close()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -67,13 +67,13 @@ def in_front_of(upstream_url: str, binary: str, directory: Path) -> Iterator[str
 
 
 @contextlib.contextmanager
-def serving(configuration: str, binary: str, directory: Path) -> Iterator[str]:
-    """Yields the URL, without a path, of a gateway with this configuration."""
+def serving(configuration: str, binary: str, directory: Path, port: int | None = None) -> Iterator[str]:
+    """Yields the URL, without a path, of a gateway with this configuration, on a port that is free unless one is named."""
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "tidings.toml"
     config.write_text(configuration)
     log = directory / "tidings.log"
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{port or free_port()}"
     command = [binary, "serve", "--config", str(config), "--listen", address, "--data", str(directory / "data")]
     with log.open("wb") as sink:
         process = subprocess.Popen(

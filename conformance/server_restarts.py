@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import restarting_server
-from gateway import _die_with_parent, _wait_until_ready, accepts
+from gateway import _die_with_parent, accepts, serving
 
 CALL_WORKS = 2.0
 FOLLOWER_KNOWS = 5.0
@@ -439,27 +439,16 @@ def scene_of(row: Row, binary: str) -> Iterator[Scene]:
         server.start()
         proxy = CuttingProxy(server.port) if row.proxied else None
         port = proxy.port if proxy else server.port
-        config = directory / "tidings.toml"
         lines = ["[servers.one]", f'url = "http://127.0.0.1:{port}/mcp"']
-        config.write_text("\n".join([*lines, f'era = "{row.era}"' if row.era else "", ""]))
+        configuration = "\n".join([*lines, f'era = "{row.era}"' if row.era else "", ""])
         listen = free_port()
-        log = directory / "tidings.log"
-        data = directory / "data"
-        command = [binary, "serve", "--config", str(config), "--listen", f"127.0.0.1:{listen}", "--data", str(data)]
-        with log.open("wb") as sink:
-            environment = {**os.environ, "NO_COLOR": "1"}
-            gateway = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=environment, preexec_fn=_die_with_parent
-            )
         try:
-            _wait_until_ready(gateway, f"127.0.0.1:{listen}", log)
-            yield Scene(server, listen, data)
+            with serving(configuration, binary, directory, listen):
+                yield Scene(server, listen, directory / "data")
         except BaseException:
-            print(log.read_text(errors="replace")[-4000:], file=sys.stderr)
+            print((directory / "tidings.log").read_text(errors="replace")[-4000:], file=sys.stderr)
             raise
         finally:
-            gateway.kill()
-            gateway.wait()
             if server.process is not None:
                 server.process.kill()
                 server.process.wait()
