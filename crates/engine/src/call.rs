@@ -4,6 +4,7 @@
 //! been asked for (`notify`, `subscriptions`).
 
 pub(crate) mod answers;
+mod drive;
 pub(crate) mod exchange;
 pub(crate) mod ghosts;
 pub(crate) mod paging;
@@ -24,6 +25,7 @@ use crate::observe::catalogue_store::CatalogueStore;
 use crate::runtime::EngineRuntime;
 use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
+pub(crate) use drive::DriveDesk;
 use ghosts::AbandonedStreams;
 use seal::Sealer;
 
@@ -41,4 +43,5 @@ pub(crate) struct RequestRouter {
     /// The gateway's `serverInfo` as modern results carry it, where no server is alone: made once, not for each answer.
     pub(crate) identity: Vec<u8>,
     pub(crate) abandoned: Arc<AbandonedStreams>,
+    pub(crate) drives: Arc<DriveDesk>,
 }

@@ -19,10 +19,10 @@ use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::RequestRouter;
 use crate::call::exchange::Exchange;
 use crate::call::routing::RoutedTool;
 use crate::call::seal::Sealer;
+use crate::call::{DriveDesk, RequestRouter};
 use crate::client::bells::FollowerBells;
 use crate::client::principal::Principal;
 use crate::client::session::{Caller, ClientSink, ModernCaller, Session};
@@ -173,6 +173,7 @@ impl Beginning {
                 sealer: Sealer::new(),
                 identity,
                 abandoned: Arc::default(),
+                drives: Arc::new(DriveDesk::new(sessions())),
             }
         })
     }

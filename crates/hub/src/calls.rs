@@ -57,6 +57,17 @@ pub struct NewCall {
     pub timeout: Duration,
     /// How long it may run, progress or not.
     pub max_timeout: Duration,
+    /// The round before it, where the client's request takes several calls.
+    pub after: Option<CallHistory>,
+}
+
+/// What one round of a client's request leaves to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CallHistory {
+    /// When the client's request is given up, however many rounds it takes.
+    pub last_moment: Instant,
+    /// The progress that its client was told of.
+    pub progress: Option<f64>,
 }
 
 /// A request in flight.
@@ -76,6 +87,13 @@ pub struct TrackedCall {
     timeout: Duration,
     last_moment: Instant,
     progress: Option<f64>,
+}
+
+impl TrackedCall {
+    /// For the next round of the same request.
+    pub fn history(&self) -> CallHistory {
+        CallHistory { last_moment: self.last_moment, progress: self.progress }
+    }
 }
 
 /// Why a request can not be sent.
@@ -185,6 +203,7 @@ impl CallTable {
         on_link.callers.add(&call.principal);
         // Progress moves the deadline, never beyond this.
         let last_moment = now + call.max_timeout;
+        let last_moment = call.after.map_or(last_moment, |before| before.last_moment.min(last_moment));
         self.calls.insert(
             id,
             TrackedCall {
@@ -196,7 +215,7 @@ impl CallTable {
                 heard_beside: call.heard_beside,
                 timeout: call.timeout,
                 last_moment,
-                progress: None,
+                progress: call.after.and_then(|before| before.progress),
             },
         );
         Ok(id)

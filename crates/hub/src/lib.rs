@@ -2,6 +2,7 @@
 //!
 //! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
 //! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
+//! - [`drive`]: a modern server's questions to a legacy client, round by round.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
@@ -18,6 +19,7 @@ pub mod approvals;
 mod backoff;
 pub mod calls;
 pub mod catalogue;
+pub mod drive;
 mod id_map;
 pub mod ledger;
 pub mod link_health;

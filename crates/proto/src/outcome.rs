@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use tidings_wire::{
     ByteSpan, Frame, FrameKind, ObjectEdit, Patch, Payload, RawId, check_outgoing, elements, encode_string,
-    error_response, get, is_object, response, string_at,
+    error_response, get, is_object, members, response, string_at,
 };
 
 use crate::content::ContentView;
-use crate::{Era, Method, Revision, code, meta};
+use crate::{Era, Method, Revision, code, meta, question};
 
 /// Who reads the answer, and how.
 #[derive(Clone, Copy)]
@@ -20,8 +20,10 @@ pub struct AnswerReader<'a> {
     pub content: ContentView<'a>,
     /// The gateway's `serverInfo`, raw; absent where the server's own identity shows.
     pub identity: Option<&'a [u8]>,
-    /// Whether the client handles URL elicitation (2025-11-25).
+    /// Whether the client handles URL elicitation. Asked for errors only.
     pub url_elicitation: bool,
+    /// What the server is called where the client can not know who asks.
+    pub asker: Option<&'a str>,
     /// Whether clients are told apart, so that no answer may be kept for others.
     pub private: bool,
     /// Whether the server is the only one: what its extensions say in a result is the client's to understand.
@@ -153,13 +155,17 @@ fn input_required(
     let may = reader.method.may_require_input() || (reader.verbatim && reader.method == Method::Other);
     // The dialogue of several rounds does not exist in that era, so the client could not go on.
     if reader.era() == Era::Legacy || !may {
-        let message = "the server asks for input in a way that this client can not answer";
+        let message = "the server asks for input where the protocol has no way to give it";
         return ClientAnswer::error(id, code::INTERNAL_ERROR, message);
     }
     let inner = edit.get("requestState").and_then(|at| string_at(bytes, at));
     if let Some(inner) = inner {
         // Sealed, so that the state comes back to the server that gave it, and to no other.
         edit.set("requestState", encode_string(&(reader.seal)(&inner)));
+    }
+    let asked = edit.get("inputRequests").filter(|at| reader.asker.is_some() && is_object(bytes, *at));
+    for entry in asked.into_iter().flat_map(|at| members(bytes, at)) {
+        question::guard_entry(bytes, entry.value, reader.asker, &mut patch);
     }
     edit_meta(frame, &edit, reader, &mut patch);
     edit.finish(&mut patch);
@@ -292,7 +298,8 @@ fn translate_error(
         {
             code::RESOURCE_NOT_FOUND
         }
-        code::URL_ELICITATION_REQUIRED if modern || !reader.url_elicitation => {
+        code::URL_ELICITATION_REQUIRED if modern => return visit_first(bytes, error, id, reader, &message),
+        code::URL_ELICITATION_REQUIRED if !reader.url_elicitation => {
             return as_tool_error(bytes, error, id, reader, &message);
         }
         // Between the gateway and the server; the client's own headers were right.
@@ -305,6 +312,35 @@ fn translate_error(
     }
     edit.finish(&mut patch);
     ClientAnswer { payload: patch.apply(bytes).into(), error: Some(shown) }
+}
+
+/// Pages that the user has to visit before the call is made again, as a modern client is asked for that. There is no state: the
+/// server has given the call up, and the next one is a new one.
+fn visit_first(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &AnswerReader<'_>, message: &str) -> ClientAnswer {
+    let text_of = |at: ByteSpan, name: &str| get(bytes, at, name).and_then(|at| string_at(bytes, at));
+    let asked = tidings_wire::get_path(bytes, error, &["data", "elicitations"]);
+    let entry = |(nth, at): (usize, ByteSpan)| {
+        let url = encode_string(&text_of(at, "url")?);
+        let text = text_of(at, "message").unwrap_or_else(|| message.into());
+        let text = encode_string(&question::said_by(reader.asker, &text));
+        Some(format!(
+            r#""url-{nth}":{{"method":"{}","params":{{"mode":"url","url":{url},"message":{text}}}}}"#,
+            question::ELICIT
+        ))
+    };
+    let entries: Vec<String> =
+        asked.into_iter().flat_map(|at| elements(bytes, at)).enumerate().filter_map(entry).collect();
+    if entries.is_empty() || !reader.method.may_require_input() {
+        return as_tool_error(bytes, error, id, reader, message);
+    }
+    if !reader.url_elicitation {
+        let required = r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#;
+        let code = code::MISSING_CLIENT_CAPABILITY;
+        let payload = error_response(Some(id), code, message, Some(required.as_bytes())).into();
+        return ClientAnswer { payload, error: Some(code) };
+    }
+    let result = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, entries.join(","));
+    ClientAnswer::result(id, result.as_bytes())
 }
 
 /// An error that the client's era can not express: a failed tool result that says it in words, or an internal error.
@@ -321,8 +357,13 @@ fn as_tool_error(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &AnswerReade
             text.push_str(&url);
         }
     }
-    let result_type = if reader.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
-    let text = encode_string(&text);
+    failed_tool(id, &text, reader.era())
+}
+
+/// The result of a tool that failed, in words.
+pub fn failed_tool(id: &RawId, text: &str, era: Era) -> ClientAnswer {
+    let result_type = if era == Era::Modern { r#""resultType":"complete","# } else { "" };
+    let text = encode_string(text);
     ClientAnswer::result(
         id,
         format!(r#"{{{result_type}"content":[{{"type":"text","text":{text}}}],"isError":true}}"#).as_bytes(),

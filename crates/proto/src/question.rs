@@ -163,10 +163,10 @@ pub fn declared_to_modern(capabilities: &Value, revision: Revision) -> Vec<u8> {
     Value::Object(out).to_string().into_bytes()
 }
 
-/// A legacy server's question as a session gets it; `None` when its revision can not express it. `server`: who asks, where the
+/// A legacy server's question as a session gets it, or what its revision lacks to express it. `server`: who asks, where the
 /// client can not know.
-pub fn to_session(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>) -> Option<Bytes> {
-    worded(frame, shown, revision, server, None).ok()
+pub fn to_session(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>) -> Result<Bytes, Unable> {
+    worded(frame, shown, revision, server, None)
 }
 
 fn worded(
@@ -215,10 +215,25 @@ fn guard(bytes: &[u8], edit: &mut ObjectEdit<'_>, method: &str, server: Option<&
         }
         ELICIT => {
             if let (Some(server), Some(text)) = (server, edit.get("message").and_then(|at| string_at(bytes, at))) {
-                edit.set("message", encode_string(&format!("[{server}] {text}")));
+                edit.set("message", encode_string(&said_by(Some(server), &text)));
             }
         }
         _ => {}
+    }
+}
+
+/// What somebody says whom the client may not know.
+pub(crate) fn said_by(server: Option<&str>, text: &str) -> String {
+    server.map_or_else(|| text.to_owned(), |server| format!("[{server}] {text}"))
+}
+
+/// The same for an entry of `inputRequests` that stays one.
+pub(crate) fn guard_entry(bytes: &[u8], entry: ByteSpan, server: Option<&str>, patch: &mut Patch) {
+    let Some(method) = get(bytes, entry, "method").and_then(|at| string_at(bytes, at)) else { return };
+    if let Some(params) = get(bytes, entry, "params").filter(|at| is_object(bytes, *at)) {
+        let mut edit = ObjectEdit::new(bytes, params);
+        guard(bytes, &mut edit, &method, server);
+        edit.finish(patch);
     }
 }
 

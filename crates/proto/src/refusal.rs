@@ -70,6 +70,22 @@ pub enum RequestRefusal {
         /// The bound that was reached.
         limit: usize,
     },
+    /// The server asked for something that the client does not answer.
+    #[error("server \"{server}\" asked this client for {method}, without which the call can not go on: {reason}")]
+    CanNotAsk {
+        /// Its configured name.
+        server: String,
+        /// What it asked for.
+        method: String,
+        /// Why there is no answer.
+        reason: String,
+    },
+    /// The server asked again and again.
+    #[error("server \"{server}\" asked again and again and came to no end; the call was given up")]
+    NoEnd {
+        /// Its configured name.
+        server: String,
+    },
     /// The gateway is about to end and takes no new requests.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -92,9 +108,12 @@ impl RequestRefusal {
             Self::HeaderMismatch(_) => code::HEADER_MISMATCH,
             Self::UnsupportedVersion(_) => code::UNSUPPORTED_VERSION,
             // JSON-RPC has no code for it; the words say what happened.
-            Self::ServerDown { .. } | Self::TimedOut { .. } | Self::TooMany { .. } | Self::ShuttingDown => {
-                code::INTERNAL_ERROR
-            }
+            Self::ServerDown { .. }
+            | Self::TimedOut { .. }
+            | Self::TooMany { .. }
+            | Self::CanNotAsk { .. }
+            | Self::NoEnd { .. }
+            | Self::ShuttingDown => code::INTERNAL_ERROR,
         }
     }
 

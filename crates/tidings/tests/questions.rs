@@ -1,6 +1,9 @@
 //! What servers ask of clients, through the real gateway: only the owner of the call is asked, and the server always
 //! hears back under its own id.
 
+#[path = "questions/drives.rs"]
+mod drives;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -32,6 +32,7 @@ use crate::links::live_link::LiveLink;
 use crate::notify::announce::{self, Listening, Notice};
 use crate::plan::CallChannel;
 use crate::subscriptions::Receipt;
+use drive::{DrivenCall, Driving};
 use redirect::Detour;
 
 /// How long a call that was rejected for its headers waits for a fresh list of its server's tools; then it is sent as
@@ -68,6 +69,8 @@ pub struct Exchange {
     receipt: Option<Receipt>,
     /// Set once a server in the process has had another tool called in its place.
     detour: Option<Box<Detour>>,
+    /// Set once its server has asked its client something, for the rounds after that.
+    driven: Option<Box<DrivenCall>>,
 }
 
 enum Stage {
@@ -75,6 +78,8 @@ enum Stage {
     Calling(Box<Calling>),
     /// Was refused before it was run, and waits for the next link.
     Again(Box<Routed>),
+    /// Between two rounds: its server asked its client something.
+    Driving(Box<Driving>),
     /// A listen, and announcements that were taken and not passed on yet.
     Listening(Box<Listening>, VecDeque<Notice>),
     Over,
@@ -135,8 +140,19 @@ impl Exchange {
     ) -> Self {
         let waiter = Waiter::of(caller.principal());
         let stage = Stage::Start;
-        let mut exchange =
-            Self { router, caller, frame, method, id, waiter, is_arriving: false, stage, receipt: None, detour: None };
+        let mut exchange = Self {
+            router,
+            caller,
+            frame,
+            method,
+            id,
+            waiter,
+            is_arriving: false,
+            stage,
+            receipt: None,
+            detour: None,
+            driven: None,
+        };
         if !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
             exchange.arrive();
@@ -195,6 +211,7 @@ impl Exchange {
                 // Not boxed: the common case of thousands of waiting streams is one small future.
                 Stage::Calling(_) => self.advance().await,
                 Stage::Again(_) => Box::pin(self.send_again()).await,
+                Stage::Driving(_) => Box::pin(self.drive()).await,
                 Stage::Listening(..) => self.listen().await,
                 Stage::Start => return None,
                 Stage::Over => return Some(Reply::Cancelled),
@@ -428,6 +445,9 @@ impl Exchange {
     fn answered(&mut self, frame: &Frame) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         calling.live.watch.answered();
+        if let Some(asked) = self.asked(frame) {
+            return self.put_questions(asked);
+        }
         let Some(ended) = self.router.links.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.router.links.withdraw_from_client(*shown, ask);
@@ -459,10 +479,8 @@ impl Exchange {
                 frame,
             );
         }
-        if let Some(next) = self.input_required(frame)? {
-            return Ok(next);
-        }
-        Ok(Some(Reply::Answer(self.translate(frame))))
+        let answer = self.translate(frame);
+        Ok(Some(self.last_words(answer)))
     }
 
     /// The server refused the request unread because of its headers: our view of its tools is old.

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use serde_json::Value;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_hub::server_requests::ServerRequest;
-use tidings_proto::{MessageSubject, Revision, ServerMessage, capabilities};
+use tidings_proto::question::{self, Needs, Unable};
+use tidings_proto::{MessageSubject, ServerMessage};
 use tidings_upstream::SharedLink;
-use tidings_wire::{Frame, ObjectEdit, Patch, RawId, encode_string, response, string_at};
+use tidings_wire::{Frame, Patch, RawId, response};
 
 use crate::call::RequestRouter;
 use crate::client::session::{Caller, Session};
-use crate::links::open_links::refusal;
 use crate::servers::server::Server;
 
 impl RequestRouter {
@@ -24,6 +23,9 @@ impl RequestRouter {
         let Some(id) = frame.id() else { return };
         let ask = self.links.in_flight.lock().server_requests.answer(session.key, &id);
         let Some(ask) = ask else {
+            if self.drives.answer(session.key, &id, frame) {
+                return;
+            }
             tracing::debug!(%id, "answer to no question");
             return;
         };
@@ -45,6 +47,7 @@ impl RequestRouter {
         for (_, ask) in &unanswered {
             self.links.refuse_server_request(ask);
         }
+        self.drives.client_silent(session.key);
     }
 
     /// Puts a server's question to its owner, or refuses it in the owner's place.
@@ -65,25 +68,30 @@ impl RequestRouter {
             return link.send(response(&id, b"{}"));
         }
         let method = message.method().into_owned();
-        let url_mode = message.param_str(&["mode"]).is_some_and(|mode| mode == "url");
-        let able = owner.filter(|session| {
-            capabilities::client_can(&session.capabilities, &method, url_mode)
-                && (method != "elicitation/create" || session.revision.has_elicitation())
-                && (!url_mode || session.revision.has_url_elicitation())
-        });
-        let Some(session) = able else {
+        let Some(session) = owner else {
             // Named in the warning, because calls that were given up are the usual reason that no owner is known.
             let abandoned = self.links.in_flight.lock().calls.ghosts_on(key);
             if server.may_log(&self.runtime, method.len()) {
                 tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
             }
-            return link.send(refusal(&id, &method));
+            return link.send(question::refusal(&id, &method, None));
         };
+        let refused = |unable: Unable| {
+            if server.may_log(&self.runtime, method.len()) {
+                let (server, revision, lacks) = (&server.plan.name, session.revision, unable.capability);
+                tracing::warn!(%server, %method, %revision, lacks, "question refused: its client can not be asked this");
+            }
+            link.send(question::refusal(&id, &method, Some(unable)));
+        };
+        if let Err(unable) = session.abilities().allow(Needs::of_frame(message)) {
+            return refused(unable);
+        }
         let named = (self.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
         let shown = self.links.in_flight.mint();
-        let Some(bytes) = question(message, shown, session.revision, named) else {
+        let bytes = match question::to_session(message, shown, session.revision, named) {
+            Ok(bytes) => bytes,
             // The client's revision has no words for it, so the server has to do without.
-            return link.send(refusal(&id, &method));
+            Err(unable) => return refused(unable),
         };
         let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
         let opened = {
@@ -94,7 +102,7 @@ impl RequestRouter {
         if opened {
             deliver(session, bytes);
         } else {
-            link.send(refusal(&id, &method));
+            link.send(question::refusal(&id, &method, None));
         }
     }
 
@@ -107,59 +115,6 @@ impl RequestRouter {
         patch.replace(span, shown.to_string());
         Some((ask, patch.apply(frame.bytes())))
     }
-}
-
-/// A question in the client's terms; `None` when its revision can not express it.
-fn question(frame: &Frame, shown: u64, revision: Revision, server: Option<&str>) -> Option<Bytes> {
-    let bytes = frame.bytes();
-    let mut patch = Patch::new();
-    patch.replace(frame.id_span()?, shown.to_string());
-    if let Some(params) = frame.params() {
-        let mut edit = ObjectEdit::new(bytes, params);
-        match &*frame.method() {
-            // Through a gateway `thisServer` would mean all of them.
-            "sampling/createMessage" if edit.get("includeContext").is_some() => {
-                edit.set("includeContext", "\"none\"");
-            }
-            "elicitation/create" => {
-                if let (Some(server), Some(text)) = (server, edit.get("message").and_then(|at| string_at(bytes, at))) {
-                    edit.set("message", encode_string(&format!("[{server}] {text}")));
-                }
-                if !revision.has_url_elicitation() {
-                    edit.remove("mode");
-                    if let Some(schema) = edit.get("requestedSchema") {
-                        edit.set("requestedSchema", early_schema(schema.of(bytes))?);
-                    }
-                }
-            }
-            _ => {}
-        }
-        edit.finish(&mut patch);
-    }
-    Some(patch.apply(bytes))
-}
-
-/// A form for 2025-06-18: titled choices in its own spelling, no multiple choice. The schema is passed as it is when
-/// it has neither.
-fn early_schema(raw: &[u8]) -> Option<Vec<u8>> {
-    let mut schema: Value = serde_json::from_slice(raw).ok()?;
-    let mut changed = false;
-    for property in schema.get_mut("properties")?.as_object_mut()?.values_mut() {
-        let property = property.as_object_mut()?;
-        // A choice of several can not be asked in that revision; leaving it out would ask for less than the server
-        // needs.
-        if property.get("type").is_some_and(|kind| kind == "array") {
-            return None;
-        }
-        if let Some(Value::Array(choices)) = property.remove("oneOf") {
-            let pick =
-                |name: &str| choices.iter().map(|c| c.get(name).cloned().unwrap_or_default()).collect::<Vec<_>>();
-            property.insert("enumNames".into(), pick("title").into());
-            property.insert("enum".into(), pick("const").into());
-            changed = true;
-        }
-    }
-    Some(if changed { schema.to_string().into_bytes() } else { raw.to_vec() })
 }
 
 /// The session that owns a call, if it has one.

@@ -1,7 +1,7 @@
 //! Clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::ViewDigests;
 use tidings_hub::session_view::SessionView;
+use tidings_proto::question::{self, Abilities};
 use tidings_proto::{Era, LogLevel, Revision};
 use tidings_wire::{ByteSpan, Frame};
 use tokio::sync::{Notify, watch};
@@ -41,6 +42,8 @@ pub struct Session {
     pub(crate) since: SystemTime,
     pub(crate) info: Option<Bytes>,
     pub(crate) capabilities: Value,
+    /// The same in the words of the modern era, from when they are needed.
+    modern_capabilities: OnceLock<Bytes>,
     pub(crate) level: Mutex<Option<LogLevel>>,
     pub(crate) sink: Arc<dyn ClientSink>,
     /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
@@ -99,6 +102,7 @@ impl Session {
             since: SystemTime::now(),
             info,
             capabilities,
+            modern_capabilities: OnceLock::new(),
             level: Mutex::default(),
             sink,
             silent: AtomicBool::new(false),
@@ -109,6 +113,16 @@ impl Session {
             over: CancellationToken::new(),
             resuming: Mutex::default(),
         })
+    }
+
+    /// What it can be asked.
+    pub(crate) fn abilities(&self) -> Abilities {
+        Abilities::read(&self.capabilities, self.revision)
+    }
+
+    /// What a modern server is told of its capabilities with each request.
+    pub(crate) fn modern_capabilities(&self) -> &Bytes {
+        self.modern_capabilities.get_or_init(|| question::declared_to_modern(&self.capabilities, self.revision).into())
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tidings_hub::calls::{BeginError, CallId, CallLimits, CallTable, NewCall, TrackedCall};
+use tidings_hub::calls::{BeginError, CallHistory, CallId, CallLimits, CallTable, NewCall, TrackedCall};
 use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
 use tidings_proto::ServerMessage;
@@ -108,6 +108,7 @@ pub(crate) struct Ended {
 pub(crate) struct TakenBack {
     pub(crate) waiter: Arc<Waiter>,
     pub(crate) moot: Vec<(u64, ServerRequest)>,
+    pub(crate) history: CallHistory,
 }
 
 /// What a cancellation meets.
@@ -216,10 +217,11 @@ impl InFlight {
         let call = state.calls.finish(id)?;
         let whose = state.waiting.remove(&id).and_then(|waiter| waiter.whose.clone());
         let waiter = Arc::new(Waiter { whose, ..Waiter::default() });
+        let history = call.history();
         if let Some(theirs) = call.id {
             state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
         }
-        Some(TakenBack { waiter, moot: state.server_requests.call_over(id) })
+        Some(TakenBack { waiter, moot: state.server_requests.call_over(id), history })
     }
 
     /// Gives a message that came beside all streams to the only call on its link. Gives it back when there is none.

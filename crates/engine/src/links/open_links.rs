@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_hub::server_requests::ServerRequest;
-use tidings_proto::{LogLevel, code, notifications};
-use tidings_wire::{RawId, error_response, notification, response};
+use tidings_proto::{LogLevel, notifications};
+use tidings_wire::{RawId, notification};
 
 use crate::client::sessions::SessionTable;
 use crate::links::in_flight::{Ended, InFlight};
@@ -73,12 +73,5 @@ impl OpenLinks {
 
 /// The refusal that each kind of question has.
 pub(crate) fn refusal(id: &RawId, method: &str) -> Bytes {
-    match method {
-        // Not an error: a server that gets one often fails the whole call.
-        "elicitation/create" => response(id, br#"{"action":"cancel"}"#),
-        _ => {
-            let text = format!("no client of this gateway can answer {method} here");
-            error_response(Some(id), code::METHOD_NOT_FOUND, &text, None)
-        }
-    }
+    tidings_proto::question::refusal(id, method, None)
 }

@@ -170,6 +170,7 @@ impl Run {
                     token: token.map(|token| raw(IDS[token])),
                     timeout,
                     max_timeout: max,
+                    after: None,
                 };
                 let got = self.table.begin(new, self.now);
                 let mine = self.model.values().filter(|call| call.client == client).count();
@@ -355,6 +356,7 @@ fn call(client: u64, id: &str, timeout: u64, max: u64) -> NewCall {
         token: Some(raw("\"t\"")),
         timeout,
         max_timeout,
+        after: None,
     }
 }
 
@@ -474,4 +476,19 @@ fn a_hundred_thousand_abandoned_calls_of_one_link_are_bounded_and_leave_it_witho
     table.finish(mine);
     table.link_gone(link);
     assert_holds_nothing(&table);
+}
+
+// bridging B4
+#[test]
+fn a_later_round_goes_on_where_the_one_before_ended() {
+    let mut table = CallTable::new(LIMITS, 1);
+    let now = Instant::now();
+    let first = table.begin(call(1, "1", 10, 30), now).unwrap();
+    assert!(table.progress(first, 5.0, now).is_some());
+    let history = table.finish(first).unwrap().history();
+    let later = now + Duration::from_secs(25);
+    let second = table.begin(NewCall { after: Some(history), ..call(1, "1", 10, 30) }, later).unwrap();
+    assert_eq!(table.get(second).unwrap().deadline, now + Duration::from_secs(30), "one request has one last moment");
+    assert!(table.progress(second, 5.0, later).is_none(), "progress grows from round to round");
+    assert!(table.progress(second, 6.0, later).is_some());
 }

@@ -118,6 +118,7 @@ proptest! {
             content: ContentView { uris: &uris, revision, view },
             identity: named.then_some(br#"{"name":"tidings","version":"1"}"#),
             url_elicitation,
+            asker: named.then_some("up"),
             private,
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),

@@ -34,6 +34,7 @@ impl Case {
             content: ContentView { uris: &self.uris, revision: self.to, view: FieldView::Strict },
             identity: self.identity,
             url_elicitation: self.urls,
+            asker: self.identity.map(|_| "up"),
             private: self.private,
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
@@ -49,6 +50,11 @@ impl Case {
         let (message, error) = self.run(&format!("\"result\":{result}"));
         assert_eq!(error, None, "{message}");
         message["result"].clone()
+    }
+
+    fn error_or_result(&self, error: &str) -> (Option<i64>, Value) {
+        let (message, code) = self.run(&format!("\"error\":{error}"));
+        (code, message)
     }
 
     /// The code, and the message or the text of a failed tool.
@@ -113,6 +119,30 @@ fn a_url_to_visit_reaches_every_client_in_some_form() {
     let (code, message) = case(Method::ToolsCall, L, Revision::V2025_06_18).error(error);
     assert_eq!(code, None);
     assert_eq!(message["result"]["content"][0]["text"], "visit\nhttps://a.example/1");
+    // A modern client is asked, and its retry is a new call, so there is no state.
+    let (code, message) = Case { urls: true, ..case(Method::ToolsCall, L, Revision::MODERN) }.error_or_result(error);
+    let params = value!({"mode": "url", "url": "https://a.example/1", "message": "visit"});
+    let asked = value!({"url-0": {"method": "elicitation/create", "params": params}});
+    assert_eq!((code, &message["result"]), (None, &value!({"resultType": "input_required", "inputRequests": asked})));
+    let (code, message) = case(Method::ToolsCall, L, Revision::MODERN).error(error);
+    assert_eq!(code, Some(-32021));
+    assert_eq!(message["error"]["data"], value!({"requiredCapabilities": {"elicitation": {"url": {}}}}));
+    let (code, _) = Case { urls: true, ..case(Method::Complete, L, Revision::MODERN) }.error(error);
+    assert_eq!(code, Some(-32603), "only three methods may ask");
+}
+
+// bridging B6: clients see only the gateway
+#[test]
+fn a_modern_client_of_several_servers_is_told_who_asks() {
+    let given = r#"{"resultType":"input_required","requestState":"s","inputRequests":{
+        "f":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{}}},
+        "s":{"method":"sampling/createMessage","params":{"messages":[],"includeContext":"allServers"}}}}"#;
+    let several = Case { identity: Some(br#"{"name":"g"}"#), ..case(Method::ToolsCall, M, Revision::MODERN) };
+    let shown = several.result(given);
+    assert_eq!(shown["inputRequests"]["f"]["params"]["message"], "[up] m");
+    assert_eq!(shown["inputRequests"]["s"]["params"]["includeContext"], "none");
+    let alone = case(Method::ToolsCall, M, Revision::MODERN).result(given);
+    assert_eq!(alone["inputRequests"], json(given)["inputRequests"]);
 }
 
 #[test]
@@ -233,6 +263,7 @@ fn nothing_is_touched_where_nothing_must_change() {
         content: ContentView { uris: &UriMap::Transparent, revision: Revision::LATEST_LEGACY, view: FieldView::Strict },
         identity: None,
         url_elicitation: false,
+        asker: None,
         private: false,
         verbatim: false,
         seal: &|inner| inner.to_owned(),

@@ -132,6 +132,20 @@ async fn a_url_to_visit_first_reaches_clients_that_can_not_be_told_by_error_as_t
     failed_with(&form_only.call_tool("old__fail", arguments(-32042, &data)).await, &["it failed", url]);
     let early = setup.gateway.client().revision("2025-06-18").capabilities(json!({"elicitation": {"url": {}}}));
     failed_with(&early.connect().await.call_tool("old__fail", arguments(-32042, &data)).await, &["it failed", url]);
+    // A modern client is asked to visit it, and comes back with a new call.
+    let modern = setup.gateway.client().modern().capabilities(json!({"elicitation": {"url": {}}})).connect().await;
+    let asked = modern.call_tool("old__fail", arguments(-32042, &data)).await.result();
+    let params = json!({"mode": "url", "url": url, "message": "[old] visit"});
+    assert_eq!(asked["resultType"], "input_required");
+    assert_eq!(asked["inputRequests"], json!({"url-0": {"method": "elicitation/create", "params": params}}));
+    assert_eq!(asked.get("requestState"), None, "{asked}");
+    let again = json!({"name": "old__fail", "arguments": arguments(-32007, &json!({})),
+        "inputResponses": {"url-0": {"action": "accept"}}});
+    assert_eq!(modern.request("tools/call", again).await.error_code(), -32007);
+    let form_only = setup.gateway.client().modern().capabilities(json!({"elicitation": {}})).connect().await;
+    let reply = form_only.call_tool("old__fail", arguments(-32042, &data)).await;
+    assert_eq!((reply.status, reply.error_code()), (400, -32021));
+    assert_eq!(reply.error()["data"]["requiredCapabilities"], json!({"elicitation": {"url": {}}}));
 }
 
 // bridging A3 (errors): server down

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use tidings_proto::content::ContentView;
 use tidings_proto::outcome::{self, AnswerReader, ClientAnswer};
-use tidings_proto::{Era, code};
-use tidings_wire::Frame;
+use tidings_proto::question::Abilities;
+use tidings_proto::{Era, code, meta};
+use tidings_wire::{Frame, FrameKind};
 
 use super::{Exchange, Stage};
 use crate::call::routing::Routed;
@@ -38,7 +39,8 @@ impl Exchange {
                 view: self.router.runtime.settings.view,
             },
             identity: names_us.then_some(&self.router.identity),
-            url_elicitation: self.handles_urls(),
+            url_elicitation: frame.kind() == FrameKind::Error && self.handles_urls(),
+            asker: (!alone).then_some(server.plan.name.as_str()),
             verbatim: self.router.pool.is_alone(server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
@@ -54,7 +56,12 @@ impl Exchange {
                     // worded for people.
                     && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
             }
-            Caller::Modern(_) => false,
+            Caller::Modern(_) => {
+                // By name and not by the caller's span: a call that was passed on has another frame.
+                let declared = self.frame.param(&["_meta", meta::CLIENT_CAPABILITIES]);
+                let declared = declared.and_then(|at| serde_json::from_slice(self.frame.raw(at)).ok());
+                Abilities::read(&declared.unwrap_or_default(), self.caller.revision()).urls
+            }
         }
     }
 }

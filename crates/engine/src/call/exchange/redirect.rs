@@ -35,7 +35,7 @@ impl Exchange {
     pub(super) fn redirect(&mut self, instead: &ToolRedirect) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // Taken out of the table without an outcome: the same request is about to be sent elsewhere.
-        let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
+        let Some(TakenBack { waiter, moot, .. }) = self.router.links.in_flight.take_back(calling.call) else {
             return Ok(Some(Reply::Cancelled));
         };
         (self.waiter, self.is_arriving) = (waiter, self.caller.names_its_calls());

@@ -44,6 +44,7 @@ impl Exchange {
             token: meta::progress_token(&self.frame),
             timeout,
             max_timeout,
+            after: self.driven.as_ref().map(|driven| driven.history),
         };
         // Registered before the bytes are written, so that no answer can come for an unknown id.
         let begun = self.router.links.in_flight.begin(new, &self.waiter, self.is_arriving, Instant::now());
@@ -72,27 +73,34 @@ impl Exchange {
         let Stage::Calling(calling) = &self.stage else { return None };
         let Calling { routed, live, call, state, .. } = &**calling;
         let revision = live.hello.revision;
-        let (info, level) = match &self.caller {
-            Caller::Legacy(session) => (session.info.as_deref(), session.level()),
+        let (info, level, capabilities) = match &self.caller {
+            Caller::Legacy(session) => {
+                // Only a modern server is told them here; a legacy one knows them from the handshake.
+                let told = revision.era() == Era::Modern && self.method.may_require_input();
+                let capabilities = if told { session.modern_capabilities() } else { &b"{}"[..] };
+                (session.info.as_deref(), session.level(), capabilities)
+            }
             Caller::Modern(caller) => {
                 // A modern request names its level itself; a legacy server has one level per link, which has to be
                 // asked for.
                 if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
                     self.router.links.want_level(level);
                 }
-                (None, None)
+                (None, None, &b"{}"[..])
             }
         };
-        // A legacy client can not be asked by a modern server yet, so nothing is declared for it.
         let alone = self.router.pool.is_alone(&routed.server);
-        let requester = RequestingClient { era: self.caller.era(), info, capabilities: b"{}", log_level: level, alone };
+        let requester = RequestingClient { era: self.caller.era(), info, capabilities, log_level: level, alone };
         let destination = RequestDestination { revision, id: call.0 };
         let state = match state {
             None => StateChange::Keep,
             Some(None) => StateChange::Remove,
             Some(Some(own)) => StateChange::Set(own),
         };
-        let changes = RequestChanges { state, responses: None };
+        let changes = match &self.driven {
+            Some(driven) => driven.changes(),
+            None => RequestChanges { state, responses: None },
+        };
         let target = Some(&routed.target);
         let bytes = outbound::translate(&self.frame, self.method, target, &requester, destination, changes);
         let outgoing = OutgoingRequest {

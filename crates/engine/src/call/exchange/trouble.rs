@@ -87,7 +87,7 @@ impl Exchange {
     /// The request is to be sent again. Until then it can be cancelled like one that has just arrived.
     fn take_back(&mut self, error: &LinkError) -> Option<Reply> {
         let Stage::Calling(calling) = &mut self.stage else { return None };
-        let Some(TakenBack { waiter, moot }) = self.router.links.in_flight.take_back(calling.call) else {
+        let Some(TakenBack { waiter, moot, .. }) = self.router.links.in_flight.take_back(calling.call) else {
             return Some(Reply::Cancelled);
         };
         (self.waiter, self.is_arriving) = (waiter, self.caller.names_its_calls());
