@@ -60,9 +60,10 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path)
 
 
 @contextlib.contextmanager
-def in_front_of(upstream_url: str, binary: str, directory: Path) -> Iterator[str]:
-    """Yields the MCP URL of a gateway with `upstream_url` as its only server."""
-    with serving(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n", binary, directory) as base:
+def in_front_of(upstream_url: str, binary: str, directory: Path, era: str | None = None) -> Iterator[str]:
+    """Yields the MCP URL of a gateway with `upstream_url` as its only server, spoken to in `era` only if one is named."""
+    only = f"era = {json.dumps(era)}\n" if era else ""
+    with serving(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n{only}", binary, directory) as base:
         yield f"{base}/mcp"
 
 

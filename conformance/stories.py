@@ -2,6 +2,9 @@
 
 A story is a client that checks what it sees; the SDK ships them with its sources. Each runs over HTTP in every era that it has.
 One that passes directly must pass through the gateway. Prints a line for each, and the totals last.
+
+With --other-era the gateway speaks to each server only in the era that its client does not speak, and a number of stories has to
+pass: not all can, because some are about what only one era has.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ START_SECONDS = 60.0
 # A story has a time-out of its own; this is for one that hangs without.
 STORY_SECONDS = 120.0
 AT_A_TIME = 2
+# With a server of the other era: how many stories of modern and of legacy clients have to pass.
+LEAST_MODERN, LEAST_LEGACY = 15, 14
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,8 @@ def passes(leg: Leg, url: str, examples: Path, log: Path) -> bool:
     return ran.returncode == 0
 
 
-def run(leg: Leg, examples: Path, binary: str, directory: Path) -> Result:
+def run(leg: Leg, examples: Path, binary: str, directory: Path, crossed: bool) -> Result:
+    era = ("modern" if leg.legacy else "legacy") if crossed else None
     own = directory / f"{leg.name}{'-legacy' if leg.legacy else ''}"
     own.mkdir(parents=True, exist_ok=True)
     try:
@@ -105,7 +111,7 @@ def run(leg: Leg, examples: Path, binary: str, directory: Path) -> Result:
     if not direct:
         return Result(leg, False, None, own / "direct.log")
     try:
-        with server(leg, examples, own / "server.log") as url, gateway.in_front_of(url, binary, own) as ours:
+        with server(leg, examples, own / "server.log") as url, gateway.in_front_of(url, binary, own, era) as ours:
             return Result(leg, True, passes(leg, ours, examples, own / "through.log"), own / "through.log")
     except RuntimeError as error:
         (own / "through.log").write_text(str(error))
@@ -122,12 +128,25 @@ def show(result: Result) -> None:
         print(f"FAIL {result.leg}: {last[0]} ({result.log})", flush=True)
 
 
+def crossed(direct: list[Result]) -> int:
+    """Whether enough stories pass with a server of the other era."""
+    enough = True
+    for legacy, least in [(False, LEAST_MODERN), (True, LEAST_LEGACY)]:
+        of_era = [result for result in direct if result.leg.legacy == legacy]
+        passed = sum(bool(result.through) for result in of_era)
+        client, server = ("legacy", "modern") if legacy else ("modern", "legacy")
+        print(f"{client} clients, {server} servers: {passed} of {len(of_era)} pass, {least} have to", flush=True)
+        enough &= passed >= least
+    return 0 if enough else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gateway", required=True, help="the binary under test")
     parser.add_argument("--examples", required=True, type=Path, help="the folder that holds the stories")
     parser.add_argument("--directory", required=True, type=Path, help="where logs go")
     parser.add_argument("--story", help="only this one")
+    parser.add_argument("--other-era", action="store_true", help="speak to each server in the era that its client does not speak")
     arguments = parser.parse_args()
     chosen, left_out = legs(arguments.examples / "stories")
     chosen = [leg for leg in chosen if arguments.story in (None, leg.name)]
@@ -136,7 +155,8 @@ def main() -> int:
         return 2
     os.environ["PYTHONPATH"] = str(arguments.examples.resolve())
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        tasks = [pool.submit(run, leg, arguments.examples, arguments.gateway, arguments.directory) for leg in chosen]
+        given = (arguments.examples, arguments.gateway, arguments.directory, arguments.other_era)
+        tasks = [pool.submit(run, leg, *given) for leg in chosen]
         results = []
         for task in tasks:
             results.append(task.result())
@@ -145,6 +165,8 @@ def main() -> int:
         print(f"not run, because their tokens are for one fixed address or they have no server: {', '.join(left_out)}")
     direct = [result for result in results if result.direct]
     passed = sum(bool(result.through) for result in direct)
+    if arguments.other_era and arguments.story is None:
+        return crossed(direct)
     print(f"{passed} passed, {len(direct) - passed} failed, {len(results) - len(direct)} fail directly too", flush=True)
     return 0 if passed == len(direct) else 1
 
