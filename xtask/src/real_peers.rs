@@ -1,6 +1,6 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
-//! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; and the documentation,
-//! followed by the letter. The checks are in the scripts.
+//! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; apps of several
+//! servers in the hands of the reference host; and the documentation, followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
 use std::thread;
@@ -26,7 +26,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 5] = [everyday, changing, approving, writing, racing];
-    let others: [Script; 4] = [restarting, http_and_sse, walk, connected_clients];
+    let others: [Script; 5] = [restarting, http_and_sse, apps, walk, connected_clients];
     let lane = |scripts: &[Script]| {
         let mut tally = Tally::default();
         for script in scripts {
@@ -168,6 +168,14 @@ fn http_and_sse(children: &Children, workspace: &Workspace, peers: &Peers, binar
     let directory = workspace.fresh_run_directory(&["sse-peers"])?;
     let script = python(workspace, peers, "sse_peers.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
     count(children, &script.arg("--directory").arg(&directory))
+}
+
+/// Servers with MCP Apps beside one without, used by the reference host's library.
+fn apps(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["apps"])?;
+    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("apps.mjs")).deadline(DEADLINE);
+    let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
+    count(children, &node.arg("--directory").arg(&directory))
 }
 
 /// From nothing to a row that tells of itself, as the documentation says.

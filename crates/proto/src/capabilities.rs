@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::{Era, Revision, extensions, meta};
 
 /// What the gateway declares to servers on a shared legacy link: everything it can carry to the client that owns a
-/// request. Servers hide tools from clients that declare nothing.
+/// request. Servers hide tools, and the pages of their apps, from clients that declare nothing.
 pub fn towards_legacy_server(revision: Revision) -> Value {
-    let mut all = json!({ "roots": { "listChanged": true }, "sampling": {} });
+    let mut all = json!({ "roots": { "listChanged": true }, "sampling": {}, "extensions": extensions::of_gateway() });
     if revision.has_elicitation() {
         all["elicitation"] = if revision.has_url_elicitation() { json!({ "form": {}, "url": {} }) } else { json!({}) };
     }
@@ -16,8 +16,12 @@ pub fn towards_legacy_server(revision: Revision) -> Value {
 
 /// What the gateway declares when it lists on a modern link, for the same reason.
 pub fn towards_modern_server() -> Value {
-    let apps = json!({ extensions::APPS: { "mimeTypes": ["text/html;profile=mcp-app"] } });
-    json!({ "roots": {}, "sampling": {}, "elicitation": { "form": {}, "url": {} }, "extensions": apps })
+    json!({
+        "roots": {},
+        "sampling": {},
+        "elicitation": { "form": {}, "url": {} },
+        "extensions": extensions::of_gateway(),
+    })
 }
 
 /// What the only client of several servers declares, as far as it may reach them.
@@ -67,7 +71,7 @@ pub struct CapabilityReader {
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
 /// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask.
 /// Changes of single resources are told if that of some server can be. `alone`: the capabilities of the only server, whose
-/// extensions are its own business with the client.
+/// extensions are its own business with a client of its own era.
 pub fn for_client<'a>(
     servers: impl IntoIterator<Item = OfferedCapabilities<'a>>,
     alone: Option<OnlyServer<'a>>,
@@ -88,26 +92,33 @@ pub fn for_client<'a>(
     if let Some(resources) = out.get_mut("resources").filter(|_| followed) {
         resources["subscribe"] = true.into();
     }
-    match alone {
+    if let Some(declared) = alone.and_then(|alone| alone.capabilities.get("experimental")?.as_object()) {
+        out.insert("experimental".to_owned(), declared.clone().into());
+    }
+    match alone.filter(|alone| alone.era == told.revision.era()) {
         Some(alone) => {
-            for group in ["extensions", "experimental"] {
-                // What a server declares as an extension in one era is no promise for the other.
-                let fits = group == "experimental" || alone.era == told.revision.era();
-                if let Some(declared) = alone.capabilities.get(group).filter(|value| fits && value.is_object()) {
-                    out.insert(group.to_owned(), declared.clone());
-                }
+            if let Some(declared) = alone.capabilities.get("extensions").filter(|value| value.is_object()) {
+                out.insert("extensions".to_owned(), declared.clone());
             }
         }
-        // Behind several servers an extension is promised only if the gateway knows how to carry it.
-        None if told.revision.era() == Era::Modern => {
-            let carried = extensions::carried(servers.iter().map(|server| server.capabilities));
-            if !carried.is_empty() {
-                out.insert("extensions".to_owned(), carried.into());
-            }
-        }
-        None => {}
+        // Behind several servers, and into the other era, an extension is promised only if the gateway knows how to carry it.
+        None => promise(&mut out, extensions::carried(servers.iter().map(|server| server.capabilities)), told),
     }
     finish(out, told)
+}
+
+/// Tells a client of extensions, if its revision has what they need.
+fn promise(out: &mut Map<String, Value>, carried: Map<String, Value>, told: CapabilityReader) {
+    if told.revision.has_item_meta() {
+        declare(out, carried);
+    }
+}
+
+/// An empty `extensions` says the same as none.
+fn declare(out: &mut Map<String, Value>, extensions: Map<String, Value>) {
+    if !extensions.is_empty() {
+        out.insert("extensions".to_owned(), extensions.into());
+    }
 }
 
 /// The only server there is.
@@ -120,14 +131,15 @@ pub struct OnlyServer<'a> {
 }
 
 /// For a legacy client of several servers: its view is frozen at `initialize`, while servers come later. Who can not be
-/// followed says so when somebody wants to.
-pub fn frozen(told: CapabilityReader) -> Value {
+/// followed says so when somebody wants to. `carried`: the extensions that servers have, or may have when they are there.
+pub fn frozen(told: CapabilityReader, carried: Map<String, Value>) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
     let mut out: Map<String, Value> =
         all.into_iter().map(|name| (name.to_owned(), declared(name, told.silent))).collect();
     // Capabilities can not be changed after the introduction, so everything that a server may bring later is
     // promised.
     out["resources"]["subscribe"] = true.into();
+    promise(&mut out, carried, told);
     finish(out, told)
 }
 
@@ -142,7 +154,7 @@ fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {
     }
     // Where no change of a list is told, there is nothing that a summary could be about.
     if told.asks_changes && out.values().any(|capability| capability.get("listChanged").is_some()) {
-        // The old era has no extensions.
+        // The old era has no extensions of its own: those that clients know are named as in the new one, this is not.
         let group = if told.revision.era() == Era::Modern { "extensions" } else { "experimental" };
         out.entry(group).or_insert_with(|| json!({}))[meta::CHANGES] = json!({});
     }
@@ -181,6 +193,8 @@ pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
     if client == Era::Modern {
         // Requests of a legacy server can not be put to a modern client yet.
         out.clear();
+        // Of extensions that the gateway does not know it can not know that both eras have them.
+        declare(&mut out, extensions::carried_of(capabilities));
     }
     Value::Object(out)
 }

@@ -3,10 +3,16 @@
 //! A server that is alone has its extensions passed through, whatever they are. Among several, one is declared to a client only
 //! if the gateway knows how to carry it and some server that the client may use declares it.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// MCP Apps: tools that name a `ui://` resource.
 pub const APPS: &str = "io.modelcontextprotocol/ui";
+
+/// What a page of an app is: the only kind that the extension defines.
+const APP_PAGE: &str = "text/html;profile=mcp-app";
+
+/// The setting of [`APPS`] that both sides declare: the kinds of pages.
+const MIME_TYPES: &str = "mimeTypes";
 
 /// Whether the gateway carries an extension among several servers.
 pub fn is_carried(id: &str) -> bool {
@@ -23,16 +29,49 @@ pub fn declares_namespace(capabilities: &Value, method: &str) -> bool {
     groups.flat_map(Map::keys).any(|id| of(id))
 }
 
-/// What a client may be told of the extensions of several servers: those that are carried, as the first server has them.
+/// What the gateway declares for itself: every extension that it carries.
+pub fn of_gateway() -> Map<String, Value> {
+    Map::from_iter([(APPS.to_owned(), json!({ MIME_TYPES: [APP_PAGE] }))])
+}
+
+/// Those of a side's extensions that are carried, as it declared them.
+pub fn carried_of(capabilities: &Value) -> Map<String, Value> {
+    let declared = capabilities.get("extensions").and_then(Value::as_object);
+    let carried = declared.into_iter().flatten().filter(|(id, _)| is_carried(id));
+    carried.map(|(id, settings)| (id.clone(), settings.clone())).collect()
+}
+
+/// What a client may be told of the extensions of several servers: those that are carried, as the first server has them,
+/// with the kinds of pages of all.
 pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>) -> Map<String, Value> {
     let mut out = Map::new();
-    for declared in servers.into_iter().filter_map(|capabilities| capabilities.get("extensions")?.as_object()) {
-        for (id, settings) in declared.iter().filter(|(id, _)| is_carried(id)) {
+    for (id, settings) in servers.into_iter().flat_map(carried_of) {
+        match out.get_mut(&id) {
             // The first configured server wins, as with names.
-            out.entry(id.clone()).or_insert_with(|| settings.clone());
+            Some(first) => add_mime_types(first, &settings),
+            None => {
+                out.insert(id, settings);
+            }
         }
     }
     out
+}
+
+/// A host must know of every kind of page that it may be given.
+fn add_mime_types(first: &mut Value, further: &Value) {
+    let (Some(first), Some(further)) =
+        (first.as_object_mut(), further.get(MIME_TYPES).and_then(Value::as_array).filter(|types| !types.is_empty()))
+    else {
+        return;
+    };
+    let known = first.entry(MIME_TYPES).or_insert_with(|| json!([]));
+    if let Some(known) = known.as_array_mut() {
+        for one in further {
+            if !known.contains(one) {
+                known.push(one.clone());
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -61,5 +100,23 @@ mod tests {
     fn of_several_servers_only_what_is_carried_is_told() {
         let servers = [json!({"extensions": {"com.example/x": {}, APPS: {"a": 1}}}), json!({"extensions": {APPS: {}}})];
         assert_eq!(Value::Object(carried(&servers)), json!({APPS: {"a": 1}}));
+    }
+
+    // reach 4
+    #[test]
+    fn the_kinds_of_pages_of_all_servers_are_told() {
+        let server = |settings: Value| json!({"extensions": {APPS: settings}});
+        for (settings, told) in [
+            (
+                [json!({"mimeTypes": ["a", "b"]}), json!({"mimeTypes": ["b", "c"]})],
+                json!({"mimeTypes": ["a", "b", "c"]}),
+            ),
+            ([json!({}), json!({"mimeTypes": ["c"]})], json!({"mimeTypes": ["c"]})),
+            ([json!({"mimeTypes": ["a"]}), json!(true)], json!({"mimeTypes": ["a"]})),
+            ([json!({"mimeTypes": "a"}), json!({"mimeTypes": ["c"]})], json!({"mimeTypes": "a"})),
+            ([json!(true), json!({"mimeTypes": ["c"]})], json!(true)),
+        ] {
+            assert_eq!(Value::Object(carried(&settings.map(server))), json!({APPS: told}));
+        }
     }
 }

@@ -123,6 +123,11 @@ impl Revision {
         self >= Self::V2025_03_26
     }
 
+    /// Whether items of lists have a `_meta`, by which extensions say more of them.
+    pub fn has_item_meta(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
     /// Whether a request for completions tells what is filled in already.
     pub fn has_completion_context(self) -> bool {
         self >= Self::V2025_06_18

@@ -10,7 +10,7 @@ use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, identity, meta};
+use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, extensions, identity, meta};
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::call::RequestRouter;
@@ -94,16 +94,25 @@ impl RequestRouter {
     fn introduction_for(&self, principal: &Principal, revision: Revision, client: &Value) -> Value {
         let catalogue = self.catalogue.current();
         let told = self.told(revision, client);
+        let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+        let offered = seen.filter_map(|server| self.offered(server));
         let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
             // It was alone at the start; others may have come since.
-            Some(_) => {
-                let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
-                let offered = seen.filter_map(|server| self.offered(server));
-                capabilities::for_client(offered, self.speaks_for_itself(&catalogue, principal), told)
-            }
+            Some(_) => capabilities::for_client(offered, self.speaks_for_itself(&catalogue, principal), told),
             // Legacy capabilities are told once and hold for the session, so they name everything that servers may
             // offer later.
-            None => capabilities::frozen(told),
+            None => {
+                let mut carried = extensions::carried(offered.map(|server| server.capabilities));
+                if self.catalogue.starting() {
+                    // Who is not there yet may have what the client asks for: it could not be told later.
+                    let asked = extensions::carried_of(client);
+                    for (id, settings) in extensions::of_gateway().into_iter().filter(|(id, _)| asked.contains_key(id))
+                    {
+                        carried.entry(id).or_insert(settings);
+                    }
+                }
+                capabilities::frozen(told, carried)
+            }
         };
         let mut result = json!({
             "protocolVersion": revision.as_str(),

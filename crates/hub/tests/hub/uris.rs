@@ -1,9 +1,13 @@
 //! Whose resource a URI is.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
-use tidings_proto::{FieldView, ListKind, UriMap};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, OfferList, ServerOffer};
+use tidings_proto::{FieldView, ListKind, Revision, UriMap};
 
 use crate::generate::{item, offer};
 
@@ -82,5 +86,62 @@ fn a_template_covers_what_it_can_expand_to() {
         let snapshot =
             CatalogueSnapshot::new(vec![server(0, UriMap::Transparent, &[], &[template]), decoy], FieldView::Strict);
         assert_eq!(owner(&snapshot, uri).is_some(), covered, "{template} and {uri}");
+    }
+}
+
+/// Paths of pages that look like those of other servers, and any others.
+fn page() -> impl Strategy<Value = String> {
+    let path = prop_oneof![
+        3 => proptest::sample::select(vec!["x", "", "a", "a/", "a/x", "b/x", "a.b/x", "a/a/x", "app/page?q=1#top", "ui://x"])
+            .prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    (proptest::sample::select(vec!["ui://", "UI://"]), path).prop_map(|(scheme, path)| format!("{scheme}{path}"))
+}
+
+/// A server whose tools name these pages in one spelling or the other, and that lists every second of them.
+fn with_pages(id: u32, name: &str, pages: &[String]) -> Arc<ServerOffer> {
+    let tool = |(place, page): (usize, &String)| {
+        let meta = if place % 2 == 0 { json!({"ui": {"resourceUri": page}}) } else { json!({"ui/resourceUri": page}) };
+        let raw = json!({"name": format!("t{place}"), "_meta": meta, "description": page}).to_string();
+        OfferItem::read(ListKind::Tools, raw.into(), false).unwrap()
+    };
+    let listed: HashSet<&String> = pages.iter().step_by(2).collect();
+    let offer = ServerOffer::new(ServerId(id), name)
+        .offering(ListKind::Tools, pages.iter().enumerate().map(tool).collect())
+        .offering(ListKind::Resources, listed.into_iter().map(|page| item(ListKind::Resources, name, page)).collect());
+    Arc::new(ServerOffer { uris: prefix(name), ..offer })
+}
+
+fn shown(snapshot: &CatalogueSnapshot, kind: ListKind, revision: Revision) -> Vec<Value> {
+    let page = snapshot.listing(kind, revision).page(None, usize::MAX);
+    serde_json::from_slice(&[b"[", &page.items[..], b"]"].concat()).unwrap()
+}
+
+proptest! {
+    // reach 4: whatever pages servers have, each that a client is shown is of scheme `ui://` and leads back to the server that
+    // means it, listed or not.
+    #[test]
+    fn ui_round_trip(servers in proptest::collection::vec(proptest::collection::vec(page(), 0..5), 1..4)) {
+        let names = ["a", "a.b", "b"];
+        let offers: Vec<_> = (0..).zip(&servers).zip(names).map(|((id, pages), name)| with_pages(id, name, pages)).collect();
+        let snapshot = CatalogueSnapshot::new(offers, FieldView::Strict);
+        for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::MODERN] {
+            for tool in shown(&snapshot, ListKind::Tools, revision) {
+                let server = names.iter().position(|name| tool["name"].as_str().unwrap().starts_with(&format!("{name}__"))).unwrap();
+                let (new, old) = (&tool["_meta"]["ui"]["resourceUri"], &tool["_meta"]["ui/resourceUri"]);
+                let uri = new.as_str().or(old.as_str()).unwrap();
+                prop_assert!(uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("ui://")), "{}", uri);
+                let meant = tool["description"].as_str().unwrap().to_owned();
+                prop_assert_eq!(owner(&snapshot, uri), Some((server as u32, meant)));
+            }
+            let mut listed = HashSet::new();
+            for resource in shown(&snapshot, ListKind::Resources, revision) {
+                let uri = resource["uri"].as_str().unwrap().to_owned();
+                let (id, local) = owner(&snapshot, &uri).unwrap();
+                prop_assert_eq!(&resource["description"], &json!(format!("{}/{local}", names[id as usize])));
+                prop_assert!(listed.insert(uri), "no two servers show one page");
+            }
+        }
     }
 }

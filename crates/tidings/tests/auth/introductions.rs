@@ -30,6 +30,24 @@ async fn instructions_are_those_of_the_servers_that_a_token_may_use() {
     }
 }
 
+// reach 4
+#[tokio::test]
+async fn apps_are_told_to_whoever_may_use_a_server_that_has_some() {
+    const APPS: &str = "io.modelcontextprotocol/ui";
+    let declared = json!({"tools": {}, "prompts": {}, "resources": {}, "extensions": {APPS: {"mimeTypes": ["a"]}}});
+    let red = full("red").capabilities(declared).stdio().await;
+    let blue = full("blue").modern_only().http().await;
+    let gateway = guarded().server("red", &red).server("blue", &blue).serve().await;
+    both_eras(&gateway, "all").await[1].names("tools").await;
+    for (token, told) in
+        [("all", json!({"mimeTypes": ["a"]})), ("red", json!({"mimeTypes": ["a"]})), ("blue", Value::Null)]
+    {
+        for client in both_eras(&gateway, token).await {
+            assert_eq!(introduction(&client).await["capabilities"]["extensions"][APPS], told, "{token}");
+        }
+    }
+}
+
 // issue 6.8
 #[tokio::test]
 async fn a_server_that_is_alone_speaks_only_for_those_who_may_use_it() {

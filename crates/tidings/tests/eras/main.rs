@@ -1,6 +1,7 @@
 //! Both eras on both sides: who is let in and how, what each revision is shown, and which errors it gets.
 
 mod admission;
+mod apps;
 mod batches;
 mod errors;
 mod header_mirror;
