@@ -19,7 +19,7 @@ use tidings_proto::{FieldView, ListKind, LocalName, PublicName, Revision};
 use tidings_wire::Digest;
 
 pub use difference::{ItemDifference, ListChange, ListDifference};
-pub use listing::{ListPage, PageKey, RenderedList};
+pub use listing::{LIST_END, ListPage, PageKey, RenderedList};
 pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
 pub use offer::{ItemFault, OfferItem, OfferList, ScreenedItem, ServerOffer};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::catalogue::{CatalogueSnapshot, LIST_END};
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -224,17 +224,14 @@ impl RequestRouter {
         let mut out = BytesMut::with_capacity(128);
         out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.put_slice(id.as_str().as_bytes());
-        out.put_slice(br#","result":{""#);
-        out.put_slice(kind.member().as_bytes());
-        out.put_slice(br#"":["#);
-        // Frozen here, so that the items can stand between two small buffers without being copied into one.
-        let head = out.split().freeze();
-        out.put_u8(b']');
+        // The items come last: what follows them is then the same in all answers, and is shared as they are.
+        out.put_slice(br#","result":{"#);
         if let Some(next) = &page.next {
-            out.put_slice(br#","nextCursor":"#);
+            out.put_slice(br#""nextCursor":"#);
             out.put_slice(
                 encode_string(&self.sealer.seal_cursor(kind, revision, &self.bound(next, listing))).as_bytes(),
             );
+            out.put_u8(b',');
         }
         if let Some(total) = self.total(listing) {
             out.put_slice(total.as_bytes());
@@ -243,15 +240,21 @@ impl RequestRouter {
             // What some may see and others not is kept for nobody else.
             let scope = if listing.public && caller.principal().is_anybody() { "public" } else { "private" };
             let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
-            let hints = format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}""#);
+            let hints = format!(r#""resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","#);
             out.put_slice(hints.as_bytes());
         }
         if let Some(gateways) = self.pool.asking_gateways(frame)? {
             out.put_slice(list_meta(&gateways).as_bytes());
         }
-        out.put_slice(b"}}");
+        out.put_u8(b'"');
+        out.put_slice(kind.member().as_bytes());
+        out.put_slice(br#"":["#);
         // The items are those of every client with this view: they are shared, not copied.
-        Ok(ClientAnswer { payload: Payload::around(head, page.items, out.freeze()), error: None })
+        let (items, end) = match page.closed {
+            Some(closed) => (closed, Bytes::new()),
+            None => (page.items, Bytes::from_static(LIST_END)),
+        };
+        Ok(ClientAnswer { payload: Payload::around(out.freeze(), items, end), error: None })
     }
 
     /// How long a list is still fresh: what its servers say of it, less the time since they said it.

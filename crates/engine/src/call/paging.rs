@@ -61,10 +61,10 @@ impl RequestRouter {
         Cow::Owned(bound)
     }
 
-    /// The length of the list, where clients look for it.
+    /// The length of the list, as a member where clients look for it.
     pub(crate) fn total(&self, listing: &RenderedList) -> Option<String> {
         self.runtime.settings.pages.longest_bound?;
-        Some(format!(r#","_meta":{{"mcpbash/total":{}}}"#, listing.len()))
+        Some(format!(r#""_meta":{{"mcpbash/total":{}}},"#, listing.len()))
     }
 }
 

@@ -48,8 +48,8 @@ impl ServerPool {
     }
 }
 
-/// The end of a list for a client that is a gateway.
+/// A member of a list for a client that is a gateway.
 pub(crate) fn list_meta(gateways: &[String]) -> String {
     let ids = serde_json::json!(gateways);
-    format!(r#","_meta":{{"{}":{ids}}}"#, meta::GATEWAYS)
+    format!(r#""_meta":{{"{}":{ids}}},"#, meta::GATEWAYS)
 }

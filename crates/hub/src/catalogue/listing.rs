@@ -11,6 +11,10 @@ use super::rendered::{OfferSegment, RenderedOffer};
 /// How many items a cursor names. As long as one of them is there, it is exact.
 const NAMED: usize = 8;
 
+/// What follows the items in an answer to a list: the ends of the list, of the result and of the message. It stands behind the items in
+/// the text that all clients share, so that a long answer is written to its connection at once, and not its last bytes alone.
+pub const LIST_END: &[u8] = b"]}}";
+
 /// Where a page ended: the position of the server, and the last items, of which any may have gone since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageKey {
@@ -26,7 +30,7 @@ pub struct PageKey {
 #[derive(Debug)]
 pub struct RenderedList {
     kind: ListKind,
-    /// All items, joined by commas.
+    /// All items, joined by commas, and then [`LIST_END`].
     text: Bytes,
     /// The servers that have items here, in order.
     parts: Vec<ServerItems>,
@@ -53,6 +57,8 @@ struct ServerItems {
 pub struct ListPage {
     /// The items, joined by commas.
     pub items: Bytes,
+    /// The items and [`LIST_END`] in one piece, where the text of the list has them so: at its end.
+    pub closed: Option<Bytes>,
     /// Where the next page begins, if there is one.
     pub next: Option<PageKey>,
 }
@@ -73,7 +79,7 @@ impl RenderedList {
             if segment.len() > 0 {
                 // One byte for the comma between two servers.
                 let at = if parts.is_empty() { 0 } else { bytes + 1 };
-                bytes = at + segment.text.len();
+                bytes = at + segment.text().len();
                 parts.push(ServerItems { of: Arc::clone(of), segment: Arc::clone(segment), first: len, at });
                 len += segment.len();
             }
@@ -91,14 +97,15 @@ impl RenderedList {
         // A page of nothing would have itself as its successor.
         let end = (start + size.max(1)).min(self.len);
         if start >= end {
-            return ListPage { items: Bytes::new(), next: None };
+            return ListPage { items: Bytes::new(), closed: None, next: None };
         }
         let (first, last) = (self.part_of(start), self.part_of(end - 1));
         let from = first.at + first.segment.start(start - first.first);
         let to = last.at + last.segment.ends[end - 1 - last.first];
         let next = (end < self.len).then(|| self.key(last, end - 1 - last.first));
         // A slice of `Bytes` shares the text: a page costs no copy, however many clients are at it.
-        ListPage { items: self.text.slice(from..to), next }
+        let closed = next.is_none().then(|| self.text.slice(from..));
+        ListPage { items: self.text.slice(from..to), closed, next }
     }
 
     /// The first item that comes after a key, whether or not that is still there.
@@ -146,14 +153,15 @@ impl RenderedList {
 fn join(parts: &[ServerItems], bytes: usize) -> Bytes {
     match parts {
         [] => Bytes::new(),
-        [alone] => alone.segment.text.clone(),
+        [alone] => alone.segment.closed().clone(),
         [first, rest @ ..] => {
-            let mut text = BytesMut::with_capacity(bytes);
-            text.put_slice(&first.segment.text);
+            let mut text = BytesMut::with_capacity(bytes + LIST_END.len());
+            text.put_slice(first.segment.text());
             for part in rest {
                 text.put_u8(b',');
-                text.put_slice(&part.segment.text);
+                text.put_slice(part.segment.text());
             }
+            text.put_slice(LIST_END);
             text.freeze()
         }
     }

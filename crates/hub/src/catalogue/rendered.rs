@@ -7,6 +7,7 @@ use tidings_proto::item::ItemView;
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
+use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
 
@@ -22,8 +23,8 @@ pub(super) struct RenderedOffer {
 /// The items of one list of one server.
 #[derive(Debug)]
 pub(super) struct OfferSegment {
-    /// All items, joined by commas.
-    pub(super) text: Bytes,
+    /// All items, joined by commas, and then [`LIST_END`].
+    closed: Bytes,
     /// Where each item ends.
     pub(super) ends: Vec<usize>,
     /// Which items of the server's list these are, by their places among the sorted ones.
@@ -101,7 +102,8 @@ impl RenderedOffer {
         digests.sort_unstable_by_key(|(place, _)| *place);
         let digests = || std::iter::once(&owner).chain(digests.iter().map(|(_, digest)| digest));
         let mark = (!ends.is_empty()).then(|| Digest::of_all(digests()));
-        OfferSegment { text: text.freeze(), ends, items, mark }
+        text.put_slice(LIST_END);
+        OfferSegment { closed: text.freeze(), ends, items, mark }
     }
 
     /// What clients call an item; `None` when it is hidden.
@@ -114,6 +116,16 @@ impl RenderedOffer {
 }
 
 impl OfferSegment {
+    /// All items, joined by commas.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.closed[..self.ends.last().copied().unwrap_or_default()]
+    }
+
+    /// All items, joined by commas, and then [`LIST_END`].
+    pub(super) fn closed(&self) -> &Bytes {
+        &self.closed
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{CatalogueSnapshot, ListPage, OfferItem, OfferList, PageKey, ServerOffer};
+use tidings_hub::catalogue::{CatalogueSnapshot, LIST_END, ListPage, OfferItem, OfferList, PageKey, ServerOffer};
 use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::offers;
@@ -22,7 +22,11 @@ fn snapshot(offers: &[Arc<ServerOffer>]) -> CatalogueSnapshot {
 }
 
 fn page(snapshot: &CatalogueSnapshot, after: Option<&PageKey>, size: usize) -> ListPage {
-    snapshot.listing(ListKind::Tools, Revision::LATEST_LEGACY).page(after, size)
+    let page = snapshot.listing(ListKind::Tools, Revision::LATEST_LEGACY).page(after, size);
+    // What is written in one piece is the same as the pieces.
+    let closed = (page.next.is_none() && !page.items.is_empty()).then(|| [&page.items[..], LIST_END].concat());
+    assert_eq!(page.closed.as_deref(), closed.as_deref());
+    page
 }
 
 fn expected(offers: &[Arc<ServerOffer>]) -> Vec<String> {
