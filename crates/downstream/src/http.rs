@@ -21,7 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use http::Request;
+use axum::body::Body;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -167,30 +170,25 @@ async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Rout
     let peer = endpoint.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let endpoint = Arc::clone(&endpoint);
-        let others = others.clone();
-        activity.request();
-        // The rest is open to everybody, asks for a key of its own, or for a signature.
-        let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
-        let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
-        async move {
+    // Boxed as a whole, each answer in its own size: an idle connection and one that only streams keep no room for the next request.
+    let service =
+        service_fn(move |request: Request<Incoming>| -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
+            activity.request();
+            // The rest is open to everybody, asks for a key of its own, or for a signature.
+            let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
+            let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
             if is_foreign {
-                return Ok(endpoint::foreign_user());
+                return Box::pin(std::future::ready(Ok(endpoint::foreign_user())));
             }
-            if request.uri().path() == "/mcp" {
-                // Boxed, so that an idle connection and one that only streams do not keep room for it.
-                return Ok::<_, Infallible>(Box::pin(endpoint.handle(request)).await);
+            match request.uri().path() {
+                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request).map(Ok)),
+                sse::STREAM | sse::MESSAGES => Box::pin(Arc::clone(&endpoint).handle_sse(request).map(Ok)),
+                _ => match endpoint.check_origin(request.headers()) {
+                    Ok(()) => Box::pin(others.clone().oneshot(request.map(Body::new))),
+                    Err(refused) => Box::pin(std::future::ready(Ok(refused.into()))),
+                },
             }
-            if matches!(request.uri().path(), sse::STREAM | sse::MESSAGES) {
-                return Ok(Box::pin(endpoint.handle_sse(request)).await);
-            }
-            if let Err(refused) = endpoint.check_origin(request.headers()) {
-                return Ok(refused.into());
-            }
-            others.oneshot(request.map(axum::body::Body::new)).await
-        }
-    });
+        });
     let connection =
         hyper::server::conn::http1::Builder::new().max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

@@ -248,6 +248,13 @@ impl Frame {
         self.bytes = Bytes::copy_from_slice(&self.bytes);
     }
 
+    /// Lets go of the message: from now on it has no members. For whoever has read all that it needs, and stays for long.
+    pub fn forget(&mut self) {
+        let (index, meta) = (MemberIndex::default(), MemberIndex::default());
+        let bytes = Bytes::new();
+        *self = Self { bytes, kind: self.kind, id: None, method: None, params: None, outcome: None, index, meta };
+    }
+
     /// Whether it asks, tells or answers.
     pub fn kind(&self) -> FrameKind {
         self.kind

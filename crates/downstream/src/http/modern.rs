@@ -58,7 +58,8 @@ impl HttpEndpoint {
             // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
             () = self.gateway.long_while(self.options.silence) => None,
         };
-        body::events(stream::unfold(Some((said, exchange)), |ahead| async move {
+        // In a box: the state is moved into every turn, which would have room for it several times. Thousands of streams wait.
+        body::events(stream::unfold(Some((said, Box::new(exchange))), |ahead| async move {
             let (said, mut exchange) = ahead?;
             let (chunk, over) = match said {
                 Some(reply) => event(reply),

@@ -285,7 +285,12 @@ impl Exchange {
                 notices = listening.next() => *taken = notices,
             }
         }
-        Ok(taken.pop_front().map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
+        let notice = taken.pop_front();
+        if taken.is_empty() {
+            // Without its buffer: thousands of listens wait at once, and each would keep the room of its last notices.
+            *taken = VecDeque::new();
+        }
+        Ok(notice.map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
     }
 
     /// Routes the request and sends it.

@@ -50,8 +50,8 @@ impl Exchange {
             listening.receipt = Some(asked.receipt());
         }
         self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
-        // A listen may stay open for days: only its own bytes are kept, not the buffer it was read from.
-        self.frame.compact();
+        // A listen may stay open for days, and thousands do: nothing of its request is needed any more.
+        self.frame.forget();
         Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured)))
     }
 
