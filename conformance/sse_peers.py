@@ -61,6 +61,15 @@ def serve(transport: str, port: int, generation: int, notes: Path) -> None:
         return str(roots.roots[0].uri)
 
     @server.tool()
+    async def consult(context: Context) -> str:
+        """Asks the client's user, then its model."""
+        schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+        form = await context.session.elicit_form("Which colour?", schema)
+        question = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Why?"))
+        said = await context.session.create_message([question], max_tokens=5)
+        return f"{form.action} {(form.content or {}).get('colour')}: {said.content.text}"
+
+    @server.tool()
     async def grow(name: str, context: Context) -> str:
         """Adds a tool and says so."""
         server.tool(name=name)(lambda: name)
@@ -150,12 +159,25 @@ class Visitor:
     async def where(self, context: Any) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri="file:///here")])
 
+    async def fill_in(self, context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"colour": "blue"})
+
+    async def write(self, context: Any, params: Any) -> types.CreateMessageResult:
+        words = types.TextContent(type="text", text="because")
+        return types.CreateMessageResult(role="assistant", model="none", content=words)
+
     def open(self) -> Client:
-        options: dict[str, Any] = {"message_handler": self.hear, "cache": None}
+        options: dict[str, Any] = {
+            "message_handler": self.hear,
+            "cache": None,
+            "list_roots_callback": self.where,
+            "elicitation_callback": self.fill_in,
+            "sampling_callback": self.write,
+        }
         if self.kind == "modern":
             return Client(f"{self.base}/mcp", mode="auto", **options)
         where = sse_client(f"{self.base}/sse") if self.kind == "sse" else f"{self.base}/mcp"
-        return Client(where, mode="legacy", list_roots_callback=self.where, **options)
+        return Client(where, mode="legacy", **options)
 
     async def heard(self, what: str, after: int = 0) -> None:
         while what not in self.told[after:]:
@@ -186,6 +208,7 @@ async def lists_calls_and_progress(visitor: Visitor, server: OldServer) -> None:
 async def questions(visitor: Visitor, server: OldServer) -> None:
     async with visitor.open() as client:
         assert text(await client.call_tool("ask", {})) == "file:///here"
+        assert text(await client.call_tool("consult", {})) == "accept blue: because"
 
 
 async def changes_of_lists(visitor: Visitor, server: OldServer) -> None:
@@ -263,7 +286,7 @@ EVERYTHING: list[Check] = [
 PARTS: dict[str, list[Check]] = {
     "sse": [*EVERYTHING[:-1], leaving, EVERYTHING[-1]],
     "legacy": EVERYTHING,
-    "modern": [lists_calls_and_progress, a_killed_server_comes_back],
+    "modern": [lists_calls_and_progress, questions, a_killed_server_comes_back],
 }
 
 

@@ -32,6 +32,8 @@ fn gateway() -> Gateway {
         announcements: tidings_engine::ListAnnouncements { initially: false, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
+        parks: Default::default(),
+        seal_key: Default::default(),
         version: "0",
         path: Default::default(),
     };

@@ -112,6 +112,10 @@ struct GatewaySchema {
     /// What older clients get: only fields of their revision, or everything.
     #[schemars(extend("default" = "strict"))]
     view: Option<ViewSchema>,
+    /// How long a client of 2026-07-28 may take to answer what an older server asks in the middle of a call; never longer than the call
+    /// itself may take.
+    #[schemars(extend("default" = "10m"))]
+    input_wait: Option<SpanSchema>,
     /// How many connections servers with `isolation = "session"` may have for single clients, all together.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 256))]
     session_links: Option<u32>,

@@ -8,6 +8,7 @@ mod drive;
 pub(crate) mod exchange;
 pub(crate) mod ghosts;
 pub(crate) mod paging;
+pub(crate) mod park;
 pub(crate) mod relay;
 pub(crate) mod routing;
 pub(crate) mod seal;
@@ -27,6 +28,7 @@ use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
 pub(crate) use drive::DriveDesk;
 use ghosts::AbandonedStreams;
+use park::ParkRoom;
 use seal::Sealer;
 
 /// Takes requests of clients to servers, or answers them; and takes what servers say about them back.
@@ -40,6 +42,8 @@ pub(crate) struct RequestRouter {
     pub(crate) notifier: Arc<ListNotifier>,
     pub(crate) discovery: Arc<ListDiscovery>,
     pub(crate) sealer: Sealer,
+    /// Calls that wait for their clients.
+    pub(crate) parks: ParkRoom,
     /// The gateway's `serverInfo` as modern results carry it, where no server is alone: made once, not for each answer.
     pub(crate) identity: Vec<u8>,
     pub(crate) abandoned: Arc<AbandonedStreams>,

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::exchange::Exchange;
+use crate::call::park::ParkRoom;
 use crate::call::routing::RoutedTool;
 use crate::call::seal::Sealer;
 use crate::call::{DriveDesk, RequestRouter};
@@ -170,7 +171,8 @@ impl Beginning {
                 subscriptions,
                 notifier,
                 discovery,
-                sealer: Sealer::new(),
+                sealer: Sealer::new(&self.runtime.settings.seal_key),
+                parks: ParkRoom::new(self.runtime.settings.parks),
                 identity,
                 abandoned: Arc::default(),
                 drives: Arc::new(DriveDesk::new(sessions())),

@@ -34,6 +34,7 @@ pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
 pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepOccasion};
+pub use plan::seal_key::SealKey;
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{
     Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready,
@@ -45,6 +46,7 @@ pub use tidings_hub::approvals::{
 };
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
+pub use tidings_hub::parks::ParkLimits;
 pub use tidings_hub::refresh::{RefreshPace, RefreshReason};
 pub use tidings_hub::scope::{AccessScope, ServerAudience};
 pub use tidings_hub::subscriptions::{NoticePace, ResourcePhase};

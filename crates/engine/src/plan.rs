@@ -1,6 +1,7 @@
 //! What the engine is told to run.
 
 pub(crate) mod approval;
+pub(crate) mod seal_key;
 pub(crate) mod surroundings;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use tidings_hub::ServerId;
 use tidings_hub::calls::CallLimits;
 use tidings_hub::own_links::OwnLinkLimits;
+use tidings_hub::parks::ParkLimits;
 use tidings_hub::refresh::RefreshPace;
 use tidings_hub::scope::ServerAudience;
 use tidings_hub::subscriptions::NoticePace;
@@ -20,6 +22,7 @@ use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
 use crate::observe::journal::JournalServer;
 use crate::observe::status::{Origin, ServerStatus};
 use crate::plan::approval::ApprovalPlan;
+use crate::plan::seal_key::SealKey;
 use crate::plan::surroundings::Surroundings;
 
 /// Settings of the whole gateway.
@@ -51,6 +54,10 @@ pub struct Settings {
     pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
     pub limits: CallLimits,
+    /// Bounds on calls that wait for their clients.
+    pub parks: ParkLimits,
+    /// Seals what clients carry for the gateway.
+    pub seal_key: SealKey,
     /// The version of the gateway, as servers and clients are told it.
     pub version: &'static str,
     /// The id of this gateway and of those ahead of it, by which loops are noticed.

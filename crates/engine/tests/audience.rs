@@ -85,6 +85,8 @@ fn gateway(audience: ServerAudience) -> Gateway {
         announcements: ListAnnouncements { initially: false, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
+        parks: Default::default(),
+        seal_key: Default::default(),
         version: "0",
         path: Default::default(),
     };

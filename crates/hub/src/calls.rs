@@ -333,6 +333,29 @@ impl CallTable {
         call.token.clone()
     }
 
+    /// The server of a call waits for the client: until [`Self::resume`] only the end of all its time ends it. Tells that end.
+    pub fn hold(&mut self, id: CallId) -> Option<Instant> {
+        let call = self.calls.get_mut(&id)?;
+        call.deadline = call.last_moment;
+        Some(call.last_moment)
+    }
+
+    /// The server has what it waited for, and has its usual time again.
+    pub fn resume(&mut self, id: CallId, now: Instant) {
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.deadline = (now + call.timeout).min(call.last_moment);
+        }
+    }
+
+    /// The client has an answer to its request, though the call goes on: it can not name the call by that id any more, and may
+    /// use the id again.
+    pub fn release_id(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if let (Some(theirs), Some(of_client)) = (call.id.take(), self.per_client.get_mut(&call.client)) {
+            of_client.named.remove(&theirs);
+        }
+    }
+
     /// The only call on a link, if there is exactly one: only then is it known whose a server's message is. A call that
     /// another client has abandoned counts too, because its server may still be at work on it.
     pub fn sole_on(&self, link: LinkKey) -> Option<CallId> {

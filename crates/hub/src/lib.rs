@@ -3,6 +3,7 @@
 //! - [`calls`]: who asked what of whom; ids and progress tokens there and back; cancellation; deadlines.
 //! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`drive`]: a modern server's questions to a legacy client, round by round.
+//! - [`parks`]: calls whose client answers a question of the server by sending its request again.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
@@ -24,6 +25,7 @@ mod id_map;
 pub mod ledger;
 pub mod link_health;
 pub mod own_links;
+pub mod parks;
 pub mod refresh;
 pub mod scope;
 pub mod server_requests;

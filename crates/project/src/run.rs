@@ -63,6 +63,8 @@ pub struct ScriptCaller {
     pub url: bool,
     /// Whether it tells its roots.
     pub roots: bool,
+    /// Whether it answers by sending its request again; then its key is of one request only.
+    pub comes_back: bool,
 }
 
 /// Runs the scripts of one project.

@@ -191,10 +191,15 @@ pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
         out.remove("elicitation");
     }
     if client == Era::Modern {
-        // Requests of a legacy server can not be put to a modern client yet.
-        out.clear();
         // Of extensions that the gateway does not know it can not know that both eras have them.
+        out.remove("extensions");
         declare(&mut out, extensions::carried_of(capabilities));
+    }
+    // Before there were modes a client had the capability or not.
+    if !server.has_url_elicitation()
+        && let Some(elicitation) = out.get_mut("elicitation")
+    {
+        *elicitation = json!({});
     }
     Value::Object(out)
 }

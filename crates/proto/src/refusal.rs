@@ -86,6 +86,21 @@ pub enum RequestRefusal {
         /// Its configured name.
         server: String,
     },
+    /// The call that a retry belongs to is not here: the gateway was restarted, or its answer is not kept any more.
+    #[error("the call that this requestState belongs to is not waiting here any more; call again without requestState")]
+    ParkLost,
+    /// The server asked something in the middle of a call, and too many calls wait for their clients already.
+    #[error("too many calls wait for input ({limit}); the call was cancelled")]
+    TooManyParked {
+        /// The bound that was reached.
+        limit: usize,
+    },
+    /// As before, in bytes.
+    #[error("too much waits for input; the call was cancelled")]
+    NoRoomToPark,
+    /// The server asked too often in one call.
+    #[error("the server asked for input too often; the call was cancelled")]
+    TooManyRounds,
     /// The gateway is about to end and takes no new requests.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -113,6 +128,10 @@ impl RequestRefusal {
             | Self::TooMany { .. }
             | Self::CanNotAsk { .. }
             | Self::NoEnd { .. }
+            | Self::ParkLost
+            | Self::TooManyParked { .. }
+            | Self::NoRoomToPark
+            | Self::TooManyRounds
             | Self::ShuttingDown => code::INTERNAL_ERROR,
         }
     }

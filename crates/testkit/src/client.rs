@@ -4,6 +4,7 @@ mod builder;
 mod exchange;
 mod http;
 mod request;
+mod rounds;
 mod sse;
 mod stdio;
 
@@ -23,6 +24,7 @@ pub use builder::ClientBuilder;
 pub use exchange::{Exchange, PendingExchange};
 pub(crate) use http::decode_header;
 pub use request::RequestBuilder;
+pub use rounds::{answer_all, retry_of};
 
 use crate::received::ReceivedMessage;
 use crate::record::{AwaitedRecord, lock};

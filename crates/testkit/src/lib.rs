@@ -34,7 +34,7 @@ mod tempdir;
 mod vitals;
 
 pub use binaries::{relay, tidings};
-pub use client::{Client, ClientBuilder, ClientReply, Exchange, PendingExchange, RequestBuilder};
+pub use client::{Client, ClientBuilder, ClientReply, Exchange, PendingExchange, RequestBuilder, answer_all, retry_of};
 pub use clock::ManualClock;
 pub use fault_proxy::{FaultProxy, FaultRates, ProxyFault};
 pub use gate::Gate;

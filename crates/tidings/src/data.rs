@@ -76,6 +76,19 @@ impl DataDir {
         Ok(token)
     }
 
+    /// What seals the states that clients carry. The same over restarts, so that one of before is recognised.
+    pub(crate) fn seal_key(&self) -> Result<[u8; 32], CommandFailure> {
+        let path = self.0.join("seal.key");
+        if let Some(key) = std::fs::read_to_string(&path).ok().and_then(|text| key_of(&text)) {
+            return Ok(key);
+        }
+        let fault = |e: io::Error| CommandFailure::Failed(format!("{}: {e}", path.display()));
+        write_private_whole(&path, secret::fresh()?.as_bytes()).map_err(fault)?;
+        // Read back: of two gateways that begin at once both use the one that was written last.
+        let written = std::fs::read_to_string(&path).map_err(fault)?;
+        key_of(&written).ok_or_else(|| CommandFailure::Failed(format!("{}: is not a key", path.display())))
+    }
+
     /// Says where this process serves, until the guard is dropped. The first gateway on a directory owns that word.
     pub(crate) fn announce(&self, url: &str) -> AnnouncedGateway {
         match self.try_announce(url) {
@@ -150,6 +163,19 @@ fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program stands in parentheses, and may hold anything.
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// Thirty-two bytes, as they are written in hexadecimal digits.
+fn key_of(text: &str) -> Option<[u8; 32]> {
+    let text = text.trim();
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(key)
 }
 
 /// For files that only their owner may read.

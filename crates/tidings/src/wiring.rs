@@ -16,8 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits, RefreshPace,
-    ServerPlan, Settings, Source,
+    Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits, ParkLimits,
+    RefreshPace, SealKey, ServerPlan, Settings, Source,
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
@@ -102,6 +102,7 @@ pub(crate) struct PreparedGateway {
     notice: Option<ServerPlan>,
     consent: Option<PathBuf>,
     path: GatewayPath,
+    seal_key: SealKey,
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
@@ -114,6 +115,16 @@ fn own_path(file: Option<&Path>) -> Result<GatewayPath, CommandFailure> {
         format!("{:016x}", hasher.finish())
     });
     Ok(GatewayPath::new(&instance, file.as_deref()))
+}
+
+/// What seals the states that clients carry: kept where there is a place for it.
+fn seal_key(data: Option<&DataDir>) -> SealKey {
+    let kept = data.map(DataDir::seal_key).transpose().unwrap_or_else(|failure| {
+        // A gateway that can keep nothing still serves: after a restart clients are told that a state is not valid.
+        tracing::warn!("the key for states of clients is not kept: {failure}");
+        None
+    });
+    kept.map(SealKey::new).unwrap_or_default()
 }
 
 /// Gets ready to start. What has to outlive the process goes into `data`.
@@ -191,6 +202,7 @@ pub(crate) fn prepare(
         notice,
         consent,
         path,
+        seal_key: seal_key(data),
     })
 }
 
@@ -260,7 +272,7 @@ impl PreparedGateway {
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
-        let mut settings = Settings { path: self.path, ..settings(&self.config) };
+        let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
         let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
         // From here on changes of the registry reach the engine; before, there was nothing to change.
@@ -383,6 +395,8 @@ fn settings(config: &Config) -> Settings {
             idle: gateway.session_link_idle,
         },
         limits: Default::default(),
+        parks: ParkLimits { ttl: gateway.input_wait, ..ParkLimits::default() },
+        seal_key: SealKey::default(),
         version: env!("CARGO_PKG_VERSION"),
         path: GatewayPath::default(),
     }

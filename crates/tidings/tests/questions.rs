@@ -3,6 +3,8 @@
 
 #[path = "questions/drives.rs"]
 mod drives;
+#[path = "questions/parked.rs"]
+mod parked;
 
 use std::time::Duration;
 

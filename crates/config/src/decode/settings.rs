@@ -34,6 +34,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let timeout = section.positive_duration("timeout").unwrap_or(default.timeout);
     let max_timeout = section.positive_duration("max_timeout");
     section.not_below("max_timeout", max_timeout, "timeout", Some(timeout));
+    let input_wait = section.positive_duration("input_wait").unwrap_or(default.input_wait);
     let page_size = section.integer("page_size", 1, MAX_PAGE_SIZE).and_then(|size| usize::try_from(size).ok());
     let view = section.choice("view", &[("strict", ViewSetting::Strict), ("pass", ViewSetting::Pass)]);
     let mut links = |key| section.integer(key, 1, MAX_SESSION_LINKS).and_then(|number| usize::try_from(number).ok());
@@ -52,6 +53,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         timeout,
         // A timeout above the default maximum raises the maximum, which the user did not set.
         max_timeout: max_timeout.unwrap_or(default.max_timeout.max(timeout)),
+        input_wait,
         page_size: page_size.unwrap_or(default.page_size),
         view: view.unwrap_or_default(),
         session_links: session_links.unwrap_or(default.session_links),

@@ -32,6 +32,8 @@ pub struct GatewaySettings {
     pub timeout: Duration,
     /// How long a call may take with progress; never less than `timeout`.
     pub max_timeout: Duration,
+    /// How long a client that was asked something in the middle of a call may take to come back with its answers.
+    pub input_wait: Duration,
     /// How many items a page of a list holds; at least one.
     pub page_size: usize,
     /// What older clients get.
@@ -58,6 +60,7 @@ impl Default for GatewaySettings {
             start_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5 * 60),
             max_timeout: Duration::from_secs(60 * 60),
+            input_wait: Duration::from_secs(10 * 60),
             page_size: 1000,
             view: ViewSetting::Strict,
             session_links: 256,

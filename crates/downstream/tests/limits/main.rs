@@ -62,6 +62,8 @@ fn settings() -> Settings {
         announcements: ListAnnouncements { initially: true, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),
+        parks: Default::default(),
+        seal_key: Default::default(),
         version: "0",
         path: Default::default(),
     }

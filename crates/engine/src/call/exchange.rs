@@ -24,6 +24,7 @@ use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Frame, FrameKind, RawId, get};
 
 use crate::call::RequestRouter;
+use crate::call::park::ParkSeat;
 use crate::call::relay::Relay;
 use crate::call::routing::{Routed, RoutedTool};
 use crate::client::session::Caller;
@@ -33,6 +34,7 @@ use crate::notify::announce::{self, Listening, Notice};
 use crate::plan::CallChannel;
 use crate::subscriptions::Receipt;
 use drive::{DrivenCall, Driving};
+use park::Parking;
 use redirect::Detour;
 
 /// How long a call that was rejected for its headers waits for a fresh list of its server's tools; then it is sent as
@@ -71,6 +73,8 @@ pub struct Exchange {
     detour: Option<Box<Detour>>,
     /// Set once its server has asked its client something, for the rounds after that.
     driven: Option<Box<DrivenCall>>,
+    /// Set once the server of the call has asked its modern client something.
+    parking: Option<Box<Parking>>,
 }
 
 enum Stage {
@@ -82,6 +86,8 @@ enum Stage {
     Driving(Box<Driving>),
     /// A listen, and announcements that were taken and not passed on yet.
     Listening(Box<Listening>, VecDeque<Notice>),
+    /// The retry of a call that waits for its client.
+    Attending(Box<ParkSeat>),
     Over,
 }
 
@@ -138,8 +144,11 @@ impl Exchange {
         id: RawId,
         found: Option<RoutedTool>,
     ) -> Self {
-        let waiter = Waiter::of(caller.principal());
-        let stage = Stage::Start;
+        let declared = match &caller {
+            Caller::Legacy(_) => Bytes::new(),
+            Caller::Modern(caller) => frame.slice(caller.capabilities),
+        };
+        let waiter = Waiter::of(caller.principal(), declared);
         let mut exchange = Self {
             router,
             caller,
@@ -148,10 +157,11 @@ impl Exchange {
             id,
             waiter,
             is_arriving: false,
-            stage,
+            stage: Stage::Start,
             receipt: None,
             detour: None,
             driven: None,
+            parking: None,
         };
         if !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
@@ -165,6 +175,10 @@ impl Exchange {
     /// reply. Whatever stands in the way is found again, and waited for or refused, at that moment.
     fn begin_now(&mut self, found: Option<RoutedTool>) -> bool {
         if !matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+            return false;
+        }
+        // Its answers are for a call that runs already.
+        if self.may_be_retry_of_park() {
             return false;
         }
         let routed = found.map(RoutedTool::into_routed);
@@ -213,6 +227,7 @@ impl Exchange {
                 Stage::Again(_) => Box::pin(self.send_again()).await,
                 Stage::Driving(_) => Box::pin(self.drive()).await,
                 Stage::Listening(..) => self.listen().await,
+                Stage::Attending(_) => self.attend().await,
                 Stage::Start => return None,
                 Stage::Over => return Some(Reply::Cancelled),
             };
@@ -295,6 +310,10 @@ impl Exchange {
 
     /// Routes the request and sends it.
     async fn call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        if let Some(seat) = self.seat_of_retry() {
+            self.stage = Stage::Attending(Box::new(seat));
+            return Ok(None);
+        }
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
         let live = self.router.pool.link_for(&self.caller, &routed.server).await?;
         // The server would refuse it; an empty completion is what clients expect where there is none.
@@ -316,8 +335,21 @@ impl Exchange {
         Ok(None)
     }
 
-    /// Waits for the next event of the running call.
+    /// Waits for the next event of the running call, and for what its server asks beside it.
     async fn advance(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        match self.gathers_until() {
+            None => self.follow_call().await,
+            // Asked here too: a server that never stops talking must not put it off.
+            Some(until) if until <= Instant::now() => self.park_call(),
+            Some(until) => match tokio::time::timeout_at(until.into(), Box::pin(self.follow_call())).await {
+                Ok(step) => step,
+                Err(_) => self.park_call(),
+            },
+        }
+    }
+
+    /// Waits for the next event of the running call.
+    async fn follow_call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         // Asked before the select, because in these two stages nothing more comes on the stream of the call.
         if let Repetition::UnderWay(listing) = calling.repetition {
@@ -338,11 +370,13 @@ impl Exchange {
                 calling.aside.extend(self.waiter.take_aside());
                 // The bell rings for three reasons: a message beside the stream, a cancellation, a lost link. The table
                 // tells which.
-                let gone = self.router.links.in_flight.lock().calls.get(calling.call).is_none();
-                if gone {
+                let deadline = self.router.links.in_flight.lock().calls.get(calling.call).map(|call| call.deadline);
+                let Some(deadline) = deadline else {
                     self.leave_ghost();
                     return Ok(Some(Reply::Cancelled));
-                }
+                };
+                // A call that waited for its client has its usual time again.
+                calling.deadline = deadline;
                 if self.router.links.table.has(calling.live.key) {
                     return Ok(None);
                 }
@@ -356,7 +390,7 @@ impl Exchange {
             // A deadline that is met a quarter of a second late does no harm; a timer for every call would cost more
             // than the call.
             () = self.router.runtime.coarse_timer.beat() => {
-                return if Instant::now() < deadline { Ok(None) } else { self.timed_out() };
+                return if Instant::now() < deadline || self.has_more_time() { Ok(None) } else { self.timed_out() };
             }
         };
         match event {
@@ -400,6 +434,15 @@ impl Exchange {
             calling.deadline = call.deadline;
         }
         out
+    }
+
+    /// Whether the table knows a later deadline than the copy here, because the server waits for the client.
+    fn has_more_time(&mut self) -> bool {
+        let Stage::Calling(calling) = &mut self.stage else { return false };
+        if let Some(call) = self.router.links.in_flight.lock().calls.get(calling.call) {
+            calling.deadline = call.deadline;
+        }
+        Instant::now() < calling.deadline
     }
 
     /// A call that was not awaited long enough, whatever its server does later.
@@ -453,6 +496,10 @@ impl Exchange {
         if let Some(asked) = self.asked(frame) {
             return self.put_questions(asked);
         }
+        // What the server still wanted to know is moot.
+        if let Some(parking) = &mut self.parking {
+            parking.take_gathered();
+        }
         let Some(ended) = self.router.links.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {
             self.router.links.withdraw_from_client(*shown, ask);
@@ -461,7 +508,7 @@ impl Exchange {
         let unread = calling.live.hello.revision.era() == Era::Modern && !calling.begun;
         if unread && calling.repetition == Repetition::Possible && self.wants_other_headers(frame) {
             // The first registration ended with `finish`; until it is sent again it must be possible to cancel it.
-            self.waiter = Waiter::of(self.caller.principal());
+            self.waiter = self.waiter.renewed();
             self.arrive();
             if let Stage::Calling(calling) = &mut self.stage {
                 // What was known of its headers is what the server refused.
@@ -519,6 +566,7 @@ impl Drop for Exchange {
         if self.is_arriving {
             self.router.links.in_flight.arrived(self.caller.key(), &self.id, &self.waiter);
         }
+        self.refuse_gathered();
         if let Stage::Calling(calling) = &self.stage {
             if let Some(ended) = self.router.links.in_flight.give_up(calling.call) {
                 self.router.links.abandon(calling.call.0, &ended, Some("the client is gone"));

@@ -6,7 +6,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tidings_hub::calls::CallId;
 use tidings_hub::catalogue::ItemRoute;
-use tidings_proto::{PublicName, Revision, capabilities};
+use tidings_proto::PublicName;
+use tidings_proto::question::Abilities;
 use tokio::sync::watch;
 
 use crate::call::RequestRouter;
@@ -57,17 +58,17 @@ impl EnclosingGateway for RequestRouter {
     fn client(&self, call: u64) -> Option<CallingClient> {
         let key = self.links.in_flight.lock().calls.get(CallId(call)).map(|call| call.client)?;
         let session = self.sessions.get(key);
-        // Only sessions can be asked.
-        let can = |method: &str, by_url: bool, has: fn(Revision) -> bool| {
-            session.as_ref().is_some_and(|session| {
-                has(session.revision) && capabilities::client_can(&session.capabilities, method, by_url)
-            })
+        // A modern client is asked through its request, which waits for the answers.
+        let abilities = match &session {
+            Some(session) => Abilities::read(&session.capabilities, session.revision),
+            None => self.links.in_flight.abilities(CallId(call)),
         };
         Some(CallingClient {
             key: key.0,
-            fills_in_forms: can("elicitation/create", false, Revision::has_elicitation),
-            visits_urls: can("elicitation/create", true, Revision::has_url_elicitation),
-            tells_roots: can("roots/list", false, |_| true),
+            fills_in_forms: abilities.forms,
+            visits_urls: abilities.urls,
+            tells_roots: abilities.roots,
+            comes_back: session.is_none(),
         })
     }
 

@@ -84,6 +84,8 @@ impl RequestRouter {
             MessageSubject::Cancelled => {
                 if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
                     self.sessions.push_to(ask.client, bytes);
+                } else {
+                    self.parks.withdraw(key, &message);
                 }
             }
             MessageSubject::Acknowledged if self.subscriptions.take_acknowledgement(server, &message) => {}

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use tidings_hub::calls::{BeginError, CallHistory, CallId, CallLimits, CallTable, NewCall, TrackedCall};
 use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
-use tidings_proto::ServerMessage;
+use tidings_proto::question::Abilities;
+use tidings_proto::{Revision, ServerMessage};
 use tidings_upstream::FIRST_CALL_ID;
 use tidings_wire::RawId;
 use tokio::sync::Notify;
@@ -33,6 +35,8 @@ pub(crate) struct InFlightState {
 pub(crate) struct Waiter {
     /// Who makes the call.
     whose: Option<Principal>,
+    /// What a modern client declares in its request, raw; empty where there is a session that knows.
+    declared: Bytes,
     bell: Notify,
     aside: Mutex<Vec<ServerMessage>>,
     sending: Mutex<Sending>,
@@ -50,8 +54,20 @@ enum Sending {
 
 impl Waiter {
     /// For a call that somebody makes.
-    pub(crate) fn of(principal: &Principal) -> Arc<Self> {
-        Arc::new(Self { whose: Some(principal.clone()), ..Self::default() })
+    pub(crate) fn of(principal: &Principal, declared: Bytes) -> Arc<Self> {
+        Arc::new(Self { whose: Some(principal.clone()), declared, ..Self::default() })
+    }
+
+    /// One for the same caller, whose call is to be sent once more.
+    pub(crate) fn renewed(&self) -> Arc<Self> {
+        Arc::new(Self { whose: self.whose.clone(), declared: self.declared.clone(), ..Self::default() })
+    }
+
+    /// What the client of a modern request can be asked.
+    pub(crate) fn abilities(&self) -> Abilities {
+        // Parsed only when somebody wants to ask, which is rare; what is no JSON declares nothing.
+        let declared = serde_json::from_slice(&self.declared).unwrap_or_default();
+        Abilities::read(&declared, Revision::MODERN)
     }
 
     /// Rings when the call was ended by somebody else, or when there is something aside.
@@ -156,6 +172,26 @@ impl InFlight {
         Some((state.waiting.get(&id)?.whose.clone()?, client))
     }
 
+    /// What the client of a modern call can be asked; nothing when it is over.
+    pub(crate) fn abilities(&self, id: CallId) -> Abilities {
+        let waiter = self.lock().waiting.get(&id).cloned();
+        waiter.map(|waiter| waiter.abilities()).unwrap_or_default()
+    }
+
+    /// The server of a call waits for the client, and its silence does not count. Tells when the call ends in any case.
+    pub(crate) fn hold(&self, id: CallId) -> Option<Instant> {
+        self.lock().calls.hold(id)
+    }
+
+    /// The server has what it waited for: whoever follows the call looks at its new deadline.
+    pub(crate) fn resume(&self, id: CallId, now: Instant) {
+        let mut state = self.lock();
+        state.calls.resume(id, now);
+        if let Some(waiter) = state.waiting.get(&id) {
+            waiter.bell.notify_one();
+        }
+    }
+
     /// Whether a client has a request with this id under way.
     pub(crate) fn knows(&self, client: ClientKey, id: &RawId) -> bool {
         let state = self.lock();
@@ -215,8 +251,7 @@ impl InFlight {
     pub(crate) fn take_back(&self, id: CallId) -> Option<TakenBack> {
         let mut state = self.lock();
         let call = state.calls.finish(id)?;
-        let whose = state.waiting.remove(&id).and_then(|waiter| waiter.whose.clone());
-        let waiter = Arc::new(Waiter { whose, ..Waiter::default() });
+        let waiter = state.waiting.remove(&id).map(|waiter| waiter.renewed()).unwrap_or_default();
         let history = call.history();
         if let Some(theirs) = call.id {
             state.arriving.insert((call.client, theirs), Arc::clone(&waiter));

@@ -39,6 +39,9 @@ pub struct CallingClient {
     pub visits_urls: bool,
     /// Whether it can be asked for its roots.
     pub tells_roots: bool,
+    /// Whether it answers by sending its request again, which takes as long as whoever sits before it, and whether each of its
+    /// requests has a key of its own.
+    pub comes_back: bool,
 }
 
 /// What a server inside the process may ask of the gateway around it. The gateway's side of [`Surroundings`].

@@ -492,3 +492,33 @@ fn a_later_round_goes_on_where_the_one_before_ended() {
     assert!(table.progress(second, 5.0, later).is_none(), "progress grows from round to round");
     assert!(table.progress(second, 6.0, later).is_some());
 }
+
+// bridging B6
+#[test]
+fn a_call_whose_server_waits_for_the_client_is_held_and_has_its_usual_time_afterwards() {
+    let (mut table, now) = (CallTable::new(LIMITS, FIRST), Instant::now());
+    let (client, link, id) = (ClientKey(1), LinkKey(1), raw("1"));
+    let new = NewCall {
+        client,
+        id: Some(id.clone()),
+        principal: "p".into(),
+        link,
+        heard_beside: true,
+        token: None,
+        timeout: Duration::from_secs(5),
+        max_timeout: Duration::from_secs(60),
+        after: None,
+    };
+    let call = table.begin(new.clone(), now).unwrap();
+    assert_eq!(table.hold(call), Some(now + Duration::from_secs(60)));
+    assert_eq!(table.get(call).map(|call| call.deadline), Some(now + Duration::from_secs(60)));
+    table.release_id(call);
+    assert!(table.cancel(client, &id).is_none(), "a late cancellation of the first request means nothing");
+    let second = table.begin(new, now).expect("the id is free");
+    assert_eq!(table.count_of(client), 2);
+    let later = now + Duration::from_secs(30);
+    table.resume(call, later);
+    assert_eq!(table.get(call).map(|call| call.deadline), Some(later + Duration::from_secs(5)));
+    assert!(table.finish(call).is_some());
+    assert_eq!(table.find(client, &id), Some(second), "its end takes no name from another");
+}

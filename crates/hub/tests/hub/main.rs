@@ -13,6 +13,7 @@ mod names;
 mod own_links;
 mod own_views;
 mod pages;
+mod parks;
 mod refresh;
 mod scopes;
 mod server_requests;

@@ -144,7 +144,7 @@ impl FolderNotifier {
 mod tests {
     use super::*;
 
-    const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: false, roots: false };
+    const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: false, roots: false, comes_back: false };
 
     #[test]
     fn a_form_is_asked_and_an_address_declined_by_those_who_have_no_browser() {

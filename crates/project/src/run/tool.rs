@@ -27,6 +27,8 @@ use crate::ProjectTool;
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// How long a client may take to tell its roots.
 const ROOTS: Duration = Duration::from_secs(2);
+/// The same for one that answers with another request.
+const ROOTS_OF_RETRY: Duration = Duration::from_secs(30);
 /// How many callers are remembered that do not.
 const RETICENT: usize = 1_024;
 /// The longest value that the kernel takes in an environment is 128 KiB with its name.
@@ -217,16 +219,20 @@ impl ScriptRunner {
             return of_project();
         }
         let Some(mut question) = self.asks.ask(call.queue, "roots/list", None) else { return of_project() };
+        let patience = if call.caller.comes_back { ROOTS_OF_RETRY } else { ROOTS };
         let answer = tokio::select! {
             // The call is over; the caller of this notices by itself.
             () = call.stop.cancelled() => return Vec::new(),
-            answer = tokio::time::timeout(ROOTS, question.answered()) => answer,
+            answer = tokio::time::timeout(patience, question.answered()) => answer,
         };
         match answer {
             Ok(answer) => answer.ok().and_then(|answer| roots::of_client(&answer)).unwrap_or_else(of_project),
             Err(_) => {
                 // The client must not show a question that nobody waits for.
                 question.withdraw(call.queue);
+                if call.caller.comes_back {
+                    return of_project();
+                }
                 let mut reticent = lock();
                 // Forgetting costs each of them one more wait.
                 if reticent.len() >= RETICENT {

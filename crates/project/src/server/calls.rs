@@ -21,6 +21,7 @@ pub(super) fn caller(surroundings: &Surroundings, call: u64) -> ScriptCaller {
         form: client.fills_in_forms,
         url: client.visits_urls,
         roots: client.tells_roots,
+        comes_back: client.comes_back,
     })
 }
 

@@ -7,7 +7,7 @@ use tidings_wire::{Frame, FrameLimits, RawId, response};
 
 use super::{World, appears, heard, next, parsed, text};
 
-const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: true, roots: false };
+const ABLE: ScriptCaller = ScriptCaller { key: 1, form: true, url: true, roots: false, comes_back: false };
 
 #[tokio::test]
 async fn progress_and_logs_arrive_while_the_tool_runs_and_before_its_answer() {

@@ -161,6 +161,29 @@ async fn a_tool_asks_the_client_that_called_it_and_knows_who_can_not_be_asked() 
     }
 }
 
+// bridging B6
+#[tokio::test]
+async fn a_tool_asks_a_modern_client_through_its_request() {
+    let project = Project::new();
+    project.tool("ask", json!({}), ASK).tool("roots", json!({}), r#"printf %s "$MCP_ROOTS_PATHS""#);
+    project.write("data/x", "");
+    let gateway = project.serve().await;
+    let real = project.path("data").canonicalize().unwrap().to_string_lossy().into_owned();
+    let answer = |request: &Value| match request["method"].as_str() {
+        Some("elicitation/create") => json!({"action": "accept", "content": {"colour": "green"}}),
+        _ => json!({"roots": [{"uri": format!("file://{real}")}]}),
+    };
+    for client in [project.stdio().modern(), gateway.client().modern()] {
+        let client = client.capabilities(json!({"elicitation": {"form": {}}, "roots": {}})).connect().await;
+        let (asked, rounds) = client.rounds("tools/call", &json!({"name": "ask", "arguments": {}}), answer).await;
+        let expected = json!({"action": "accept", "content": {"colour": "green"}});
+        assert_eq!(asked.result()["structuredContent"], expected);
+        assert_eq!(rounds.len(), 2, "the roots first, then the form: {rounds:?}");
+        let (told, _) = client.rounds("tools/call", &json!({"name": "roots", "arguments": {}}), answer).await;
+        assert_eq!(told.text(), real);
+    }
+}
+
 // S0.9
 #[tokio::test]
 async fn a_tool_that_policy_does_not_name_is_refused_with_the_remedy() {

@@ -1,13 +1,274 @@
 //! A legacy server asks a modern client: the call waits at its server, and the client comes back with the answers.
 
-use tidings_proto::ServerMessage;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::Exchange;
+use bytes::Bytes;
+use tidings_hub::LinkKey;
+use tidings_hub::parks::{AskedInput, NewPark, ParkId, ParkRefused, RetryFault, SeatOutcome};
+use tidings_proto::outcome::ClientAnswer;
+use tidings_proto::question::{self, Needs};
+use tidings_proto::refusal::RequestRefusal;
+use tidings_proto::{Era, MessageSubject, PublicName, ServerMessage, code, meta, notifications};
+use tidings_wire::{Frame, FrameLimits, Patch, RawId, encode_string, is_object, members};
+
+use super::{Exchange, Reply, Stage};
+use crate::call::park::ParkSeat;
+use crate::call::seal::{OpenedState, Sealer};
+
+/// How long questions are gathered before the client gets them, because a server may ask several at once.
+const GATHER: Duration = Duration::from_millis(50);
+/// How many may be gathered, and how many bytes of them.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 8 << 20;
+
+/// A call whose server has asked its modern client something.
+#[derive(Default)]
+pub(super) struct Parking {
+    /// What it asked and the client was not shown yet.
+    gathered: Vec<AskedInput>,
+    /// When that is shown.
+    until: Option<Instant>,
+    /// Where it is asked.
+    link: Option<LinkKey>,
+    /// Set once the call waits for its client: then this exchange is followed by a task, and not by a transport.
+    park: Option<ParkId>,
+}
+
+impl Parking {
+    pub(super) fn take_gathered(&mut self) -> Vec<AskedInput> {
+        self.until = None;
+        std::mem::take(&mut self.gathered)
+    }
+}
 
 impl Exchange {
     /// Keeps a question of the server for the client of a call that can be parked.
-    #[allow(clippy::unused_self, reason = "no question is kept yet")]
-    pub(super) fn keeps_question(&mut self, _message: &ServerMessage) -> bool {
-        false
+    pub(super) fn keeps_question(&mut self, message: &ServerMessage) -> bool {
+        // The usual message of a call is neither.
+        match message.subject() {
+            MessageSubject::Question => self.gather(message).is_some(),
+            MessageSubject::Cancelled => self.withdraw_gathered(message),
+            _ => false,
+        }
+    }
+
+    fn gather(&mut self, message: &ServerMessage) -> Option<()> {
+        if self.caller.era() == Era::Legacy || !self.method.may_require_input() {
+            return None;
+        }
+        let Stage::Calling(calling) = &mut self.stage else { return None };
+        // What a client did not declare is refused in its place.
+        let abilities = self.waiter.abilities();
+        if let Err(unable) = abilities.allow(Needs::of_frame(message)) {
+            let server = &calling.routed.server;
+            if server.may_log(&self.router.runtime, message.method().len()) {
+                tracing::info!(server = %server.plan.name, method = %message.method(), %unable, "question refused");
+            }
+            return None;
+        }
+        let alone = self.router.pool.passthrough == Some(calling.routed.server.id);
+        let request = question::to_input_request(message, (!alone).then_some(&calling.routed.server.plan.name))?;
+        let parking = self.parking.get_or_insert_default();
+        let held: usize = parking.gathered.iter().map(|asked| asked.request.len()).sum();
+        if parking.gathered.len() >= MOST || held + request.len() > MOST_BYTES {
+            return None;
+        }
+        let asked = AskedInput { id: message.id()?, method: message.method().into(), request };
+        // From here on the call may have had an effect, so it is never sent again.
+        calling.begun = true;
+        parking.link = Some(calling.live.key);
+        parking.until.get_or_insert_with(|| Instant::now() + GATHER);
+        parking.gathered.push(asked);
+        Some(())
+    }
+
+    fn withdraw_gathered(&mut self, message: &Frame) -> bool {
+        let Some(parking) = &mut self.parking else { return false };
+        let id = message.param(&["requestId"]).and_then(|at| RawId::from_raw(message.raw(at)));
+        parking.gathered.retain(|asked| Some(&asked.id) != id.as_ref());
+        if let Some(link) = parking.link {
+            self.router.parks.withdraw(link, message);
+        }
+        true
+    }
+
+    /// Until when more questions are awaited, if there are some.
+    pub(super) fn gathers_until(&self) -> Option<Instant> {
+        self.parking.as_ref()?.until
+    }
+
+    /// What was asked and shown to nobody is refused: the server must not wait for it.
+    pub(super) fn refuse_gathered(&mut self) {
+        let Some(parking) = &mut self.parking else { return };
+        let link = parking.link.and_then(|link| self.router.links.table.get(link));
+        for asked in parking.take_gathered() {
+            if let Some(link) = &link {
+                link.send(question::refusal(&asked.id, &asked.method, None));
+            }
+        }
+    }
+
+    /// The client gets what was gathered. From now on the call is followed by a task.
+    pub(super) fn park_call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        let Some(parking) = &mut self.parking else { return Ok(None) };
+        let asked = parking.take_gathered();
+        if let (Some(park), Some(link)) = (parking.park, parking.link) {
+            self.router.park_asked(park, link, asked);
+            // Not for anybody: whoever follows the call looks at the time of its park again.
+            return Ok(Some(Reply::Opened));
+        }
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let (call, link) = (calling.call, calling.live.key);
+        // Everything was withdrawn, or the call was taken out, which is noticed next.
+        let Some(until) = self.router.links.in_flight.hold(call).filter(|_| !asked.is_empty()) else {
+            return Ok(None);
+        };
+        let new = NewPark { principal: Arc::clone(&self.caller.principal().name), call, link, until };
+        let (park, outcome) = match self.router.open_park(new, asked.clone()) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                parking.gathered = asked;
+                self.refuse_gathered();
+                return Err(self.give_up_unparked(refused));
+            }
+        };
+        self.router.links.in_flight.lock().calls.release_id(call);
+        let answer = self.told(outcome, park)?;
+        let mut frame = self.frame.clone();
+        frame.compact();
+        let follower = Box::new(Self {
+            router: Arc::clone(&self.router),
+            caller: self.caller.clone(),
+            frame,
+            method: self.method,
+            id: self.id.clone(),
+            waiter: Arc::clone(&self.waiter),
+            is_arriving: false,
+            stage: std::mem::replace(&mut self.stage, Stage::Over),
+            receipt: None,
+            detour: self.detour.take(),
+            driven: None,
+            parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),
+        });
+        self.router.runtime.spawn(Arc::clone(&self.router).follow_park(follower, park));
+        Ok(Some(Reply::Answer(answer)))
+    }
+
+    /// There is no room for the call to wait.
+    fn give_up_unparked(&mut self, refused: ParkRefused) -> RequestRefusal {
+        if let Stage::Calling(calling) = &self.stage
+            && let Some(ended) = self.router.links.in_flight.give_up(calling.call)
+        {
+            self.router.links.abandon(calling.call.0, &ended, Some("too many calls wait for input"));
+        }
+        self.leave_ghost();
+        match refused {
+            ParkRefused::TooMany { limit } => RequestRefusal::TooManyParked { limit },
+            ParkRefused::TooMuch => RequestRefusal::NoRoomToPark,
+        }
+    }
+
+    /// What the client named, to which a state of a parked call is bound: its retry names it again.
+    fn asked_name(&self) -> PublicName {
+        let name = self.method.name_param().and_then(|name| self.frame.param_str(&[name]));
+        PublicName::new(&*name.unwrap_or_default())
+    }
+
+    /// Asked before the call is begun at once, on the path of every call.
+    pub(super) fn may_be_retry_of_park(&self) -> bool {
+        self.caller.era() == Era::Modern
+            && self.frame.param(&["requestState"]).is_some_and(|at| Sealer::looks_like_state(self.frame.raw(at)))
+    }
+
+    /// The place of a retry whose call waits here. Every other state is the routing's to judge.
+    pub(super) fn seat_of_retry(&self) -> Option<ParkSeat> {
+        if self.detour.is_some() || !self.method.may_require_input() || !self.may_be_retry_of_park() {
+            return None;
+        }
+        let state = self.frame.param_str(&["requestState"])?;
+        let Ok(OpenedState::Park { park, round }) =
+            self.router.sealer.open_state(&state, &self.binding(&self.asked_name()))
+        else {
+            return None;
+        };
+        let bytes = self.frame.bytes();
+        let given = self.frame.param(&["inputResponses"]).filter(|at| is_object(bytes, *at));
+        let responses: Vec<(Box<str>, Bytes)> = given
+            .into_iter()
+            .flat_map(|at| members(bytes, at))
+            .filter_map(|member| Some((member.key.text(bytes)?.into(), self.frame.slice(member.value))))
+            .collect();
+        Some(self.router.take_seat(park, &self.caller.principal().name, round, &responses))
+    }
+
+    /// Waits for what comes of the round.
+    pub(super) async fn attend(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        let Stage::Attending(seat) = &mut self.stage else { return Ok(None) };
+        tokio::select! {
+            biased;
+            // For a request that was not sent the bell has one meaning: the client has cancelled it, or is gone.
+            () = self.waiter.rung() => Ok(Some(Reply::Cancelled)),
+            // What was said before the answer comes before it.
+            Some(message) = seat.messages.recv() => Ok(self.own_progress(message).map(Reply::Message)),
+            outcome = &mut seat.outcome => {
+                let park = seat.park;
+                let outcome = outcome.unwrap_or(SeatOutcome::Refused(RetryFault::Lost));
+                self.told(outcome, park).map(|answer| Some(Reply::Answer(answer)))
+            }
+        }
+    }
+
+    /// The outcome of a round as the answer to this request.
+    fn told(&self, outcome: SeatOutcome, park: ParkId) -> Result<ClientAnswer, RequestRefusal> {
+        match outcome {
+            SeatOutcome::Input { round, requests, due } => {
+                let within = due.saturating_duration_since(Instant::now());
+                let name = self.asked_name();
+                let state = self.router.sealer.seal_park(park, round, within, &self.binding(&name));
+                let requests: Vec<String> = requests
+                    .iter()
+                    .filter_map(|(key, raw)| Some(format!("{}:{}", encode_string(key), std::str::from_utf8(raw).ok()?)))
+                    .collect();
+                let result = format!(
+                    r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{}}}"#,
+                    requests.join(","),
+                    encode_string(&state)
+                );
+                Ok(ClientAnswer::result(&self.id, result.as_bytes()))
+            }
+            SeatOutcome::Answer(kept) => {
+                let limits = FrameLimits { max_bytes: kept.response.len(), max_depth: 1_024, ..FrameLimits::default() };
+                let Ok(frame) = Frame::parse(kept.response.clone(), &limits) else {
+                    return Ok(ClientAnswer::error(&self.id, code::INTERNAL_ERROR, "the kept answer can not be read"));
+                };
+                // It was given to the request that began the call; here it answers this one.
+                let mut patch = Patch::new();
+                frame.set_id(&mut patch, &self.id);
+                Ok(ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: kept.error })
+            }
+            SeatOutcome::Refused(RetryFault::Lost) => Err(RequestRefusal::ParkLost),
+            SeatOutcome::Refused(RetryFault::OlderRound) => {
+                Err(RequestRefusal::InvalidState("a later round was answered already"))
+            }
+            SeatOutcome::Refused(RetryFault::TooManyRounds) => Err(RequestRefusal::TooManyRounds),
+            SeatOutcome::Refused(RetryFault::TooManyWaiting) => {
+                Err(RequestRefusal::TooMany { limit: self.router.runtime.settings.parks.seats })
+            }
+        }
+    }
+
+    /// A notification about the call, for this request: progress has its token, or is not wanted.
+    fn own_progress(&self, message: Bytes) -> Option<Bytes> {
+        let frame = Frame::parse(message.clone(), &FrameLimits::default()).ok()?;
+        if !frame.has_method(notifications::PROGRESS) {
+            return Some(message);
+        }
+        let token = meta::progress_token(&self.frame)?;
+        let mut patch = Patch::new();
+        let mut edit = frame.edit(frame.params()?);
+        edit.set("progressToken", token.as_str().to_owned());
+        edit.finish(&mut patch);
+        Some(patch.apply(frame.bytes()))
     }
 }

@@ -33,7 +33,7 @@ impl Exchange {
         repetition: Repetition,
     ) -> Result<Calling, RequestRefusal> {
         // Before the call is registered: a state that can not be opened must leave nothing to take back.
-        let state = self.open_state(&routed)?;
+        let state = self.open_state(&routed, live.hello.revision.era())?;
         let (timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
         let new = NewCall {
             client: self.caller.key(),

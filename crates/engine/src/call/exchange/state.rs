@@ -5,7 +5,7 @@ use tidings_proto::{Era, PublicName};
 
 use super::Exchange;
 use crate::call::routing::Routed;
-use crate::call::seal::Binding;
+use crate::call::seal::{Binding, OpenedState};
 use crate::plan::Source;
 
 impl Exchange {
@@ -20,12 +20,14 @@ impl Exchange {
     }
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.
-    pub(super) fn open_state(&self, routed: &Routed) -> Result<Option<Option<String>>, RequestRefusal> {
+    pub(super) fn open_state(&self, routed: &Routed, to: Era) -> Result<Option<Option<String>>, RequestRefusal> {
         // A legacy request may carry a member of this name, but there it means nothing.
-        let Some(at) = self.frame.param(&["requestState"]).filter(|_| self.caller.era() == Era::Modern) else {
+        if self.caller.era() == Era::Legacy {
             return Ok(None);
-        };
-        if self.router.pool.passthrough == Some(routed.server.id) {
+        }
+        let Some(at) = self.frame.param(&["requestState"]) else { return Ok(None) };
+        // Its own state, which a legacy server does not have: what is carried to one is ours, or made up.
+        if self.router.pool.passthrough == Some(routed.server.id) && to == Era::Modern {
             return Ok(None);
         }
         let sealed = tidings_wire::string_at(self.frame.bytes(), at)
@@ -38,10 +40,15 @@ impl Exchange {
             {
                 return Ok(Some(None));
             }
-            Err(fault) => return Err(RequestRefusal::InvalidState(fault)),
+            Err(fault) => return Err(fault.into()),
         };
-        if opened.server == routed.server.plan.name {
-            return Ok(Some(Some(opened.inner)));
+        let (server, inner) = match opened {
+            OpenedState::Wrap { server, inner } => (server, inner),
+            // It would have been found: nothing of it is sent anywhere.
+            OpenedState::Park { .. } => return Err(RequestRefusal::ParkLost),
+        };
+        if server == routed.server.plan.name {
+            return Ok(Some(Some(inner)));
         }
         match routed.server.plan.source {
             // It will have the same tool called as before, and that one's server gets it.
