@@ -38,6 +38,7 @@ mod unreadable;
 mod validate;
 mod watch;
 
+use tidings_engine::ApprovalVerdict;
 use tidings_proto::ListKind;
 
 use crate::cli::{Cli, CliCommand, ScriptCommand};
@@ -89,10 +90,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Lock) => lock::write(&cli).await,
         Some(CliCommand::Approvals { json }) => approvals::list(&cli, *json).await,
         Some(CliCommand::Approve { what, all }) => {
-            approvals::decide(&cli, approvals::AskedVerdict::Approve, what.as_deref(), *all).await
+            approvals::decide(&cli, ApprovalVerdict::Approve, what.as_deref(), *all).await
         }
         Some(CliCommand::Reject { what, all }) => {
-            approvals::decide(&cli, approvals::AskedVerdict::Reject, what.as_deref(), *all).await
+            approvals::decide(&cli, ApprovalVerdict::Reject, what.as_deref(), *all).await
         }
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tidings_engine::ApprovalVerdict;
 use tidings_store::{ChangedItem, FieldChange};
 
 use super::changes::render::ChangePage;
@@ -11,26 +12,19 @@ use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::CommandFailure;
 
-/// What somebody decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AskedVerdict {
-    Approve,
-    Reject,
+/// The word of a decision, which is the command too.
+const fn word(verdict: ApprovalVerdict) -> &'static str {
+    match verdict {
+        ApprovalVerdict::Approve => "approve",
+        ApprovalVerdict::Reject => "reject",
+    }
 }
 
-impl AskedVerdict {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Reject => "reject",
-        }
-    }
-
-    const fn done(self) -> &'static str {
-        match self {
-            Self::Approve => "Approved",
-            Self::Reject => "Rejected",
-        }
+/// What was done with an item.
+const fn done(verdict: ApprovalVerdict) -> &'static str {
+    match verdict {
+        ApprovalVerdict::Approve => "Approved",
+        ApprovalVerdict::Reject => "Rejected",
     }
 }
 
@@ -58,12 +52,12 @@ pub(super) async fn list(cli: &Cli, as_json: bool) -> Result<(), CommandFailure>
 /// Decides about what a selection means.
 pub(super) async fn decide(
     cli: &Cli,
-    verdict: AskedVerdict,
+    verdict: ApprovalVerdict,
     selection: Option<&str>,
     all: bool,
 ) -> Result<(), CommandFailure> {
     if selection.is_none() && !all {
-        let word = verdict.word();
+        let word = word(verdict);
         return Err(CommandFailure::Usage(format!(
             "say what: tidings {word} SERVER, tidings {word} SERVER/NAME, or tidings {word} --all; `tidings approvals` shows what waits"
         )));
@@ -74,7 +68,11 @@ pub(super) async fn decide(
     done
 }
 
-async fn decide_with(backend: &Backend, verdict: AskedVerdict, selection: Option<&str>) -> Result<(), CommandFailure> {
+async fn decide_with(
+    backend: &Backend,
+    verdict: ApprovalVerdict,
+    selection: Option<&str>,
+) -> Result<(), CommandFailure> {
     let found = backend.approvals().await?;
     let (chosen, suspect) = choose(rows(&found), verdict, selection);
     for row in &suspect {
@@ -97,9 +95,9 @@ async fn decide_with(backend: &Backend, verdict: AskedVerdict, selection: Option
         };
     }
     let items: Vec<Value> = chosen.iter().map(|row| json!({ "id": row["id"], "digest": row["digest"] })).collect();
-    let decided = backend.decide(&json!({ "decision": verdict.word(), "items": items })).await?;
+    let decided = backend.decide(&json!({ "decision": word(verdict), "items": items })).await?;
     for row in decided["decided"].as_array().into_iter().flatten() {
-        println!("{} {}/{}.", verdict.done(), text(row, "server"), text(row, "name"));
+        println!("{} {}/{}.", done(verdict), text(row, "server"), text(row, "name"));
     }
     if suspect.is_empty() {
         return Ok(());
@@ -109,7 +107,11 @@ async fn decide_with(backend: &Backend, verdict: AskedVerdict, selection: Option
 
 /// What a selection means: everything of a server, one item, or (without one) everything. What was rejected, or is suspect, is approved
 /// only by its own name.
-fn choose<'v>(rows: &'v [Value], verdict: AskedVerdict, selection: Option<&str>) -> (Vec<&'v Value>, Vec<&'v Value>) {
+fn choose<'v>(
+    rows: &'v [Value],
+    verdict: ApprovalVerdict,
+    selection: Option<&str>,
+) -> (Vec<&'v Value>, Vec<&'v Value>) {
     let is_named = |row: &Value| {
         let name =
             format!("{}/{}", row["server"].as_str().unwrap_or_default(), row["name"].as_str().unwrap_or_default());
@@ -118,7 +120,7 @@ fn choose<'v>(rows: &'v [Value], verdict: AskedVerdict, selection: Option<&str>)
     let is_meant = |row: &&Value| selection.is_none_or(|what| row["server"] == what) && row["rejected"] != true;
     let is_suspect = |row: &Value| {
         let mut findings = row["findings"].as_array().into_iter().flatten();
-        verdict == AskedVerdict::Approve && findings.any(|finding| finding["severity"] == "suspect")
+        verdict == ApprovalVerdict::Approve && findings.any(|finding| finding["severity"] == "suspect")
     };
     let named: Vec<&Value> = rows.iter().filter(|row| is_named(row)).collect();
     if !named.is_empty() {
@@ -216,12 +218,15 @@ mod tests {
             (chosen.iter().map(name).collect::<Vec<_>>(), left.iter().map(name).collect::<Vec<_>>())
         };
         let chosen = |verdict, selection| names(choose(&rows, verdict, selection));
-        assert_eq!(chosen(AskedVerdict::Approve, None), (vec!["a/one".into(), "b/one".into()], vec!["a/three".into()]));
-        assert_eq!(chosen(AskedVerdict::Approve, Some("b")).0, ["b/one"]);
-        assert_eq!(chosen(AskedVerdict::Approve, Some("a/two")).0, ["a/two"]);
-        assert_eq!(chosen(AskedVerdict::Approve, Some("a/three")).0, ["a/three"]);
-        assert_eq!(chosen(AskedVerdict::Reject, Some("a")).0, ["a/one", "a/three"]);
-        assert_eq!(chosen(AskedVerdict::Approve, Some("c")), (vec![], vec![]));
+        assert_eq!(
+            chosen(ApprovalVerdict::Approve, None),
+            (vec!["a/one".into(), "b/one".into()], vec!["a/three".into()])
+        );
+        assert_eq!(chosen(ApprovalVerdict::Approve, Some("b")).0, ["b/one"]);
+        assert_eq!(chosen(ApprovalVerdict::Approve, Some("a/two")).0, ["a/two"]);
+        assert_eq!(chosen(ApprovalVerdict::Approve, Some("a/three")).0, ["a/three"]);
+        assert_eq!(chosen(ApprovalVerdict::Reject, Some("a")).0, ["a/one", "a/three"]);
+        assert_eq!(chosen(ApprovalVerdict::Approve, Some("c")), (vec![], vec![]));
     }
 
     #[test]
