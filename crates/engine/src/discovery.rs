@@ -92,6 +92,7 @@ impl ListDiscovery {
             }
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             if let Some(status) = catalogue.servers.iter_mut().find(|status| status.id == id) {
+                status.transport = server.transport();
                 status.connected(hello, server.health().listed());
             }
         });

@@ -222,6 +222,15 @@ impl Server {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
+    /// How it is reached: as it was found, where only a URL is configured.
+    pub(crate) fn transport(&self) -> &'static str {
+        match self.plan.source.transport() {
+            // Behind a URL there may be either transport; the link knows which.
+            "http" if self.live().is_some_and(|live| live.link.shares_one_stream()) => "sse",
+            configured => configured,
+        }
+    }
+
     /// Where the server can speak about a call that it was sent over a link.
     pub(crate) fn call_channel(&self, live: &LiveLink) -> CallChannel {
         match &self.plan.source {

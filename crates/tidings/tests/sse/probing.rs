@@ -9,6 +9,7 @@ async fn a_server_that_takes_no_messages_at_its_url_is_found_to_speak_http_and_s
     let gateway = quick().toml(&format!("[servers.one]\nurl = {:?}\n", server.url())).serve().await;
     let client = gateway.stdio().connect().await;
     assert_eq!(client.call_tool("echo", json!({})).await.text(), "{}");
+    assert_eq!(gateway.server_status("one").await["transport"], "sse");
     // What the link is decides who a question belongs to: with two calls under way it can not be known.
     let pending = client.start("tools/call", tool("slow", "x"));
     server.wait_for_method("tools/call", 2).await;

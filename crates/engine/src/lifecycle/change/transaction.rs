@@ -402,6 +402,7 @@ impl Arrival {
         match &self.first {
             First::UnderWay => {}
             First::Ready(ready) => {
+                status.transport = self.server.transport();
                 status.ready(Arc::clone(&ready.hello));
                 status.failed_lists = ready.failed.clone();
             }
