@@ -45,6 +45,17 @@ fn of_everything(gate: &Gate) -> ServerBuilder {
         .resource("file:///a", "a")
 }
 
+/// Such a server behind a gateway that knows its transport. `keys`: what else its configuration says.
+async fn served_with(gate: &Gate, keys: &str) -> (Server, Gateway) {
+    let server = of_everything(gate).sse().await;
+    let gateway = quick().server_with("one", &server, keys).serve().await;
+    (server, gateway)
+}
+
+async fn served(gate: &Gate) -> (Server, Gateway) {
+    served_with(gate, "").await
+}
+
 /// A client that is asked says who it is.
 fn answers(client: &Client, name: &'static str) {
     client.on_request(move |request| match request.method.as_str() {

@@ -5,8 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_stream_that_ends_costs_the_calls_on_it_and_what_changed_meanwhile_is_told() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     let client = gateway.stdio().connect().await;
     assert_eq!(client.names("tools").await.len(), 3);
     client.request("resources/subscribe", json!({"uri": "file:///a"})).await.result();
@@ -29,8 +28,7 @@ async fn a_stream_that_ends_costs_the_calls_on_it_and_what_changed_meanwhile_is_
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_and_comes_back_is_used_again() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     let client = gateway.client().connect().await;
     for _ in 0..3 {
         let calls = server.count("tools/call");
@@ -62,8 +60,7 @@ async fn a_call_that_is_refused_with_its_session_goes_over_the_next_link() {
 #[tokio::test]
 async fn the_end_of_the_gateway_ends_the_stream_after_the_cancellations() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     let client = gateway.client().connect().await;
     let pending = client.start("tools/call", tool("slow", "x"));
     server.wait_for_method("tools/call", 1).await;

@@ -5,8 +5,7 @@ use super::*;
 #[tokio::test]
 async fn calls_progress_and_questions_pass_and_many_run_at_once() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     let client = gateway.client().capabilities(able()).connect().await;
     answers(&client, "me");
     assert_eq!(client.names("tools").await, ["echo", "slow", "ask"]);
@@ -34,8 +33,7 @@ async fn calls_progress_and_questions_pass_and_many_run_at_once() {
 #[tokio::test]
 async fn a_cancelled_call_is_cancelled_there_and_never_before_it_arrived() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     for client in [gateway.client(), gateway.client().modern(), gateway.stdio()] {
         let client = client.connect().await;
         let before = server.count(CANCELLED);
@@ -76,8 +74,7 @@ async fn a_post_that_is_answered_late_holds_up_nobody() {
 #[tokio::test]
 async fn changes_of_lists_and_resources_are_told() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server("one", &server).serve().await;
+    let (server, gateway) = served(&gate).await;
     let client = gateway.stdio().connect().await;
     assert_eq!(client.names("tools").await.len(), 3);
     client.request("resources/subscribe", json!({"uri": "file:///a"})).await.result();
@@ -96,8 +93,7 @@ async fn changes_of_lists_and_resources_are_told() {
 #[tokio::test]
 async fn each_session_may_have_a_stream_of_its_own_and_its_questions_find_their_way() {
     let gate = Gate::new();
-    let server = of_everything(&gate).sse().await;
-    let gateway = quick().server_with("one", &server, "isolation = \"session\"").serve().await;
+    let (server, gateway) = served_with(&gate, "isolation = \"session\"").await;
     let mut clients = Vec::new();
     for name in ["a", "b"] {
         let client = gateway.client().capabilities(able()).connect().await;
