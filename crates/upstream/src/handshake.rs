@@ -138,7 +138,7 @@ pub(crate) async fn introduce_modern(
             DiscoverOutcome::TryAgain => {}
             DiscoverOutcome::OtherModern(reason) => return Err(LinkError::Refused(reason)),
             DiscoverOutcome::NotModern if frame.kind() == FrameKind::Error => {
-                let (code, message) = read_error(&frame);
+                let ErrorAnswer { code, message } = ErrorAnswer::read(&frame);
                 return Err(LinkError::Refused(format!("it does not answer server/discover: {message} ({code})")));
             }
             DiscoverOutcome::NotModern => return Err(LinkError::Refused("it does not answer server/discover".into())),
@@ -178,7 +178,7 @@ pub(crate) async fn introduce_legacy(
         OutgoingRequest { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
     let frame = fits(introduction.within(link.call(outgoing).answer()).await?)?;
     if frame.kind() == FrameKind::Error {
-        let (code, message) = read_error(&frame);
+        let ErrorAnswer { code, message } = ErrorAnswer::read(&frame);
         return if code::is_modern(code) {
             Ok(InitializeOutcome::IsModern)
         } else {
@@ -208,7 +208,7 @@ enum DiscoverOutcome {
 
 fn read_discover(frame: &Frame) -> DiscoverOutcome {
     if frame.kind() == FrameKind::Error {
-        let (code, message) = read_error(frame);
+        let ErrorAnswer { code, message } = ErrorAnswer::read(frame);
         let supported = outcome(frame).and_then(|error| newest_common(&error["data"]["supported"]));
         return match (code, supported.map(Revision::era)) {
             (code::UNSUPPORTED_VERSION, Some(Era::Modern)) => DiscoverOutcome::TryAgain,
@@ -262,8 +262,18 @@ fn outcome(frame: &Frame) -> Option<Value> {
     serde_json::from_slice(&raw).ok()
 }
 
-fn read_error(frame: &Frame) -> (i64, String) {
-    let error = outcome(frame).unwrap_or_default();
-    let code = error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL_ERROR);
-    (code, error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned())
+/// What a server answers in the place of a result.
+struct ErrorAnswer {
+    code: i64,
+    message: String,
+}
+
+impl ErrorAnswer {
+    fn read(frame: &Frame) -> Self {
+        let error = outcome(frame).unwrap_or_default();
+        Self {
+            code: error.get("code").and_then(Value::as_i64).unwrap_or(code::INTERNAL_ERROR),
+            message: error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        }
+    }
 }
