@@ -89,7 +89,7 @@ pub(crate) async fn reload(State(admin): State<AdminShared>) -> Response {
             "needs_restart": done.needs_restart,
         }))
         .into_response(),
-        Err(detail) => problem(StatusCode::UNPROCESSABLE_ENTITY, &detail),
+        Err(fault) => problem(StatusCode::UNPROCESSABLE_ENTITY, &fault.to_string()),
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "ready": admin.gateway.is_ready(),
         "config": state.file,
         "config_read": reload.map(|report| seconds(report.at)),
-        "config_error": reload.and_then(|report| report.outcome.as_ref().err()),
+        "config_error": reload.and_then(|report| report.outcome.as_ref().err()).map(ToString::to_string),
         "needs_restart": state.needs_restart,
         "keeps_servers": state.kept,
         "servers": {

@@ -40,18 +40,48 @@ pub struct LockFile {
     pub servers: BTreeMap<String, LockedServer>,
 }
 
+/// Why a lock file can not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockFileFault {
+    /// It is no TOML.
+    #[error("{0}")]
+    Syntax(toml::de::Error),
+    /// A newer program wrote it.
+    #[error("it is of version {0}, and this program reads version {VERSION}")]
+    OtherVersion(i64),
+    /// It does not say which version it is of.
+    #[error("it has no `version`")]
+    NoVersion,
+    /// Something else stands where a list must.
+    #[error("`{0}` must be a list")]
+    NoList(String),
+    /// A line of a list has not the texts that it must have, or more.
+    #[error("{list}[{place}] must be a table with the texts {}", .keys.join(", "))]
+    BadLine {
+        /// The list.
+        list: String,
+        /// Which line of it, from 0.
+        place: usize,
+        /// The keys that each line has.
+        keys: Vec<&'static str>,
+    },
+    /// A key that it can not have.
+    #[error("`{0}` is no key of it")]
+    UnknownKey(String),
+}
+
 impl LockFile {
     /// Reads a lock file. Anything that is not understood is an error: an approval must not be guessed.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<Self, LockFileFault> {
+        let table: Table = text.parse().map_err(LockFileFault::Syntax)?;
         match table.get("version").and_then(Value::as_integer) {
             Some(VERSION) => {}
-            Some(other) => return Err(format!("it is of version {other}, and this program reads version {VERSION}")),
-            None => return Err("it has no `version`".to_owned()),
+            Some(other) => return Err(LockFileFault::OtherVersion(other)),
+            None => return Err(LockFileFault::NoVersion),
         }
         let mut lock = Self::default();
         for (key, value) in &table {
-            let lines = || value.as_array().ok_or_else(|| format!("`{key}` must be a list"));
+            let lines = || value.as_array().ok_or_else(|| LockFileFault::NoList(key.clone()));
             match key.as_str() {
                 "version" => {}
                 "servers" => {
@@ -68,7 +98,7 @@ impl LockFile {
                         items.insert(LockedItem { kind, name }, hash);
                     }
                 }
-                other => return Err(format!("`{other}` is no key of it")),
+                other => return Err(LockFileFault::UnknownKey(other.to_owned())),
             }
         }
         Ok(lock)
@@ -99,8 +129,13 @@ impl LockFile {
 }
 
 /// The texts of one line, all of them and no others.
-fn texts<const N: usize>(line: &Value, keys: [&str; N], list: &str, place: usize) -> Result<[String; N], String> {
-    let fault = || format!("{list}[{place}] must be a table with the texts {}", keys.join(", "));
+fn texts<const N: usize>(
+    line: &Value,
+    keys: [&'static str; N],
+    list: &str,
+    place: usize,
+) -> Result<[String; N], LockFileFault> {
+    let fault = || LockFileFault::BadLine { list: list.to_owned(), place, keys: keys.to_vec() };
     let line = line.as_table().filter(|line| line.len() == N).ok_or_else(fault)?;
     let mut out = [const { String::new() }; N];
     for (key, out) in keys.iter().zip(&mut out) {

@@ -33,7 +33,7 @@ pub use notify::listeners::Connected;
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
-pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepOccasion};
+pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepFault, KeepOccasion};
 pub use plan::seal_key::SealKey;
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{

@@ -20,7 +20,7 @@ mod state;
 
 pub use change::RegistryChange;
 pub use name_locks::{NameGuard, NameLocks};
-pub use planner::{ConfigLoader, RegistrySetup, ServerPlanner, WatchServerPlan};
-pub use refusal::{RefusalClass, RegistryRefusal};
+pub use planner::{ConfigLoader, LoadFault, RegistrySetup, ServerPlanner, WatchFault, WatchServerPlan};
+pub use refusal::{RefusalClass, RegistryRefusal, ReloadFault};
 pub use registry::ServerRegistry;
 pub use state::{RegistryEntry, RegistryState, ReloadOutcome, ReloadReport};

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidings_config::{Config, ServerConfig};
+use tidings_config::{Config, ConfigErrors, ConfigNotice, ServerConfig};
 use tidings_engine::{Origin, ServerPlan};
 use tidings_store::ServerTable;
 
 /// Turns configuration into what the engine runs.
 pub trait ServerPlanner: Send + Sync + 'static {
-    /// What to run for a server, or why this build can not.
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String>;
+    /// What to run for a server. One that can not be run has a plan that says why ([`tidings_engine::Source::Unready`]).
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan;
 
     /// What to run for the watches of a configuration, or what is wrong with one of them. A plan may come to nothing; then this is asked
     /// again.
-    fn watches(&self, config: &Config) -> Result<WatchServerPlan, String>;
+    fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault>;
 }
 
 /// The built-in server of all watches.
@@ -26,7 +26,39 @@ pub struct WatchServerPlan {
 }
 
 /// Reads the configuration file again: a plan, or everything that is wrong with it, with places. Blocks.
-pub type ConfigLoader = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+pub type ConfigLoader = Arc<dyn Fn() -> Result<Config, LoadFault> + Send + Sync>;
+
+/// Why the configuration file does not count as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadFault {
+    /// Nobody said yes to what it says now.
+    #[error(
+        "{} lies in the folder that the gateway was started in, and nobody has trusted what it says now; to see what \
+         changed and let it act: {remedy}",
+        .file.display()
+    )]
+    Untrusted {
+        /// The file.
+        file: PathBuf,
+        /// The command that lets it act.
+        remedy: String,
+    },
+    /// It has faults, each with its place.
+    #[error("{0}")]
+    Invalid(ConfigErrors),
+    /// It asks for what this program, or this machine, does not have.
+    #[error("{}", lines(.0))]
+    Unsupported(Vec<ConfigNotice>),
+}
+
+fn lines(notices: &[ConfigNotice]) -> String {
+    notices.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A watch can not be made; says which one and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WatchFault(pub String);
 
 /// What a registry begins with.
 pub struct RegistrySetup {

@@ -3,6 +3,8 @@
 use tidings_config::ConfigErrors;
 use tidings_engine::{ChangeError, Prefix};
 
+use crate::planner::{LoadFault, WatchFault};
+
 /// What a refusal means for whoever asked, in the terms of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalClass {
@@ -174,6 +176,32 @@ impl RegistryRefusal {
             Self::NotRunning => RefusalClass::Unavailable,
         }
     }
+}
+
+/// Why a reading of the configuration file changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadFault {
+    /// The gateway was started without one.
+    #[error("there is no configuration file")]
+    NoFile,
+    /// The gateway has ended meanwhile.
+    #[error("the gateway is not running")]
+    Ended,
+    /// The gateway is starting or stopping.
+    #[error("{0}")]
+    Refused(RegistryRefusal),
+    /// The file does not count as it is.
+    #[error("{0}")]
+    File(#[from] LoadFault),
+    /// A watch of it can not be made.
+    #[error("{0}")]
+    Watch(#[from] WatchFault),
+    /// What differs could not be applied.
+    #[error("{0}")]
+    Change(ChangeError),
+    /// Reading it failed in a way that nobody foresaw.
+    #[error("{0}")]
+    Reading(String),
 }
 
 impl From<ChangeError> for RegistryRefusal {

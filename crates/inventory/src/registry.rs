@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, ServerConfig};
+use tidings_config::Config;
 use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
@@ -128,11 +128,7 @@ impl ServerRegistry {
         // Called before anything else can hold it; this function is not asynchronous.
         let Ok(desired) = self.0.desired.try_lock() else { return Vec::new() };
         let resolved = desired.sources.resolve();
-        let planned = resolved.wanted.iter().filter_map(|wanted| {
-            let plan = self.0.planner.plan(&wanted.config, wanted.origin);
-            plan.inspect_err(|reason| tracing::error!(server = %wanted.config.name, "not started: {reason}")).ok()
-        });
-        planned.collect()
+        resolved.wanted.iter().map(|wanted| self.0.planner.plan(&wanted.config, wanted.origin)).collect()
     }
 
     /// The gateway has been started with [`Self::plans`]; from now on it can be changed.
@@ -266,7 +262,7 @@ impl ServerRegistry {
     fn make(&self, change: &RegistryChange) -> Result<Option<PlannedServer>, RegistryRefusal> {
         let (name, Some(server)) = (change.name(), change.server()) else { return Ok(None) };
         let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
-        let mut plan = self.plan(&read, Origin::Runtime)?;
+        let mut plan = self.0.planner.plan(&read, Origin::Runtime);
         // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {
             let refused = |reason| RegistryRefusal::Unsupported { name: name.to_owned(), reason };
@@ -288,7 +284,7 @@ impl ServerRegistry {
                 let desired = self.0.desired.lock().await;
                 let batch = batch(&desired.sources)?;
                 let sources = desired.sources.after(&batch.steps);
-                let todo = self.difference(&desired, &sources, &batch.must_start, &batch.planned)?;
+                let todo = self.difference(&desired, &sources, &batch.must_start, &batch.planned);
                 (batch, todo)
             };
             let names = todo.names();
@@ -333,7 +329,7 @@ impl ServerRegistry {
         sources: &ServerSources,
         must_start: &BTreeSet<String>,
         planned: &BTreeMap<String, ServerPlan>,
-    ) -> Result<RegistrySteps, RegistryRefusal> {
+    ) -> RegistrySteps {
         let resolved = sources.resolve();
         let mut steps = RegistrySteps {
             operations: Vec::new(),
@@ -358,16 +354,11 @@ impl ServerRegistry {
             let start = if must_start.contains(name) { Start::MustSucceed } else { Start::MayFail };
             let plan = match planned.get(name) {
                 Some(plan) => plan.clone(),
-                None => self.plan(&wanted.config, wanted.origin)?,
+                None => self.0.planner.plan(&wanted.config, wanted.origin),
             };
             steps.operations.push(Operation::Put { plan: Box::new(plan), start });
         }
-        Ok(steps)
-    }
-
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, RegistryRefusal> {
-        let plan = self.0.planner.plan(server, origin);
-        plan.map_err(|reason| RegistryRefusal::Unsupported { name: server.name.clone(), reason })
+        steps
     }
 
     pub(crate) fn gateway(&self) -> Result<&Gateway, RegistryRefusal> {

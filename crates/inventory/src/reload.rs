@@ -9,6 +9,7 @@ use tidings_engine::{ChangeError, Operation, Start};
 use tokio_util::sync::CancellationToken;
 
 use crate::name_locks::NameGuard;
+use crate::refusal::ReloadFault;
 use crate::registry::{RegistrySteps, ServerRegistry};
 use crate::sources::{ServerFile, server_file};
 use crate::state::{ReloadOutcome, ReloadReport};
@@ -16,13 +17,13 @@ use crate::state::{ReloadOutcome, ReloadReport};
 impl ServerRegistry {
     /// Reads the configuration file again and applies what differs from what runs. A file with a fault changes nothing.
     /// The outcome is logged, and stays in [`ServerRegistry::state`].
-    pub async fn reload(&self) -> Result<ReloadOutcome, String> {
+    pub async fn reload(&self) -> Result<ReloadOutcome, ReloadFault> {
         let registry = self.clone();
-        let gone = || Err("the gateway is not running".to_owned());
+        let gone = || Err(ReloadFault::Ended);
         self.finish(async move { registry.reload_and_report().await }).await.unwrap_or_else(gone)
     }
 
-    async fn reload_and_report(&self) -> Result<ReloadOutcome, String> {
+    async fn reload_and_report(&self) -> Result<ReloadOutcome, ReloadFault> {
         let outcome = self.reload_now().await;
         match &outcome {
             Ok(done) => tracing::info!(
@@ -41,17 +42,18 @@ impl ServerRegistry {
         outcome
     }
 
-    async fn reload_now(&self) -> Result<ReloadOutcome, String> {
-        let load = self.0.load.clone().ok_or("there is no configuration file")?;
-        let gateway = self.gateway().map_err(|refusal| refusal.to_string())?;
+    async fn reload_now(&self) -> Result<ReloadOutcome, ReloadFault> {
+        let load = self.0.load.clone().ok_or(ReloadFault::NoFile)?;
+        let gateway = self.gateway().map_err(ReloadFault::Refused)?;
         // Read behind the lock: of two readings the later one is applied last.
         let _reading = self.0.reloading.lock().await;
         let begun = Instant::now();
-        let config = tokio::task::spawn_blocking(move || load()).await.map_err(|error| error.to_string())??;
+        let config = tokio::task::spawn_blocking(move || load()).await;
+        let config = config.map_err(|error| ReloadFault::Reading(error.to_string()))??;
         let read = begun.elapsed();
         let file = server_file(&config);
         loop {
-            let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await?;
+            let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await;
             let mut committed = None;
             if watches {
                 let made = self.0.planner.watches(&config)?;
@@ -85,7 +87,7 @@ impl ServerRegistry {
                 if is_stale && matches!(error, ChangeError::Clash { .. } | ChangeError::Overtaken { .. }) {
                     continue;
                 }
-                return Err(error.to_string());
+                return Err(ReloadFault::Change(error));
             }
             drop(mine);
             if let Some(committed) = committed {
@@ -101,11 +103,7 @@ impl ServerRegistry {
 
     /// What the file wants otherwise than it is, with the names of all that differs held; the generation that it was compared with; and whether
     /// the watches differ.
-    async fn hold_what_differs(
-        &self,
-        config: &Config,
-        file: &ServerFile,
-    ) -> Result<(NameGuard<'_>, RegistrySteps, u64, bool), String> {
+    async fn hold_what_differs(&self, config: &Config, file: &ServerFile) -> (NameGuard<'_>, RegistrySteps, u64, bool) {
         // No names yet: which ones differ is only known after the first comparison.
         let mut mine = self.hold(BTreeSet::new()).await;
         loop {
@@ -113,21 +111,20 @@ impl ServerRegistry {
                 let desired = self.desired().await;
                 let sources = desired.sources.with_file(file);
                 let todo = self.difference(&desired, &sources, &BTreeSet::new(), &BTreeMap::new());
-                let todo = todo.map_err(|refusal| refusal.to_string())?;
                 // Also servers that are off: somebody may be about to switch one on as the file had it, or to add one of its name.
                 let mut names = desired.sources.differing(file);
                 names.extend(todo.names());
                 (todo, names, desired.generation, config.watches != desired.config.watches)
             };
             if mine.holds(&names) {
-                return Ok((mine, todo, generation, watches));
+                return (mine, todo, generation, watches);
             }
             // Given up before more are asked for, or two changes could wait for each other.
             drop(mine);
             mine = self.hold(names).await;
             // While they were waited for nothing was changed, so there is nothing to compare anew.
             if self.desired().await.generation == generation {
-                return Ok((mine, todo, generation, watches));
+                return (mine, todo, generation, watches);
             }
         }
     }

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use tidings_engine::Origin;
 
+use crate::refusal::ReloadFault;
+
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct RegistryState {
@@ -43,7 +45,7 @@ pub struct ReloadReport {
     /// When the file was read.
     pub at: SystemTime,
     /// What it changed, or why it changed nothing: every fault with its place.
-    pub outcome: Result<ReloadOutcome, String>,
+    pub outcome: Result<ReloadOutcome, ReloadFault>,
 }
 
 /// What a reading of the file changed.

@@ -15,10 +15,12 @@ use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tidings_config::{ApprovalSetting, HeldSetting, LockFile, LockedItem, LockedServer, ServerConfig, TransportConfig};
+use tidings_config::{
+    ApprovalSetting, HeldSetting, LockFile, LockFileFault, LockedItem, LockedServer, ServerConfig, TransportConfig,
+};
 use tidings_engine::{
     ApprovalDecision, ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, ApprovalVerdict,
-    Approvals, Gateway, HeldView, KeepOccasion, Origin, SCREENED,
+    Approvals, Gateway, HeldView, KeepFault, KeepOccasion, Origin, SCREENED,
 };
 use tidings_folder_events::FileBell;
 use tidings_proto::{ListKind, LocalName};
@@ -86,7 +88,7 @@ impl LockFiles {
     }
 
     /// How a server is screened, or why that can not be known.
-    pub(crate) fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<Option<ApprovalPlan>, String> {
+    pub(crate) fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<Option<ApprovalPlan>, LockFault> {
         let mode = match server.approve {
             ApprovalSetting::Auto => return Ok(None),
             ApprovalSetting::Changed => ApprovalMode::Changed,
@@ -97,7 +99,7 @@ impl LockFiles {
             HeldSetting::Old => HeldView::Old,
         };
         let policy = ApprovalPolicy { mode, held };
-        let path = self.path(origin).ok_or("there is no folder for its tidings.lock; name one with --data DIR")?;
+        let path = self.path(origin).ok_or(LockFault::NoFolder)?;
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (path.clone(), server.name.clone());
         if let Some((record, keeper)) = records.get(&key) {
@@ -176,19 +178,30 @@ impl LockFiles {
     }
 }
 
+/// Why a lock file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockFault {
+    #[error("there is no folder for its tidings.lock; name one with --data DIR")]
+    NoFolder,
+    #[error("{}: {error}", .path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("{}: {fault}", .path.display())]
+    Invalid { path: PathBuf, fault: LockFileFault },
+}
+
 /// Reads a lock file; one that is not there has nothing in it.
-pub(crate) fn read(path: &Path) -> Result<LockFile, String> {
+pub(crate) fn read(path: &Path) -> Result<LockFile, LockFault> {
     match std::fs::read_to_string(path) {
-        Ok(text) => LockFile::parse(&text).map_err(|reason| format!("{}: {reason}", path.display())),
+        Ok(text) => LockFile::parse(&text).map_err(|fault| LockFault::Invalid { path: path.to_owned(), fault }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(LockFile::default()),
-        Err(error) => Err(format!("{}: {error}", path.display())),
+        Err(error) => Err(LockFault::Io { path: path.to_owned(), error }),
     }
 }
 
 /// Changes a lock file: read, changed and written whole, with every other process kept out. It is for everybody to read: there is no
 /// secret in it.
-pub(crate) fn change<T>(path: &Path, change: impl FnOnce(&mut LockFile) -> T) -> Result<T, String> {
-    let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+pub(crate) fn change<T>(path: &Path, change: impl FnOnce(&mut LockFile) -> T) -> Result<T, LockFault> {
+    let fault = |error| LockFault::Io { path: path.to_owned(), error };
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(fault)?;
     let guard = std::fs::File::open(folder).map_err(fault)?;
@@ -317,7 +330,7 @@ impl ServerKeeper {
 }
 
 impl ApprovalKeeper for ServerKeeper {
-    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), String> {
+    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), KeepFault> {
         if occasion != KeepOccasion::Decided && !self.keeps_first_sight {
             return Ok(());
         }
@@ -338,7 +351,8 @@ impl ApprovalKeeper for ServerKeeper {
                         ApprovalVerdict::Reject => drop(server.rejected.insert(item, hash)),
                     }
                 }
-            })?;
+            })
+            .map_err(|fault| KeepFault(fault.to_string()))?;
         }
         self.keep_definitions(decisions);
         Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidings_config::{Config, ConfigErrors, ConfigNotice, ConfigSurroundings, FoundConfig};
-use tidings_inventory::ConfigLoader;
+use tidings_inventory::{ConfigLoader, LoadFault};
 use tidings_store::{HookTable, ServerTable};
 
 use crate::cli::Cli;
@@ -61,23 +61,18 @@ fn read_again(
     path: &Path,
     records: Option<&TrustRecords>,
     also: fn(&Config) -> Vec<ConfigNotice>,
-) -> Result<Config, String> {
+) -> Result<Config, LoadFault> {
     let content = std::fs::read(path);
     if let (Some(records), Ok(content)) = (records, &content)
         && !records.trusts(path, content)
     {
         let changed = Untrusted { file: path.to_owned(), content: content.clone() };
-        return Err(format!(
-            "{} lies in the folder that the gateway was started in, and nobody has trusted what it says now; to see what \
-             changed and let it act: {}",
-            path.display(),
-            changed.remedy()
-        ));
+        return Err(LoadFault::Untrusted { file: path.to_owned(), remedy: changed.remedy() });
     }
-    let config = parse_to_run(path, content).map_err(|errors| errors.to_string())?;
+    let config = parse_to_run(path, content).map_err(LoadFault::Invalid)?;
     let refused = [config.unsupported(), also(&config)].concat();
     if !refused.is_empty() {
-        return Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+        return Err(LoadFault::Unsupported(refused));
     }
     for warning in &config.warnings {
         tracing::warn!("{warning}");

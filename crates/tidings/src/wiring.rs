@@ -21,7 +21,7 @@ use tidings_engine::{
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
-use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
+use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::StaticModel;
@@ -304,12 +304,12 @@ impl EnginePlans {
 }
 
 impl ServerPlanner for EnginePlans {
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
         self.plan(server, origin)
     }
 
-    fn watches(&self, config: &Config) -> Result<WatchServerPlan, String> {
-        let next = self.watches.prepare(config).map_err(|failure| failure.to_string())?;
+    fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault> {
+        let next = self.watches.prepare(config).map_err(|failure| WatchFault(failure.to_string()))?;
         let watches = Arc::clone(&self.watches);
         if !self.watching.load(Ordering::Relaxed) {
             // Nobody sees it before it is committed, and then it is to be seen whole.
@@ -403,14 +403,14 @@ fn settings(config: &Config) -> Settings {
 }
 
 impl EnginePlans {
-    /// What to run for a server, or why this build can not run it.
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+    /// What to run for a server, also where that is only the reason why it can not be run.
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
         let remote =
             |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
         // Where it can not be known what is approved, nothing is shown.
         let (approval, unknown) = match self.locks.plan(server, origin) {
             Ok(approval) => (approval, None),
-            Err(reason) => (None, Some(reason)),
+            Err(fault) => (None, Some(fault.to_string())),
         };
         let source = match &server.transport {
             // Listed with its reason and never started: the user sees why it is missing.
@@ -440,7 +440,7 @@ impl EnginePlans {
         };
         let is_project = matches!(server.transport, TransportConfig::Project { .. });
         let filter = server.tools.clone();
-        Ok(ServerPlan {
+        ServerPlan {
             source,
             origin,
             name: server.name.clone(),
@@ -459,7 +459,7 @@ impl EnginePlans {
             permits: Arc::new(move |name| filter.permits(name.as_str())),
             approval,
             identity: Some(self.locks.identity(server)),
-        })
+        }
     }
 }
 

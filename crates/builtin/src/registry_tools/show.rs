@@ -34,7 +34,7 @@ impl RegistryToolSet {
         if let Some(report) = &state.reload {
             configuration["read"] = json!(time(report.at));
             if let Err(error) = &report.outcome {
-                configuration["error"] = json!(error);
+                configuration["error"] = json!(error.to_string());
             }
         }
         Ok(json!({

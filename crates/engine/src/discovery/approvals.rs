@@ -162,7 +162,7 @@ impl ListDiscovery {
         let (record, kept) = (Arc::clone(&plan.record), decisions.clone());
         let kept = tokio::task::spawn_blocking(move || record.keeper.keep(&kept, KeepOccasion::Decided)).await;
         let not_kept = |reason| DecisionRefusal::NotKept { server: server.plan.name.clone(), reason };
-        kept.map_err(|error| not_kept(error.to_string()))?.map_err(not_kept)?;
+        kept.map_err(|error| not_kept(error.to_string()))?.map_err(|fault| not_kept(fault.to_string()))?;
         let mut approvals = plan.record.lock();
         decisions.into_iter().for_each(|decision| approvals.decide(decision));
         self.show_screened(server, &mut approvals);

@@ -27,8 +27,13 @@ pub enum KeepOccasion {
 /// Keeps decisions for the next process, and for others that read the same file.
 pub trait ApprovalKeeper: Send + Sync + 'static {
     /// Writes decisions down. It may block.
-    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), String>;
+    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), KeepFault>;
 }
+
+/// A decision could not be written down; says where and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeepFault(pub String);
 
 /// What was decided about the definitions of one server.
 pub struct ApprovalRecord {

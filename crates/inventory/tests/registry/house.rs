@@ -12,7 +12,9 @@ use tidings_engine::{
     Change as Recorded, FirstListing, Gateway, Isolation, Journal, JournalServer, ListAnnouncements, ListPages, Names,
     NoticePace, Origin, RefreshPace, ServerPlan, Settings, Source,
 };
-use tidings_inventory::{ConfigLoader, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
+use tidings_inventory::{
+    ConfigLoader, LoadFault, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan,
+};
 use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
@@ -103,7 +105,7 @@ impl Plans {
 }
 
 impl ServerPlanner for Plans {
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> Result<ServerPlan, String> {
+    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
         self.0.fetch_add(1, Ordering::SeqCst);
         let transport = match &server.transport {
             TransportConfig::Stdio { command, args, env, cwd } => TransportSpec::Stdio(StdioSpec {
@@ -119,9 +121,9 @@ impl ServerPlanner for Plans {
             TransportConfig::Sse { url, headers } => {
                 TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() })
             }
-            _ => return Err("this house has neither containers nor projects".into()),
+            _ => panic!("this house has neither containers nor projects"),
         };
-        Ok(ServerPlan {
+        ServerPlan {
             source: Source::Remote(ServerSpec { name: server.name.clone(), transport, era: EraChoice::Auto }),
             origin,
             name: server.name.clone(),
@@ -139,10 +141,10 @@ impl ServerPlanner for Plans {
             permits: Arc::new(|_| true),
             approval: None,
             identity: None,
-        })
+        }
     }
 
-    fn watches(&self, _config: &Config) -> Result<WatchServerPlan, String> {
+    fn watches(&self, _config: &Config) -> Result<WatchServerPlan, WatchFault> {
         Err("this house watches nothing".into())
     }
 }
@@ -163,7 +165,7 @@ impl House {
         let file = directory.join("tidings.toml");
         let load: ConfigLoader = {
             let file = file.clone();
-            Arc::new(move || tidings_config::load(&file, &|_| None).map_err(|errors| errors.to_string()))
+            Arc::new(move || tidings_config::load(&file, &|_| None).map_err(LoadFault::Invalid))
         };
         let plans = Arc::new(Plans::default());
         let store = Store::open(directory.path(), Duration::from_secs(2));

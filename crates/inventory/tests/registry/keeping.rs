@@ -78,7 +78,8 @@ async fn only_what_differs_in_the_file_is_touched_and_a_fault_touches_nothing() 
     goes.wait_all_exited().await;
     house.rewrite("[servers.stays]\ncomand = \"x\"\n");
     let fault = house.registry.reload().await.unwrap_err();
-    assert!(fault.contains("tidings.toml:2") && fault.contains("command"), "{fault}");
+    let shown = fault.to_string();
+    assert!(shown.contains("tidings.toml:2") && shown.contains("command"), "{fault}");
     let shown = house.registry.state();
     assert_eq!(shown.reload.as_ref().unwrap().outcome.as_ref().unwrap_err(), &fault);
     assert_eq!(house.servers(), ["stays", "comes"]);

@@ -19,7 +19,7 @@ pub(super) async fn write(cli: &Cli) -> Result<(), CommandFailure> {
     for (path, servers) in &state.files {
         let known = &state.configured;
         let (items, held) =
-            lock_files::change(path, |lock| update(lock, servers, known)).map_err(CommandFailure::Failed)?;
+            lock_files::change(path, |lock| update(lock, servers, known)).map_err(CommandFailure::failed)?;
         let servers_here = plural(servers.len() as u64, "server");
         println!("{}: {servers_here}, {}.", path.display(), plural(items, "definition"));
         if held > 0 {
@@ -45,7 +45,7 @@ pub(super) async fn check(cli: &Cli, as_json: bool) -> Result<(), CommandFailure
     let state = State::read(cli).await?;
     let mut differences = Vec::new();
     for (path, servers) in &state.files {
-        let lock = lock_files::read(path).map_err(CommandFailure::Failed)?;
+        let lock = lock_files::read(path).map_err(CommandFailure::failed)?;
         differences.extend(compare(&lock, servers, &state.configured));
     }
     let failed = || {
