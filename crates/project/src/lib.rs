@@ -8,6 +8,7 @@
 
 mod document;
 mod entry;
+mod environment;
 mod events;
 mod folder;
 mod home;

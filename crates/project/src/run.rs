@@ -12,7 +12,6 @@ mod completion;
 mod content;
 mod elicit;
 mod embed;
-pub(crate) mod environment;
 mod folder;
 mod guard;
 mod outcome;
@@ -38,14 +37,14 @@ use tidings_wire::{Frame, RawId, response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::environment::{self, JsonTool, Variables};
 use crate::{ProjectCompletion, ProjectHome, ProjectPrompt, ProjectTool};
 use asks::OpenQuestions;
-use environment::{JsonTool, Variables};
 use folder::{CallFolder, CallFolders};
 use guard::ScriptGuard;
 use workers::WorkerPool;
 
-pub use environment::ScriptKit;
+pub use crate::environment::ScriptKit;
 pub use outcome::{CANCELLED, ScriptFault};
 pub use resource::ResourceReading;
 

@@ -10,8 +10,8 @@ use tidings_upstream::{AdoptedGroup, ProcessLauncher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
+use crate::environment;
 use crate::home::ProjectHome;
-use crate::run::environment;
 
 /// How much of what a hook complains about is kept.
 const COMPLAINT: usize = 16 << 10;

@@ -15,9 +15,9 @@ use tidings_upstream::{AdoptedGroup, ProcessLauncher, marked_processes};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use super::environment::{Variables, in_path};
 use super::guard::{GuardedScript, ScriptGuard};
 use crate::GivenEnvironment;
+use crate::environment::{Variables, in_path};
 
 /// How long the pipes of a process that has ended are read on, when something that left its group holds them.
 const LEFT_OVER: Duration = Duration::from_millis(200);

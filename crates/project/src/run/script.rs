@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
-use super::environment::Variables;
 use super::outcome::ScriptFault;
 use super::process::{self, RunningScript, ScriptEvent, ScriptJob};
 use super::tool::GRACE;
 use super::{ScriptCall, ScriptRunner, cancelled};
+use crate::environment::Variables;
 
 /// How much of standard error is kept for messages.
 const TAIL: usize = 4 << 10;

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use super::asks::AskedQuestion;
 use super::clock::{CallClock, TimeBounds};
 use super::elicit::{self, ElicitOutcome, QuestionWatch};
-use super::environment::Variables;
 use super::folder::{CallFolder, ERROR, RESOURCES, STREAM, ToolFolder};
 use super::outcome::{self, FinishedScript, ScriptEnd, ScriptFault};
 use super::process::{self, RunningScript, ScriptEvent, ScriptJob};
@@ -22,6 +21,7 @@ use super::roots::{self, ClientRoot};
 use super::script::unstartable;
 use super::{ScriptCall, ScriptRunner, embed};
 use crate::ProjectTool;
+use crate::environment::Variables;
 
 /// Between asking a script to end and ending it.
 pub(super) const GRACE: Duration = Duration::from_secs(1);

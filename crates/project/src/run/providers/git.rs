@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidings_proto::code;
 use tidings_upstream::is_public;
 
-use crate::run::environment::in_path;
+use crate::environment::in_path;
 use crate::run::outcome::ScriptFault;
 use crate::run::resource::{ProvidedContent, ResourceReading};
 use crate::run::{ScriptCall, ScriptRunner};
@@ -111,7 +111,7 @@ impl ScriptRunner {
         }
     }
 
-    fn git_variables(&self) -> crate::run::environment::Variables {
+    fn git_variables(&self) -> crate::environment::Variables {
         let mut variables = self.provider_variables.clone();
         for (name, value) in [
             ("GIT_TERMINAL_PROMPT", "0"),
