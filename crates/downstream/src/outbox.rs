@@ -1,10 +1,11 @@
 //! Messages on their way to a client that has one stream for everything, bounded in bytes: what may be dropped, what waits for room,
 //! and what never does. Standard output is such a stream, and so is that of HTTP+SSE.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use bytes::{Bytes, BytesMut};
 use tidings_engine::{ClientSink, Gateway, Session};
+use tidings_sync::Lock;
 use tidings_wire::assert_outgoing;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -29,7 +30,7 @@ pub(crate) enum OutboxFraming {
 #[derive(Default)]
 pub(crate) struct ClientOutbox {
     framing: OutboxFraming,
-    state: Mutex<ClientOutboxState>,
+    state: Lock<ClientOutboxState>,
     filled: Notify,
     emptied: Notify,
     /// Who is owed something when there is room again.
@@ -58,7 +59,7 @@ impl ClientOutbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, ClientOutboxState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds one line. Bounded by the requests in flight, since input stops when the box is full.

@@ -3,7 +3,7 @@
 mod lines;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, notifications};
+use tidings_sync::Lock;
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, notification, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -114,10 +115,10 @@ const LISTENS: usize = 1_024;
 struct StdioConnection {
     gateway: Gateway,
     outbox: Arc<ClientOutbox>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Lock<Option<Arc<Session>>>,
     /// Modern ids are unique to the connection.
     modern: ClientKey,
-    listening: Mutex<HashMap<RawId, CancellationToken>>,
+    listening: Lock<HashMap<RawId, CancellationToken>>,
     tasks: TaskTracker,
     /// Rings when running requests have had their time.
     ending: CancellationToken,
@@ -129,9 +130,9 @@ impl StdioConnection {
         Self {
             gateway,
             outbox,
-            session: Mutex::default(),
+            session: Lock::default(),
             modern,
-            listening: Mutex::default(),
+            listening: Lock::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         }
@@ -139,7 +140,7 @@ impl StdioConnection {
 
     fn session(&self) -> Option<Arc<Session>> {
         // Cloned out, so that the lock is not held while a request is handled.
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session.lock().clone()
     }
 
     async fn receive(self: &Arc<Self>, message: Result<IncomingMessage, FrameError>) {
@@ -181,7 +182,7 @@ impl StdioConnection {
     fn cancel(&self, frame: &Frame) {
         let Some((id, reason)) = cancelled(frame) else { return };
         // A listen is cancelled by its own token: it never became a call.
-        let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let listening = self.listening.lock().remove(&id);
         if let Some(token) = listening {
             return token.cancel();
         }
@@ -225,7 +226,7 @@ impl StdioConnection {
         };
         let token = CancellationToken::new();
         if method == Method::Listen {
-            let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut listening = self.listening.lock();
             if listening.len() >= LISTENS {
                 return Err(RequestRefusal::InvalidRequest(format!(
                     "this client has {LISTENS} subscriptions open; end one first"
@@ -246,7 +247,7 @@ impl StdioConnection {
                 }
             }
             if method == Method::Listen {
-                connection.listening.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                connection.listening.lock().remove(&id);
             }
         });
         Ok(())
@@ -283,7 +284,7 @@ impl StdioConnection {
         let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
         // After `initialize` has returned: before that there is no session that could be owed anything.
         sink.serve(&session);
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        *self.session.lock() = Some(session);
         self.outbox.push(&one_line(&answer.payload.to_bytes()));
         Ok(())
     }

@@ -7,7 +7,7 @@ pub(crate) mod announce;
 pub(crate) mod listeners;
 pub(crate) mod summary;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::client::bells::FollowerBells;
 use crate::client::sessions::SessionTable;
@@ -18,6 +18,7 @@ use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
 use announce::Announcements;
 use listeners::OpenListens;
+use tidings_sync::Lock;
 
 /// Who is owed which notice, and handing it over: of lists by its own ledger, of resources by the subscriptions.
 pub(crate) struct ListNotifier {
@@ -28,7 +29,7 @@ pub(crate) struct ListNotifier {
     pool: Arc<ServerPool>,
     meters: Arc<Meters>,
     subscriptions: Arc<ResourceSubscriptions>,
-    announcements: Mutex<Announcements>,
+    announcements: Lock<Announcements>,
     listens: Arc<OpenListens>,
 }
 
@@ -47,6 +48,6 @@ impl ListNotifier {
     }
 
     fn announcements(&self) -> MutexGuard<'_, Announcements> {
-        self.announcements.lock().unwrap_or_else(PoisonError::into_inner)
+        self.announcements.lock()
     }
 }

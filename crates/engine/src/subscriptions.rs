@@ -15,7 +15,7 @@ mod subscription_links;
 mod upstream_requests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
 use tidings_hub::ledger::FollowerId;
@@ -25,6 +25,7 @@ use tidings_hub::subscriptions::{
 };
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::ServerMessage;
+use tidings_sync::Lock;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +61,7 @@ pub(crate) struct ResourceSubscriptions {
     meters: Arc<Meters>,
     /// Weak: whoever takes them holds this.
     messages: Weak<dyn ServerMessages>,
-    table: Mutex<FollowTable>,
+    table: Lock<FollowTable>,
     /// Rings when the next deadline is another one.
     rearmed: Notify,
     /// Rings with every event, for whoever keeps what clients follow.
@@ -123,13 +124,13 @@ impl FollowTable {
 impl ResourceSubscriptions {
     pub(crate) fn new(around: SubscriptionSurroundings) -> Self {
         let SubscriptionSurroundings { runtime, catalogue, sessions, bells, links, pool, meters, messages } = around;
-        let table = Mutex::new(FollowTable::new(runtime.settings.resource_pace));
+        let table = Lock::new(FollowTable::new(runtime.settings.resource_pace));
         let (rearmed, moved) = (Notify::new(), Notify::new());
         Self { runtime, catalogue, sessions, bells, links, pool, meters, messages, table, rearmed, moved }
     }
 
     fn lock(&self) -> MutexGuard<'_, FollowTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Something happened: the machine is told, and what it wants is done.

@@ -2,14 +2,15 @@
 //! Changes of different names do not wait for each other, so one server that is slow to start holds up nobody else.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use tidings_sync::Lock;
 use tokio::sync::Notify;
 
 /// The names that are being changed, or are about to be.
 #[derive(Debug, Default)]
 pub struct NameLocks {
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
     /// Rings when somebody leaves the queue.
     left: Notify,
 }
@@ -60,7 +61,7 @@ impl NameLocks {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

@@ -27,11 +27,12 @@ mod workers;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tidings_proto::LogLevel;
+use tidings_sync::Lock;
 use tidings_upstream::{CallEvent, CallQueue, CallStream, LinkError, ProcessLauncher, call_channel};
 use tidings_wire::{Frame, RawId, response};
 use tokio_util::sync::CancellationToken;
@@ -77,9 +78,9 @@ pub struct ScriptRunner {
     guard: Arc<ScriptGuard>,
     asks: Arc<OpenQuestions>,
     /// The least that clients want to hear of, once one has said.
-    level: Mutex<Option<LogLevel>>,
+    level: Lock<Option<LogLevel>>,
     /// Callers that say they have roots and do not tell them.
-    reticent: Mutex<HashSet<u64>>,
+    reticent: Lock<HashSet<u64>>,
     web: providers::WebProvider,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -117,8 +118,8 @@ impl ScriptRunner {
             folders: CallFolders::new(temporary.unwrap_or_else(folder::usual_place)),
             guard: ScriptGuard::new(launcher.mark(), processes, tasks.clone(), stop.clone()),
             asks: Arc::default(),
-            level: Mutex::default(),
-            reticent: Mutex::default(),
+            level: Lock::default(),
+            reticent: Lock::default(),
             web: providers::WebProvider::default(),
             tasks,
             stop,
@@ -139,8 +140,8 @@ impl ScriptRunner {
             folders: CallFolders::new(self.folders.parent()),
             guard: ScriptGuard::new(self.launcher.mark(), self.guard.limit(), tasks.clone(), stop.clone()),
             asks: Arc::default(),
-            level: Mutex::default(),
-            reticent: Mutex::default(),
+            level: Lock::default(),
+            reticent: Lock::default(),
             web: providers::WebProvider::default(),
             tasks,
             stop,
@@ -192,7 +193,7 @@ impl ScriptRunner {
 
     /// The least that clients want to hear of. Until one says so, `MCPBASH_LOG_LEVEL` holds.
     pub fn set_level(&self, level: LogLevel) {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self.level.lock() = Some(level);
     }
 
     /// The project's own provider of a URI, by its scheme.
@@ -276,7 +277,7 @@ impl ScriptRunner {
     }
 
     fn least_level(&self) -> LogLevel {
-        let asked = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = *self.level.lock();
         asked.unwrap_or_else(|| {
             let text = self.home.environment.get("MCPBASH_LOG_LEVEL").unwrap_or("info").trim().to_ascii_lowercase();
             match text.as_str() {

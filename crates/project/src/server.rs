@@ -5,10 +5,11 @@ mod following;
 mod link;
 mod told;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tidings_engine::{LocalServer, Surroundings};
 use tidings_proto::Revision;
+use tidings_sync::Lock;
 use tidings_upstream::{ConnectedLink, MessageSink, ProcessLauncher, ServerHello};
 
 use crate::home::ProjectHome;
@@ -23,7 +24,7 @@ pub struct ProjectServer {
     /// Each link has its own, with the workers of this one.
     runner: Arc<ScriptRunner>,
     launcher: Arc<ProcessLauncher>,
-    registry: Mutex<Weak<ProjectRegistry>>,
+    registry: Lock<Weak<ProjectRegistry>>,
 }
 
 impl ProjectServer {
@@ -32,11 +33,11 @@ impl ProjectServer {
     pub fn new(home: ProjectHome, launcher: Arc<ProcessLauncher>, kit: &ScriptKit) -> Self {
         let home = Arc::new(home);
         let runner = ScriptRunner::new(Arc::clone(&home), Arc::clone(&launcher), kit);
-        Self { home, runner, launcher, registry: Mutex::default() }
+        Self { home, runner, launcher, registry: Lock::default() }
     }
 
     fn registry(&self) -> Arc<ProjectRegistry> {
-        let mut shared = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.registry.lock();
         // Weak: with the last link nobody watches the folder any more.
         if let Some(registry) = shared.upgrade() {
             return registry;

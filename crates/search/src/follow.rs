@@ -1,10 +1,11 @@
 //! Keeps an index in step with the catalogue: of each new snapshot only what differs from the last one is read.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferItem, ServerOffer};
 use tidings_proto::{ListKind, LocalName};
+use tidings_sync::Lock;
 
 use crate::document::ToolDocument;
 use crate::index::{IndexChange, MeaningSource, SearchIndex, VectorCount};
@@ -54,10 +55,10 @@ pub enum SearchView {
 /// of is found, whoever else keeps the index current meanwhile.
 #[derive(Debug, Default)]
 pub struct ToolIndex {
-    shared: Mutex<FollowedIndex>,
+    shared: Lock<FollowedIndex>,
     /// Clients with connections of their own see nearly the same as each other; going from one to the next is a small
     /// difference. Empty as long as there are none.
-    own: Mutex<FollowedIndex>,
+    own: Lock<FollowedIndex>,
     meaning: MeaningSource,
 }
 
@@ -82,7 +83,7 @@ impl ToolIndex {
     #[must_use]
     pub fn with_meaning(meaning: MeaningSource) -> Self {
         let followed =
-            || Mutex::new(FollowedIndex { index: SearchIndex::with_meaning(meaning.clone()), offers: Vec::new() });
+            || Lock::new(FollowedIndex { index: SearchIndex::with_meaning(meaning.clone()), offers: Vec::new() });
         Self { shared: followed(), own: followed(), meaning }
     }
 
@@ -172,7 +173,7 @@ impl ToolIndex {
             SearchView::Shared => &self.shared,
             SearchView::Own => &self.own,
         };
-        followed.lock().unwrap_or_else(PoisonError::into_inner)
+        followed.lock()
     }
 }
 

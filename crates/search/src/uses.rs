@@ -4,7 +4,9 @@
 //! same caller asks something similar. Nothing here is known to other callers. No I/O: whoever notes a use keeps what changed.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use tidings_sync::Lock;
 
 use crate::question::PreferredTool;
 use crate::words;
@@ -52,7 +54,7 @@ pub struct UseChange {
 /// All uses, bounded per caller and as a whole: the one that is longest ago goes.
 #[derive(Debug, Default)]
 pub struct UseMemory {
-    state: Mutex<MemoryState>,
+    state: Lock<MemoryState>,
 }
 
 #[derive(Debug, Default)]
@@ -76,11 +78,11 @@ impl UseMemory {
         for one in kept.into_iter().take(OF_ALL) {
             state.by_caller.entry(one.principal.clone()).or_default().push(one);
         }
-        Self { state: Mutex::new(state) }
+        Self { state: Lock::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A search of a caller found these tools: server and the server's name for each.

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
 use tidings_config::{CatalogueEntry, ConfigErrors, parse_catalogue};
+use tidings_sync::Lock;
 
 use crate::catalogue::{
     CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, RefreshReport, SourceStatus,
@@ -62,7 +63,7 @@ impl std::error::Error for FileFault {}
 /// The starter set and perhaps a file.
 #[derive(Debug)]
 pub struct LocalCatalogue {
-    state: Mutex<CatalogState>,
+    state: Lock<CatalogState>,
 }
 
 #[derive(Debug)]
@@ -85,11 +86,11 @@ impl LocalCatalogue {
             sources.push(EntrySource::new(FILE, Some(path.to_owned()), read(path)?));
         }
         let index = Arc::new(index(&sources));
-        Ok(Self { state: Mutex::new(CatalogState { sources, index }) })
+        Ok(Self { state: Lock::new(CatalogState { sources, index }) })
     }
 
     fn state(&self) -> MutexGuard<'_, CatalogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn index(&self) -> Arc<EntryIndex> {

@@ -1,10 +1,11 @@
 //! The change log: whoever has a change hands it over and goes on; one thread numbers and writes it.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tidings_sync::Lock;
 use tokio::sync::watch;
 
 use crate::lists::{Batch, LastLists, ListDelta, ListOwner, Listing, LogEntry};
@@ -73,7 +74,7 @@ struct LogShared {
     limits: LogLimits,
     /// Bounded by `limits`. What does not fit, or can not be written, is counted; the log says so, and so does the next
     /// change that is written.
-    queue: Mutex<LogQueue>,
+    queue: Lock<LogQueue>,
     bell: Condvar,
     shelf: OnceLock<ChangeRowStorage>,
     progress: watch::Sender<WriteProgress>,
@@ -102,7 +103,7 @@ impl ChangeLog {
     pub fn start(open: impl FnOnce() -> Store + Send + 'static, limits: LogLimits) -> Self {
         let shared = Arc::new(LogShared {
             limits,
-            queue: Mutex::default(),
+            queue: Lock::default(),
             bell: Condvar::new(),
             shelf: OnceLock::new(),
             progress: watch::Sender::new(WriteProgress::Opening),
@@ -255,7 +256,7 @@ impl LogTail {
 
 impl LogShared {
     fn queue(&self) -> MutexGuard<'_, LogQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn close(&self) {

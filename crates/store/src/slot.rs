@@ -2,10 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redb::{Database, Error};
+use tidings_sync::Lock;
 
 use crate::store::{RETRY, StoreError, open};
 
@@ -17,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct DatabaseSlot {
     path: PathBuf,
     /// `None` while it can not be opened.
-    current: Mutex<Option<Arc<Database>>>,
+    current: Lock<Option<Arc<Database>>>,
 }
 
 impl DatabaseSlot {
     pub(crate) fn new(path: PathBuf, database: Database) -> Self {
-        Self { path, current: Mutex::new(Some(Arc::new(database))) }
+        Self { path, current: Lock::new(Some(Arc::new(database))) }
     }
 
     /// Works on the database. Work that fails because of the file system is done once more after the file was opened again,
@@ -45,7 +46,7 @@ impl DatabaseSlot {
     }
 
     fn get(&self) -> Result<Arc<Database>, Error> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         if let Some(database) = &*current {
             return Ok(Arc::clone(database));
         }
@@ -62,7 +63,7 @@ impl DatabaseSlot {
 
     /// Lets go of the one that failed, unless somebody did already.
     fn give_up(&self, failed: &Arc<Database>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, failed)) {
             *current = None;
         }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use tidings_engine::{
 };
 use tidings_folder_events::FileBell;
 use tidings_proto::{ListKind, LocalName};
+use tidings_sync::Lock;
 use tidings_wire::{ByteSpan, Digest, digest, hex};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +46,7 @@ pub(crate) struct LockFiles {
     /// Whether what is trusted at first sight is written. A gateway for one command leaves that to one that stays.
     keeps_first_sight: bool,
     /// By file and server. A server that is configured anew has the record that it had.
-    records: Mutex<ServerRecords>,
+    records: Lock<ServerRecords>,
     /// Rings when there is something to follow: a gateway without approvals looks at no file.
     used: Notify,
 }
@@ -67,7 +68,7 @@ impl LockFiles {
             beside,
             data: data.map(Path::to_owned),
             keeps_first_sight,
-            records: Mutex::default(),
+            records: Lock::default(),
             used: Notify::new(),
         }
     }
@@ -100,10 +101,10 @@ impl LockFiles {
         };
         let policy = ApprovalPolicy { mode, held };
         let path = self.path(origin).ok_or(LockFault::NoFolder)?;
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records.lock();
         let key = (path.clone(), server.name.clone());
         if let Some((record, keeper)) = records.get(&key) {
-            *keeper.identity.lock().unwrap_or_else(PoisonError::into_inner) = self.identity(server);
+            *keeper.identity.lock() = self.identity(server);
             return Ok(Some(ApprovalPlan { policy, record: Arc::clone(record) }));
         }
         let locked = read(&path)?.servers.remove(&server.name);
@@ -111,7 +112,7 @@ impl LockFiles {
             definitions: self.data.as_ref().map(|data| definitions_file(data, &path, &server.name)),
             path,
             server: server.name.clone(),
-            identity: Mutex::new(self.identity(server)),
+            identity: Lock::new(self.identity(server)),
             keeps_first_sight: self.keeps_first_sight,
         });
         let approvals = approvals(locked.as_ref(), keeper.known_definitions().as_ref());
@@ -156,7 +157,7 @@ impl LockFiles {
 
     /// The files that something was read of.
     fn files(&self) -> BTreeSet<PathBuf> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).keys().map(|(path, _)| path.clone()).collect()
+        self.records.lock().keys().map(|(path, _)| path.clone()).collect()
     }
 
     fn read_again(&self, path: &Path) -> bool {
@@ -167,7 +168,7 @@ impl LockFiles {
                 return false;
             }
         };
-        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = self.records.lock();
         for ((_, server), (record, _)) in records.iter().filter(|((of, _), _)| of == path) {
             // Where it does not know a server, what was seen of that may not have been written yet.
             if let Some(locked) = lock.servers.get(server) {
@@ -302,7 +303,7 @@ struct ServerKeeper {
     path: PathBuf,
     server: String,
     /// What the server is now; another when it is configured anew.
-    identity: Mutex<String>,
+    identity: Lock<String>,
     definitions: Option<PathBuf>,
     keeps_first_sight: bool,
 }
@@ -340,7 +341,7 @@ impl ApprovalKeeper for ServerKeeper {
                     return;
                 }
                 let server = lock.servers.entry(self.server.clone()).or_default();
-                server.identity = Some(self.identity.lock().unwrap_or_else(PoisonError::into_inner).clone());
+                server.identity = Some(self.identity.lock().clone());
                 for decision in decisions {
                     let (item, hash) = (item(decision), spelled(decision.digest));
                     match decision.verdict {

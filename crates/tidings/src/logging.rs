@@ -10,9 +10,10 @@ mod kept;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidings_sync::Lock;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -30,18 +31,18 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 
 /// The file of the gateway that owns its data directory.
-static KEPT: OnceLock<Mutex<KeptLog>> = OnceLock::new();
+static KEPT: OnceLock<Lock<KeptLog>> = OnceLock::new();
 
 /// From now on every line is also kept in the data directory. A file that can not be written is not worth an end.
 pub(crate) fn keep_in(directory: &std::path::Path) {
     if let Ok(log) = KeptLog::open(file_of(directory)) {
-        let _ = KEPT.set(Mutex::new(log));
+        let _ = KEPT.set(Lock::new(log));
     }
 }
 
 fn keep(line: &[u8]) {
     if let Some(log) = KEPT.get() {
-        log.lock().unwrap_or_else(PoisonError::into_inner).write(line);
+        log.lock().write(line);
     }
 }
 
@@ -120,7 +121,7 @@ impl io::Write for StandardError {
 /// Lines on their way to standard error.
 #[derive(Default)]
 struct LineQueue {
-    state: Mutex<WaitingLines>,
+    state: Lock<WaitingLines>,
     /// Rings when something waits, and when everything is written.
     bell: Condvar,
 }
@@ -145,7 +146,7 @@ fn start_queue() {
 
 impl LineQueue {
     fn waiting(&self) -> MutexGuard<'_, WaitingLines> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn push(&self, line: &[u8]) {

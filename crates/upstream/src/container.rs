@@ -15,11 +15,12 @@ mod tool;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tidings_container_spec::{ContainerSpec, VolumeSource};
+use tidings_sync::Lock;
 use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -46,9 +47,9 @@ pub(crate) struct ContainerStarter {
     leases: Arc<ContainerLeases>,
     pulls: broadcast::Sender<PullProgress>,
     /// One download of an image at a time.
-    images: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    images: Lock<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// Removes what killed processes left.
-    sweeping: Mutex<Option<AbortOnDropHandle<()>>>,
+    sweeping: Lock<Option<AbortOnDropHandle<()>>>,
 }
 
 impl ContainerStarter {
@@ -58,8 +59,8 @@ impl ContainerStarter {
             launcher,
             leases: ContainerLeases::new(home),
             pulls: broadcast::Sender::new(REPORTS),
-            images: Mutex::default(),
-            sweeping: Mutex::default(),
+            images: Lock::default(),
+            sweeping: Lock::default(),
         }
     }
 
@@ -76,7 +77,7 @@ impl ContainerStarter {
     pub(crate) fn sweep_beside(&self) {
         let home = self.leases.home().to_owned();
         let sweeping = tokio::spawn(async move { orphans::sweep(&home).await });
-        *self.sweeping.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDropHandle::new(sweeping));
+        *self.sweeping.lock() = Some(AbortOnDropHandle::new(sweeping));
     }
 
     /// Gets the image if it is not there.
@@ -141,7 +142,7 @@ impl ContainerStarter {
             return Ok(());
         }
         let one = {
-            let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut images = self.images.lock();
             // Entries stay; there are as many as images in the configuration.
             Arc::clone(images.entry(image.to_owned()).or_default())
         };

@@ -3,12 +3,13 @@
 //!
 //! What does not belong here: what such a server offers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::Value;
 use tidings_proto::{Method, ServerMessage, code};
+use tidings_sync::Lock;
 use tidings_wire::{Frame, FrameLimits, RawId, error_response, notification, response};
 use tokio_util::sync::CancellationToken;
 
@@ -98,13 +99,13 @@ pub fn notice(method: &str, params: Option<&Value>) -> Result<ServerMessage, Lin
 /// The life of a link. The sink is held until the link is closed: whoever waits for its end takes the sink's for it.
 pub struct LinkLife {
     stop: CancellationToken,
-    sink: Mutex<Option<Arc<dyn MessageSink>>>,
+    sink: Lock<Option<Arc<dyn MessageSink>>>,
 }
 
 impl LinkLife {
     /// A link that delivers here.
     pub fn new(sink: Arc<dyn MessageSink>) -> Self {
-        Self { stop: CancellationToken::new(), sink: Mutex::new(Some(sink)) }
+        Self { stop: CancellationToken::new(), sink: Lock::new(Some(sink)) }
     }
 
     /// Is cancelled when the link is closed or dropped.
@@ -116,7 +117,7 @@ impl LinkLife {
     pub fn end(&self) {
         self.stop.cancel();
         // The sink leads back to whoever holds this link: kept, it would keep both.
-        drop(self.sink.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.sink.lock().take());
     }
 }
 

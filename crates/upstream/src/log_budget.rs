@@ -3,8 +3,9 @@
 //! A server that writes without end must cost neither the disk nor the processor. Each has a budget in bytes; what exceeds it
 //! is counted and left out, and the next line that fits says how much that was.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tidings_sync::Lock;
 
 /// What a line costs beside its text: time, level, names.
 const OVERHEAD: usize = 128;
@@ -15,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LogBudget {
     per_pause: usize,
-    state: Mutex<LogBudgetState>,
+    state: Lock<LogBudgetState>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl LogBudget {
     /// At most about this many bytes each second.
     pub const fn new(bytes_per_second: usize) -> Self {
         let state = LogBudgetState { left: bytes_per_second, renewed: None, left_out: 0 };
-        Self { per_pause: bytes_per_second, state: Mutex::new(state) }
+        Self { per_pause: bytes_per_second, state: Lock::new(state) }
     }
 
     /// A line of `len` bytes wants to be written.
@@ -54,7 +55,7 @@ impl LogBudget {
     }
 
     fn admit_at(&self, len: usize, now: Instant) -> LineAdmission {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         // The window begins with the first line, not with the server.
         let renewed = *state.renewed.get_or_insert(now + PAUSE);
         if now >= renewed {
@@ -75,18 +76,18 @@ impl LogBudget {
 
     /// Counts what was not even looked at.
     pub fn skip(&self, lines: u64) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).left_out += lines;
+        self.state.lock().left_out += lines;
     }
 
     /// Whether the next line would be left out.
     pub fn is_exhausted(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         state.left == 0 && state.renewed.is_some_and(|renewed| Instant::now() < renewed)
     }
 
     /// How many lines were left out that nobody was told of yet.
     pub fn take_left_out(&self) -> u64 {
-        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).left_out)
+        std::mem::take(&mut self.state.lock().left_out)
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! A child process has such a stream, and so has a server behind HTTP+SSE. How the bytes come and how ours go out is theirs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
 use tidings_proto::{MessageSubject, ServerMessage, code, notifications};
+use tidings_sync::Lock;
 use tidings_wire::{Frame, FrameError, FrameKind, RawId, encode_string, error_response, notification};
 
 use crate::link::MessageSink;
@@ -20,7 +21,7 @@ const NOISE: usize = 24 << 10;
 /// The calls of one link, and where everything else goes.
 pub(crate) struct SharedPipe {
     name: String,
-    calls: Mutex<PipeCalls>,
+    calls: Lock<PipeCalls>,
     /// For warnings about what it says.
     noise: LogBudget,
     pub(crate) sink: Arc<dyn MessageSink>,
@@ -28,7 +29,7 @@ pub(crate) struct SharedPipe {
 
 impl SharedPipe {
     pub(crate) fn new(name: &str, sink: Arc<dyn MessageSink>) -> Self {
-        Self { name: name.to_owned(), calls: Mutex::default(), noise: LogBudget::new(NOISE), sink }
+        Self { name: name.to_owned(), calls: Lock::default(), noise: LogBudget::new(NOISE), sink }
     }
 
     /// The server's configured name.
@@ -38,7 +39,7 @@ impl SharedPipe {
 
     /// The calls that wait.
     pub(crate) fn calls(&self) -> MutexGuard<'_, PipeCalls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 
     /// Whether a warning about something the server said may be written; says how many were not.

@@ -8,7 +8,7 @@ mod endpoint;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
+use tidings_sync::Lock;
 use tidings_wire::sse::{SseDecoder, SseEvent};
 use tidings_wire::{Frame, IncomingMessage, assert_outgoing, unreadable_answer_id};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +51,7 @@ struct SseLinkShared {
     /// The server is introduced: from then on a refusal is about the session.
     settled: AtomicBool,
     /// Calls whose posts were not answered yet. Each ends with its post, or with the link.
-    on_their_way: Mutex<HashMap<u64, CancellationToken>>,
+    on_their_way: Lock<HashMap<u64, CancellationToken>>,
     stop: CancellationToken,
     /// Posts under way. They end with their answers, and those of calls with the link.
     posts: TaskTracker,
@@ -81,7 +82,7 @@ impl SseLink {
             to: Arc::new(HttpDestination::new(&endpoint)?),
             headers,
             settled: AtomicBool::new(false),
-            on_their_way: Mutex::default(),
+            on_their_way: Lock::default(),
             stop: CancellationToken::new(),
             posts: TaskTracker::new(),
             reader: TaskTracker::new(),
@@ -326,7 +327,7 @@ impl SseLinkShared {
     }
 
     fn on_their_way(&self) -> MutexGuard<'_, HashMap<u64, CancellationToken>> {
-        self.on_their_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.on_their_way.lock()
     }
 }
 

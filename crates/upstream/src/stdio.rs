@@ -7,11 +7,12 @@ mod outbox;
 pub(crate) mod process;
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use tidings_sync::Lock;
 use tidings_wire::{Frame, IncomingMessage, MESSAGES, one_line};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +38,7 @@ pub(crate) struct StdioLink {
     pipe: SharedPipe,
     outbox: Arc<StdioOutbox>,
     /// Used by the one task that reads.
-    fragments: Mutex<LineFragments>,
+    fragments: Lock<LineFragments>,
     stop: CancellationToken,
     /// The reader and the writer. They end when the process or the link does.
     tasks: TaskTracker,
@@ -68,7 +69,7 @@ impl StdioLink {
         let link = Arc::new(Self {
             pipe: SharedPipe::new(name, sink),
             outbox: Arc::default(),
-            fragments: Mutex::default(),
+            fragments: Lock::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             words: process.words(),
@@ -198,7 +199,7 @@ impl StdioLink {
     }
 
     fn fragments(&self) -> MutexGuard<'_, LineFragments> {
-        self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fragments.lock()
     }
 }
 

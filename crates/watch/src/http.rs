@@ -1,13 +1,14 @@
 //! A URL that is asked again and again. Only a changed body counts.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::Full;
+use tidings_sync::Lock;
 use tidings_upstream::{HttpClient, LinkError};
 use tokio::time::Instant;
 
@@ -46,7 +47,7 @@ pub struct HttpSource {
     every: Duration,
     client: HttpClient,
     note: PassingNote,
-    state: Mutex<HttpSourceState>,
+    state: Lock<HttpSourceState>,
 }
 
 #[derive(Default)]
@@ -111,12 +112,12 @@ impl HttpSource {
         let anywhere = watch.private || is_declared_private(url.host().unwrap_or_default());
         let client = if anywhere { HttpClient::new() } else { HttpClient::public_only() };
         let client = client.map_err(HttpFault::Client)?;
-        let (note, state) = (PassingNote::default(), Mutex::default());
+        let (note, state) = (PassingNote::default(), Lock::default());
         Ok(Self { about, url, headers, every: watch.every, client, note, state })
     }
 
     fn state(&self) -> MutexGuard<'_, HttpSourceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Asks once and remembers body and validator: the next request asks only whether it changed.

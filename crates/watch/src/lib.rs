@@ -21,13 +21,14 @@ mod source;
 mod task;
 mod webhook;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 use serde_json::json;
 use tidings_engine::{LocalServer, Patience, Surroundings};
 use tidings_proto::Revision;
+use tidings_sync::Lock;
 use tidings_upstream::{ConnectedLink, MessageSink, ServerHello};
 use tokio::sync::watch;
 
@@ -127,7 +128,7 @@ struct WatchShared {
     /// Whoever listens hears when the set is another one.
     sources: watch::Sender<Sources>,
     /// One replacement at a time.
-    replacing: Mutex<()>,
+    replacing: Lock<()>,
 }
 
 impl WatchServer {
@@ -135,7 +136,7 @@ impl WatchServer {
     pub fn new(sources: Vec<(Arc<dyn WatchedSource>, Patience)>) -> Self {
         let board = Arc::new(Observations::default());
         let server = Self {
-            shared: Arc::new(WatchShared { board, sources: watch::Sender::default(), replacing: Mutex::default() }),
+            shared: Arc::new(WatchShared { board, sources: watch::Sender::default(), replacing: Lock::default() }),
         };
         server.replace(sources);
         server
@@ -144,7 +145,7 @@ impl WatchServer {
     /// From now on there are these sources. One that was there before goes on as it is, with everybody who follows it; whoever
     /// follows a resource of one that went or came is told if it says something else now.
     pub fn replace(&self, sources: Vec<(Arc<dyn WatchedSource>, Patience)>) {
-        let _replacing = self.shared.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self.shared.replacing.lock();
         let before = self.shared.sources();
         let same = |source: &Arc<dyn WatchedSource>| {
             let is_it = |watched: &&(Arc<SourceTask>, Patience)| {

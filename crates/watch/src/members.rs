@@ -3,13 +3,15 @@
 //! A list is read from the source itself, so a client can see a state that is gone again before the watch looks. If the
 //! watch compared only its own looks, that client would keep a list that nobody corrects.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use tidings_sync::Lock;
 
 use super::observations::Hash;
 
 /// The members that were seen last; unknown while nothing watches the source.
 #[derive(Default)]
-pub(super) struct SeenMembers(Mutex<Option<Hash>>);
+pub(super) struct SeenMembers(Lock<Option<Hash>>);
 
 impl SeenMembers {
     /// A look of the watch. Says whether it differs from what was seen last, so that everybody has to be told.
@@ -24,7 +26,7 @@ impl SeenMembers {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Hash>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! it follows, however often things change: there is no queue, only a set.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
+use tidings_sync::Lock;
 use tokio::sync::{Notify, watch};
 
 use super::members::{self, SeenMembers};
@@ -25,7 +26,7 @@ pub fn hash(bytes: &[u8]) -> Hash {
 /// The observations of one server.
 #[derive(Default)]
 pub(super) struct Observations {
-    state: Mutex<ObservationsState>,
+    state: Lock<ObservationsState>,
 }
 
 #[derive(Default)]
@@ -46,7 +47,7 @@ struct FollowedUri {
 
 struct UriFollower {
     uris: Vec<Arc<str>>,
-    dirty: Mutex<OwedUpdate>,
+    dirty: Lock<OwedUpdate>,
     bell: Notify,
 }
 
@@ -74,8 +75,8 @@ pub(super) struct ObservationPlace {
     follower: Arc<UriFollower>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 impl Observations {
@@ -96,7 +97,7 @@ impl Observations {
         if list {
             state.of_the_list.insert(id);
         }
-        let follower = Arc::new(UriFollower { uris: kept, dirty: Mutex::default(), bell: Notify::new() });
+        let follower = Arc::new(UriFollower { uris: kept, dirty: Lock::default(), bell: Notify::new() });
         state.followers.insert(id, Arc::clone(&follower));
         ObservationPlace { observations: Arc::clone(self), id, follower }
     }

@@ -9,10 +9,11 @@ mod rows;
 mod tls;
 mod trigger;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use tidings_sync::Lock;
 use tokio::sync::{Notify, Semaphore};
 use tokio_postgres::AsyncMessage;
 use tokio_util::task::AbortOnDropHandle;
@@ -54,7 +55,7 @@ pub struct PostgresSource {
     channel: String,
     limits: rows::RowLimits,
     note: PassingNote,
-    known: Mutex<Option<KnownRows>>,
+    known: Lock<Option<KnownRows>>,
     /// Connections of readers, which must not use up those of the database.
     readers: Semaphore,
 }
@@ -104,13 +105,13 @@ impl PostgresSource {
     pub fn new(about: AboutResource, watch: PostgresWatch) -> Result<Self, AddressFault> {
         let address = PostgresAddress::parse(&watch.url)?;
         let PostgresWatch { query, channel, .. } = watch;
-        let (limits, note, known) = (rows::RowLimits::default(), PassingNote::default(), Mutex::default());
+        let (limits, note, known) = (rows::RowLimits::default(), PassingNote::default(), Lock::default());
         let readers = Semaphore::new(READERS);
         Ok(Self { about, address, query, channel, limits, note, known, readers })
     }
 
     fn known(&self) -> MutexGuard<'_, Option<KnownRows>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     async fn connect(&self) -> Result<PostgresConnection, NoRows> {

@@ -1,8 +1,9 @@
 //! The task that watches one source: from the first who needs it to the last, once for all of them.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tidings_sync::Lock;
 use tokio::task::AbortHandle;
 
 use super::observations::{Observations, SourceSignals};
@@ -18,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct SourceTask {
     pub(super) source: Arc<dyn WatchedSource>,
     observations: Arc<Observations>,
-    task: Mutex<Weak<RunningWatch>>,
+    task: Lock<Weak<RunningWatch>>,
 }
 
 /// A running watch; it ends with the last who holds it.
@@ -35,13 +36,13 @@ impl Drop for RunningWatch {
 
 impl SourceTask {
     pub(super) fn new(source: Arc<dyn WatchedSource>, observations: &Arc<Observations>) -> Self {
-        Self { source, observations: Arc::clone(observations), task: Mutex::default() }
+        Self { source, observations: Arc::clone(observations), task: Lock::default() }
     }
 
     /// The running watch, or a new one.
     pub(super) fn need(&self) -> Arc<RunningWatch> {
         // Held over the start: two listens that come at once share one task.
-        let mut slot = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.task.lock();
         if let Some(task) = slot.upgrade() {
             return task;
         }
@@ -56,7 +57,7 @@ impl SourceTask {
     /// What there is now, for a client.
     pub(super) async fn list(&self) -> Vec<SourceEntry> {
         let entries = self.source.list().await;
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let task = self.task.lock().upgrade();
         if let Some(task) = task {
             task.signals.listed_members(&entries);
         }
@@ -65,7 +66,7 @@ impl SourceTask {
 
     #[cfg(test)]
     pub(super) fn is_watched(&self) -> bool {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).upgrade().is_some()
+        self.task.lock().upgrade().is_some()
     }
 }
 

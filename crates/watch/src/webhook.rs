@@ -3,13 +3,14 @@
 mod signature;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, header};
 use serde_json::Value;
+use tidings_sync::Lock;
 use tokio::sync::watch;
 
 use super::observations::{Hash, SourceSignals, hash};
@@ -61,11 +62,11 @@ pub trait DeliveryKeeper: Send + Sync + 'static {
 /// A webhook and what it received last.
 pub struct WebhookSource {
     /// Held while the newest state is written, so that an older one is never written after it.
-    writing: Mutex<Option<Arc<dyn DeliveryKeeper>>>,
+    writing: Lock<Option<Arc<dyn DeliveryKeeper>>>,
     about: AboutResource,
     verifier: SignatureVerifier,
     pointer: Option<String>,
-    state: Mutex<WebhookState>,
+    state: Lock<WebhookState>,
     /// Rises with every delivery: whoever waits for one compares it.
     deliveries: watch::Sender<u64>,
 }
@@ -98,8 +99,8 @@ impl WebhookSource {
     /// A webhook that has received nothing yet.
     pub fn new(about: AboutResource, watch: HookWatch) -> Self {
         let verifier = SignatureVerifier::new(&watch.secret);
-        let (state, deliveries) = (Mutex::default(), watch::Sender::new(0));
-        Self { writing: Mutex::default(), about, verifier, pointer: watch.pointer, state, deliveries }
+        let (state, deliveries) = (Lock::default(), watch::Sender::new(0));
+        Self { writing: Lock::default(), about, verifier, pointer: watch.pointer, state, deliveries }
     }
 
     /// As [`Self::new`], with what was received before this process began, and keeping what comes.
@@ -108,7 +109,7 @@ impl WebhookSource {
         for kept in keeper.read(&hook.about.id) {
             hook.restore(kept);
         }
-        Self { writing: Mutex::new(Some(keeper)), ..hook }
+        Self { writing: Lock::new(Some(keeper)), ..hook }
     }
 
     /// Takes over what another one of the same resources has received: it is configured differently, and its content is the same.
@@ -139,7 +140,7 @@ impl WebhookSource {
     }
 
     fn state(&self) -> MutexGuard<'_, WebhookState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes a delivery whose signature is right. What is kept of it is on disk when this returns.
@@ -158,7 +159,7 @@ impl WebhookSource {
     /// Writes what these resources say now.
     fn write(&self, uris: Vec<String>) {
         // Held while it is written, so that of two deliveries the later one is kept last.
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         let Some(keeper) = &*writing else { return };
         let (mut put, mut remove) = (Vec::new(), Vec::new());
         {

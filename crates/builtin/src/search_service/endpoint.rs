@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_search::{RemoteVectors, ToolIndex, WantedText};
 use tidings_store::{VectorKey, VectorTable};
+use tidings_sync::Lock;
 use tidings_upstream::HttpClient;
 use tokio::sync::Notify;
 
@@ -61,7 +62,7 @@ pub(crate) struct EmbeddingsEndpoint {
     client: HttpClient,
     table: VectorTable,
     wanted: Notify,
-    state: Mutex<EndpointState>,
+    state: Lock<EndpointState>,
 }
 
 impl fmt::Debug for EmbeddingsEndpoint {
@@ -81,11 +82,11 @@ struct EndpointState {
 impl EmbeddingsEndpoint {
     pub(super) fn new(settings: EndpointSettings, table: VectorTable) -> Result<Self, String> {
         let client = HttpClient::new().map_err(|error| error.to_string())?;
-        Ok(Self { settings, client, table, wanted: Notify::new(), state: Mutex::default() })
+        Ok(Self { settings, client, table, wanted: Notify::new(), state: Lock::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, EndpointState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// How it is, for people and programs. Never the key.

@@ -3,12 +3,13 @@
 mod kept;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use tidings_engine::OwedNotice;
+use tidings_sync::Lock;
 use tidings_wire::{Payload, one_line, sse};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ const RETRY: u64 = 1_000;
 pub(super) struct ReplyStream {
     /// Its number in the session, which begins its event ids.
     pub(super) number: u64,
-    state: Mutex<ReplyStreamState>,
+    state: Lock<ReplyStreamState>,
     changed: Notify,
 }
 
@@ -50,11 +51,11 @@ struct ReplyStreamState {
 
 impl ReplyStream {
     pub(super) fn new(number: u64) -> Arc<Self> {
-        Arc::new(Self { number, state: Mutex::default(), changed: Notify::new() })
+        Arc::new(Self { number, state: Lock::default(), changed: Notify::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, ReplyStreamState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn push(&self, message: Bytes) {
@@ -304,17 +305,17 @@ mod tests {
 
     /// What a client is owed, to be added to by the test.
     #[derive(Clone, Default)]
-    struct Debts(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
+    struct Debts(Arc<Lock<Vec<(&'static str, &'static str)>>>);
 
     impl Debts {
         fn owe(&self, text: &'static str, resource: &'static str) {
-            self.0.lock().expect("not poisoned").push((text, resource));
+            self.0.lock().push((text, resource));
         }
 
         fn read(&self, stream: &Arc<ReplyStream>, after: Option<u64>) -> impl Stream<Item = Bytes> + Unpin {
             let debts = self.clone();
             let owed: Owed = Box::new(move |give| {
-                for (text, resource) in debts.0.lock().expect("not poisoned").drain(..) {
+                for (text, resource) in debts.0.lock().drain(..) {
                     give(notice(text, Some(resource)));
                 }
             });

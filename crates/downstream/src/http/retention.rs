@@ -6,7 +6,9 @@
 //! stream in its place, as for every stream that is no longer known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+
+use tidings_sync::Lock;
 
 use super::sessions::HttpSession;
 
@@ -28,7 +30,7 @@ impl Default for KeptBytes {
 /// What is kept for all sessions, by age.
 pub(super) struct AnswerRetention {
     limits: KeptBytes,
-    kept: Mutex<RetainedAnswers>,
+    kept: Lock<RetainedAnswers>,
 }
 
 #[derive(Default)]
@@ -53,11 +55,11 @@ pub(super) struct RetentionClaim {
 
 impl AnswerRetention {
     pub(super) fn new(limits: KeptBytes) -> Arc<Self> {
-        Arc::new(Self { limits, kept: Mutex::default() })
+        Arc::new(Self { limits, kept: Lock::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, RetainedAnswers> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// How much one session may keep.

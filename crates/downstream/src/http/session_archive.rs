@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tidings_engine::KeptSession;
+use tidings_sync::Lock;
 use tidings_wire::Digest;
 use tokio::sync::Notify;
 
@@ -49,7 +50,7 @@ pub(super) struct ArchivedSession {
     is_stale: AtomicBool,
     pub(super) follows: AtomicBool,
     /// What was written last: a session that is the same is not written again.
-    pub(super) written: Mutex<Option<Digest>>,
+    pub(super) written: Lock<Option<Digest>>,
 }
 
 impl ArchivedSession {
@@ -59,7 +60,7 @@ impl ArchivedSession {
             bell,
             is_stale: AtomicBool::new(false),
             follows: AtomicBool::new(false),
-            written: Mutex::default(),
+            written: Lock::default(),
         }
     }
 
@@ -108,8 +109,8 @@ impl Drop for MarkAfter<'_> {
 pub(super) struct ArchivedSessions {
     pub(super) archive: Option<Arc<dyn SessionArchive>>,
     pub(super) bell: ArchiveBell,
-    sessions: Mutex<HashMap<ArchiveKey, WaitingSession>>,
-    removed: Mutex<Vec<ArchiveKey>>,
+    sessions: Lock<HashMap<ArchiveKey, WaitingSession>>,
+    removed: Lock<Vec<ArchiveKey>>,
 }
 
 pub(super) struct WaitingSession {
@@ -120,15 +121,15 @@ pub(super) struct WaitingSession {
 
 impl ArchivedSessions {
     pub(super) fn new(archive: Option<Arc<dyn SessionArchive>>, bell: ArchiveBell) -> Self {
-        Self { archive, bell, sessions: Mutex::default(), removed: Mutex::default() }
+        Self { archive, bell, sessions: Lock::default(), removed: Lock::default() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<ArchiveKey, WaitingSession>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 
     fn removed(&self) -> MutexGuard<'_, Vec<ArchiveKey>> {
-        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.removed.lock()
     }
 
     /// Sessions that are kept no longer: they are removed from the archive when it is written next.

@@ -4,8 +4,8 @@
 //! what there is to keep, and hands what differs from the last time to the archive. While nothing changes it sleeps. After a restart a session waits until its client names it. The
 //! id alone opens nothing: whoever names it must be the same principal as before, by the same checks as for every other request.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -166,7 +166,7 @@ impl HttpEndpoint {
         let kept = self.gateway.describe_session(session);
         let text = json!({ "used": used, "session": kept.to_json() }).to_string();
         let digest = Digest::of_bytes(text.as_bytes());
-        let mut written = http.archived.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = http.archived.written.lock();
         // Compared by hash: most marks lead to the same text.
         (written.replace(digest) != Some(digest)).then(|| ArchiveStep::Put(*key, text.into_bytes()))
     }

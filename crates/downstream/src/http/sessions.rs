@@ -5,11 +5,12 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidings_engine::{ClientSink, Principal, Session};
+use tidings_sync::Lock;
 use tidings_wire::assert_outgoing;
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ const STREAMS: usize = 256;
 /// A session of the old era: the engine's session, the streams that carry its answers, and when it was used last.
 pub(super) struct HttpSession {
     session: OnceLock<Arc<Session>>,
-    streams: Mutex<HashMap<u64, Arc<ReplyStream>>>,
+    streams: Lock<HashMap<u64, Arc<ReplyStream>>>,
     next_stream: AtomicU64,
     standalone: Arc<ReplyStream>,
     retention: Arc<AnswerRetention>,
@@ -41,7 +42,7 @@ impl HttpSession {
     fn new(retention: Arc<AnswerRetention>, bell: ArchiveBell, epoch: Instant) -> Arc<Self> {
         let session = Arc::new(Self {
             session: OnceLock::new(),
-            streams: Mutex::default(),
+            streams: Lock::default(),
             next_stream: AtomicU64::new(1),
             standalone: ReplyStream::new(0),
             retention,
@@ -73,7 +74,7 @@ impl HttpSession {
     }
 
     fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<ReplyStream>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 
     /// A stream for a new request.
@@ -198,7 +199,7 @@ impl Drop for InUse {
 /// full table must not keep out who comes next; but a session with a request in flight or an open stream never gives way.
 pub(super) struct HttpSessions {
     limit: usize,
-    by_id: Mutex<HashMap<String, Arc<HttpSession>>>,
+    by_id: Lock<HashMap<String, Arc<HttpSession>>>,
     /// Seats of clients of another transport, which count as sessions in use. Changed under the lock of the table.
     seats: AtomicUsize,
     retention: Arc<AnswerRetention>,
@@ -219,7 +220,7 @@ impl HttpSessions {
     pub(super) fn new(limit: usize, kept: KeptBytes) -> Self {
         Self {
             limit,
-            by_id: Mutex::default(),
+            by_id: Lock::default(),
             seats: AtomicUsize::new(0),
             retention: AnswerRetention::new(kept),
             bell: ArchiveBell::default(),
@@ -228,7 +229,7 @@ impl HttpSessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock()
     }
 
     /// A session that nobody knows yet.

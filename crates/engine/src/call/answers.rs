@@ -1,6 +1,6 @@
 //! What the gateway answers by itself: introductions, lists, levels.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -281,7 +281,7 @@ impl RequestRouter {
             .param_str(&["level"])
             .and_then(|level| LogLevel::parse(&level))
             .ok_or_else(|| RequestRefusal::InvalidParams("params.level must be a log level such as \"info\"".into()))?;
-        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *session.level.lock() = Some(level);
         self.links.session_level_changed(session);
         Ok(ClientAnswer::result(id, b"{}"))
     }

@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_proto::notifications;
+use tidings_sync::Lock;
 use tidings_wire::{Frame, RawId, notification};
 use tokio::sync::mpsc;
 
@@ -19,7 +20,7 @@ use crate::client::sessions::SessionTable;
 /// A leaf: nothing is taken under its lock.
 pub(crate) struct DriveDesk {
     sessions: Arc<SessionTable>,
-    open: Mutex<HashMap<u64, OpenQuestion>>,
+    open: Lock<HashMap<u64, OpenQuestion>>,
 }
 
 struct OpenQuestion {
@@ -43,11 +44,11 @@ pub(crate) struct AskedRound {
 
 impl DriveDesk {
     pub(crate) fn new(sessions: Arc<SessionTable>) -> Self {
-        Self { sessions, open: Mutex::default() }
+        Self { sessions, open: Lock::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, OpenQuestion>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Opens the questions that a client is about to be asked. A client whose input has ended is told of none: they come back at

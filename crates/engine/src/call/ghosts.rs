@@ -4,12 +4,13 @@
 //! answer comes on the call's own stream, so that stream is read on for a while, with nobody behind it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
+use tidings_sync::Lock;
 use tidings_upstream::{CallEvent, CallStream};
 use tidings_wire::MESSAGES;
 
@@ -24,7 +25,7 @@ const READ_ON: usize = 64;
 
 /// The streams that are read on, and what each takes of the memory for messages.
 #[derive(Default)]
-pub(crate) struct AbandonedStreams(Mutex<HashMap<CallId, AbandonedStream>>);
+pub(crate) struct AbandonedStreams(Lock<HashMap<CallId, AbandonedStream>>);
 
 struct AbandonedStream {
     link: LinkKey,
@@ -44,7 +45,7 @@ struct ReadOnPlace {
 
 impl AbandonedStreams {
     fn lock(&self) -> MutexGuard<'_, HashMap<CallId, AbandonedStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A place for one more stream of a link, if it has one left.

@@ -1,10 +1,11 @@
 //! How a follower hears that there is something for its transport to take.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
+use tidings_sync::Lock;
 use tokio::sync::Notify;
 
 use crate::client::session::Session;
@@ -28,11 +29,11 @@ impl FollowerBell {
 
 /// The bells of those who follow lists. A leaf among the locks; no bell rings under it.
 #[derive(Default)]
-pub(crate) struct FollowerBells(Mutex<HashMap<FollowerId, FollowerBell>>);
+pub(crate) struct FollowerBells(Lock<HashMap<FollowerId, FollowerBell>>);
 
 impl FollowerBells {
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, FollowerBell>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn insert(&self, follower: FollowerId, bell: FollowerBell) {

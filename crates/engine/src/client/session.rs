@@ -1,7 +1,7 @@
 //! Clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tidings_hub::ledger::ViewDigests;
 use tidings_hub::session_view::SessionView;
 use tidings_proto::question::{self, Abilities};
 use tidings_proto::{Era, LogLevel, Revision};
+use tidings_sync::Lock;
 use tidings_wire::{ByteSpan, Frame};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +45,7 @@ pub struct Session {
     pub(crate) capabilities: Value,
     /// The same in the words of the modern era, from when they are needed.
     modern_capabilities: OnceLock<Bytes>,
-    pub(crate) level: Mutex<Option<LogLevel>>,
+    pub(crate) level: Lock<Option<LogLevel>>,
     pub(crate) sink: Arc<dyn ClientSink>,
     /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
     pub(crate) silent: AtomicBool,
@@ -57,29 +58,29 @@ pub struct Session {
     /// Rings when the session is over.
     pub(crate) over: CancellationToken,
     /// Resources that it followed before the gateway was restarted and does not follow again yet.
-    pub(crate) resuming: Mutex<Vec<KeptFollow>>,
+    pub(crate) resuming: Lock<Vec<KeptFollow>>,
 }
 
 /// What a session is told, on its way to the transport.
 #[derive(Default)]
 pub(crate) struct SessionDelivery {
     /// Held while what it is owed is taken and handed to its transport.
-    pub(crate) delivering: Mutex<()>,
+    pub(crate) delivering: Lock<()>,
     /// When it was last told that a resource changed.
-    pub(crate) last_update: Mutex<Option<Instant>>,
+    pub(crate) last_update: Lock<Option<Instant>>,
 }
 
 /// What a session sees that has links of its own.
 #[derive(Default)]
 pub(crate) struct OwnView {
     /// Taken before the lock of the announcements.
-    view: Mutex<SessionView>,
+    view: Lock<SessionView>,
     /// Changes whenever a look over a link of its own is over.
     pub(crate) looked: watch::Sender<()>,
     /// Lets looks that only gather signals begin at once.
     pub(crate) hurry: Notify,
     /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
-    pub(crate) digests: Mutex<Option<ViewDigests>>,
+    pub(crate) digests: Lock<Option<ViewDigests>>,
 }
 
 /// What a client tells of itself when it begins.
@@ -103,7 +104,7 @@ impl Session {
             info,
             capabilities,
             modern_capabilities: OnceLock::new(),
-            level: Mutex::default(),
+            level: Lock::default(),
             sink,
             silent: AtomicBool::new(false),
             initialized: AtomicBool::new(false),
@@ -111,7 +112,7 @@ impl Session {
             delivery: SessionDelivery::default(),
             own_view: OwnView::default(),
             over: CancellationToken::new(),
-            resuming: Mutex::default(),
+            resuming: Lock::default(),
         })
     }
 
@@ -126,7 +127,7 @@ impl Session {
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {
-        self.own_view.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own_view.view.lock()
     }
 
     pub(crate) fn view_key(&self) -> ViewKey {
@@ -134,7 +135,7 @@ impl Session {
     }
 
     pub(crate) fn resuming(&self) -> MutexGuard<'_, Vec<KeptFollow>> {
-        self.resuming.lock().unwrap_or_else(PoisonError::into_inner)
+        self.resuming.lock()
     }
 
     /// Takes a resource out of those that are to be followed again; tells whether it was one.
@@ -171,7 +172,7 @@ impl Session {
     }
 
     pub(crate) fn level(&self) -> Option<LogLevel> {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.level.lock()
     }
 
     /// Whether a log message of this level is wanted. `asked`: what the server was asked for because of others, if it was.

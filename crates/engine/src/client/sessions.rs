@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
 use tidings_proto::{Era, LogLevel};
+use tidings_sync::Lock;
 
 use crate::client::session::Session;
 
 /// One lock, held for moments. It may be taken under the lock of the announcements or of the subscriptions; nothing is taken under
 /// it.
 pub(crate) struct SessionTable {
-    by_key: Mutex<HashMap<ClientKey, Arc<Session>>>,
+    by_key: Lock<HashMap<ClientKey, Arc<Session>>>,
     next_client: AtomicU64,
     /// The capabilities and era of the one client there will ever be (stdio).
     only_client: Option<(Value, Era)>,
@@ -22,11 +23,11 @@ pub(crate) struct SessionTable {
 
 impl SessionTable {
     pub(crate) fn new(only_client: Option<(Value, Era)>) -> Self {
-        Self { by_key: Mutex::default(), next_client: AtomicU64::new(1), only_client }
+        Self { by_key: Lock::default(), next_client: AtomicU64::new(1), only_client }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Session>>> {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock()
     }
 
     /// A key for a client, with or without a session.

@@ -154,8 +154,9 @@ impl Lister<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{Arc, Mutex};
+    use tidings_sync::Lock;
 
     use tidings_proto::Revision;
     use tidings_upstream::{CallStream, Link, call_channel};
@@ -163,12 +164,12 @@ mod tests {
     use super::*;
 
     /// Answers each page with the next of these results.
-    struct Pages(Mutex<Vec<String>>);
+    struct Pages(Lock<Vec<String>>);
 
     impl Link for Pages {
         fn call(&self, request: OutgoingRequest) -> CallStream {
             let (queue, stream) = call_channel();
-            let result = self.0.lock().unwrap().remove(0);
+            let result = self.0.lock().remove(0);
             let bytes = tidings_wire::response(&RawId::from(request.id), result.as_bytes());
             queue.answer(Frame::parse(bytes, &tidings_wire::FrameLimits::default()).unwrap());
             stream
@@ -181,7 +182,7 @@ mod tests {
     }
 
     async fn list(pages: &[&str], budget: usize) -> Result<usize, String> {
-        let link: SharedLink = Arc::new(Pages(Mutex::new(pages.iter().map(|page| (*page).to_owned()).collect())));
+        let link: SharedLink = Arc::new(Pages(Lock::new(pages.iter().map(|page| (*page).to_owned()).collect())));
         let hello = ServerHello {
             revision: Revision::LATEST_LEGACY,
             capabilities: json!({ "tools": {} }),

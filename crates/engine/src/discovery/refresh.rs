@@ -2,7 +2,7 @@
 //! looks.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use tidings_hub::ledger::Topic;
@@ -18,7 +18,7 @@ use crate::servers::server::Server;
 
 impl Server {
     pub(crate) fn refresh(&self) -> MutexGuard<'_, ListRefresh> {
-        self.lists.refresh.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.refresh.lock()
     }
 
     /// Nobody heard whether these lists have changed.

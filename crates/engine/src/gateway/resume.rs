@@ -1,8 +1,8 @@
 //! How a session goes on after a restart: what it followed is followed anew.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -10,6 +10,7 @@ use tidings_hub::ServerId;
 use tidings_hub::ledger::{FollowerBaseline, FollowerId};
 use tidings_hub::subscriptions::ResourceAddress;
 use tidings_proto::PublicName;
+use tidings_sync::Lock;
 use tokio::sync::Semaphore;
 
 use super::{Gateway, GatewayParts};
@@ -25,11 +26,11 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 
 /// The turns to ask each server: one that is slow to answer keeps nothing of another waiting.
 #[derive(Default)]
-struct ServerTurns(Mutex<HashMap<ServerId, Arc<Semaphore>>>);
+struct ServerTurns(Lock<HashMap<ServerId, Arc<Semaphore>>>);
 
 impl ServerTurns {
     fn of(&self, server: ServerId) -> Arc<Semaphore> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.0.lock();
         Arc::clone(turns.entry(server).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
     }
 }
@@ -65,7 +66,7 @@ impl Gateway {
         // A key of this process: the old one was a number of another.
         let (key, principal) = (self.0.sessions.new_client(), principal.clone());
         let session = Session::begin(NewSession { key, revision, principal, info, capabilities, sink });
-        *session.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        *session.level.lock() = level;
         // If it lists before it follows again, it is told of everything once.
         session.listed_early.store(true, Ordering::Relaxed);
         *session.resuming() = follows.clone();

@@ -1,11 +1,12 @@
 //! Making the links of a server, and watching over those that its task does not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use tidings_hub::link_health::LinkEvent;
 use tidings_proto::Era;
+use tidings_sync::Lock;
 use tidings_upstream::{ConnectedLink, LinkError, MessageSink};
 use tokio::sync::oneshot;
 
@@ -78,12 +79,12 @@ impl ServerLifecycle {
         watch: &Arc<LinkWatch>,
     ) -> Result<(LiveLink, oneshot::Receiver<LinkError>, Arc<LinkSink>), LinkError> {
         let attempts = AtomicU64::new(0);
-        let made: Mutex<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Mutex::default();
+        let made: Lock<Option<(Arc<LinkSink>, oneshot::Receiver<LinkError>)>> = Lock::default();
         let make_sink = || -> Arc<dyn MessageSink> {
             // A second sink means that the first connection ended on the probe and was made again.
             attempts.fetch_add(1, Ordering::Relaxed);
             let (sink, end) = LinkSink::new(self, server, user.clone(), watch);
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(&sink), end));
+            *made.lock() = Some((Arc::clone(&sink), end));
             sink
         };
         let ConnectedLink { link, hello } = match &server.plan.source {
@@ -113,7 +114,7 @@ impl ServerLifecycle {
             let is_found = server.plan.source.transport() == "http" && link.shares_one_stream();
             manners.ends_on_probe |= attempts.into_inner() > 1 && !is_found;
         }
-        let (sink, end) = made.into_inner().unwrap_or_else(PoisonError::into_inner).ok_or(LinkError::Stopped)?;
+        let (sink, end) = made.into_inner().ok_or(LinkError::Stopped)?;
         sink.attach(&link);
         let live = LiveLink { key: sink.key, link, hello: Arc::new(hello), watch: Arc::clone(watch) };
         // Before the link is in the table: from then on calls may be given up on it, and must leave ghosts.

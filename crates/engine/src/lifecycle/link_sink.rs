@@ -1,11 +1,12 @@
 //! Where a link delivers what belongs to none of its streams.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_proto::{ListKind, MessageSubject, ServerMessage};
+use tidings_sync::Lock;
 use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tokio::sync::oneshot;
 
@@ -26,10 +27,10 @@ pub(crate) struct LinkSink {
     watch: Arc<LinkWatch>,
     /// Weak: the link holds its sink.
     link: OnceLock<Weak<dyn Link>>,
-    early: Mutex<Vec<ServerMessage>>,
+    early: Lock<Vec<ServerMessage>>,
     /// Set before anything is said about the end, so that whoever enters the link in a table can see that it is over.
     over: AtomicBool,
-    ended: Mutex<Option<oneshot::Sender<LinkError>>>,
+    ended: Lock<Option<oneshot::Sender<LinkError>>>,
 }
 
 impl LinkSink {
@@ -48,9 +49,9 @@ impl LinkSink {
             key: lifecycle.links.table.next_key(),
             watch: Arc::clone(watch),
             link: OnceLock::new(),
-            early: Mutex::default(),
+            early: Lock::default(),
             over: AtomicBool::new(false),
-            ended: Mutex::new(Some(ended)),
+            ended: Lock::new(Some(ended)),
         };
         (Arc::new(sink), end)
     }
@@ -65,7 +66,7 @@ impl LinkSink {
     /// The link is ready: what came early is handled now.
     pub(crate) fn attach(&self, link: &SharedLink) {
         // Held while they are handled, and the link is set only then: what the reader brings now waits, and comes after what came early.
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = self.early.lock();
         for message in std::mem::take(&mut *early) {
             self.handle(link, message);
         }
@@ -110,7 +111,7 @@ impl MessageSink for LinkSink {
 
     fn unowned(&self, message: ServerMessage) {
         if self.link.get().is_none() {
-            let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut early = self.early.lock();
             // `attach` may have run between the two looks.
             if self.link.get().is_none() {
                 let bytes: usize = early.iter().map(|message| message.bytes().len()).sum();
@@ -177,7 +178,7 @@ impl MessageSink for LinkSink {
                 self.own_view_is_old();
             }
         }
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = self.ended.lock().take();
         if let Some(ended) = ended {
             let _ = ended.send(error);
         }

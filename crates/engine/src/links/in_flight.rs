@@ -1,7 +1,7 @@
 //! The hub behind one lock, with what is needed to wake whoever waits for a call.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use tidings_hub::server_requests::{ServerRequest, ServerRequests};
 use tidings_hub::{ClientKey, IdMap, LinkKey};
 use tidings_proto::question::Abilities;
 use tidings_proto::{Revision, ServerMessage};
+use tidings_sync::Lock;
 use tidings_upstream::FIRST_CALL_ID;
 use tidings_wire::RawId;
 use tokio::sync::Notify;
@@ -20,7 +21,7 @@ use crate::client::principal::Principal;
 const ASIDE: usize = 256;
 
 /// Never held across an await.
-pub(crate) struct InFlight(Mutex<InFlightState>);
+pub(crate) struct InFlight(Lock<InFlightState>);
 
 pub(crate) struct InFlightState {
     pub(crate) calls: CallTable,
@@ -38,8 +39,8 @@ pub(crate) struct Waiter {
     /// What a modern client declares in its request, raw; empty where there is a session that knows.
     declared: Bytes,
     bell: Notify,
-    aside: Mutex<Vec<ServerMessage>>,
-    sending: Mutex<Sending>,
+    aside: Lock<Vec<ServerMessage>>,
+    sending: Lock<Sending>,
 }
 
 /// Whether the server has heard of a call.
@@ -77,7 +78,7 @@ impl Waiter {
 
     /// Leaves a message for whoever waits. Gives it back when there are too many.
     fn give(&self, message: ServerMessage) -> Option<ServerMessage> {
-        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut aside = self.aside.lock();
         if aside.len() >= ASIDE {
             return Some(message);
         }
@@ -90,7 +91,7 @@ impl Waiter {
     /// Sends the request, unless it was given up before.
     pub(crate) fn send<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
         // Held while the bytes are handed to the link: a cancellation that comes now waits, and is written after them.
-        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = self.sending.lock();
         if *sending == Sending::Never {
             return None;
         }
@@ -100,7 +101,7 @@ impl Waiter {
 
     /// Gives the call up. Tells whether the server knows it, and so must be told.
     fn give_up(&self) -> bool {
-        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = self.sending.lock();
         if *sending == Sending::NotYet {
             *sending = Sending::Never;
         }
@@ -108,7 +109,7 @@ impl Waiter {
     }
 
     pub(crate) fn take_aside(&self) -> Vec<ServerMessage> {
-        std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.aside.lock())
     }
 }
 
@@ -143,7 +144,7 @@ pub(crate) struct Gone {
 
 impl InFlight {
     pub(crate) fn new(limits: CallLimits) -> Self {
-        Self(Mutex::new(InFlightState {
+        Self(Lock::new(InFlightState {
             // Lower ids are used by the handshake, which is over before the table has calls.
             calls: CallTable::new(limits, FIRST_CALL_ID),
             server_requests: ServerRequests::default(),
@@ -153,7 +154,7 @@ impl InFlight {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, InFlightState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn mint(&self) -> u64 {

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tidings_hub::LinkKey;
+use tidings_sync::Lock;
 use tidings_upstream::SharedLink;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -32,17 +33,17 @@ struct LinkEntry {
 }
 
 pub(crate) struct LinkTable {
-    by_key: Mutex<HashMap<LinkKey, LinkEntry>>,
+    by_key: Lock<HashMap<LinkKey, LinkEntry>>,
     next_link: AtomicU64,
 }
 
 impl LinkTable {
     pub(crate) fn new() -> Self {
-        Self { by_key: Mutex::default(), next_link: AtomicU64::new(1) }
+        Self { by_key: Lock::default(), next_link: AtomicU64::new(1) }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<LinkKey, LinkEntry>> {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock()
     }
 
     /// A key for a link that is about to be made.

@@ -4,12 +4,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidings_hub::link_health::{
     FailureVerdict, LinkCommand, LinkEvent, LinkHealth, LinkState, ReconnectPace, RequestTrouble,
 };
+use tidings_sync::Lock;
 use tidings_upstream::{LinkError, TransportSpec};
 use tokio::sync::{Notify, watch};
 
@@ -19,7 +20,7 @@ const SHOW_FAILING: LinkCommand = LinkCommand::Show(LinkState::Failing);
 
 /// The health of one link and its successors.
 pub(crate) struct LinkWatch {
-    state: Mutex<LinkWatchState>,
+    state: Lock<LinkWatchState>,
     /// Whether anything was answered over the link since the machine last looked.
     exchanged: AtomicBool,
     /// Rings when there are commands, or another deadline.
@@ -51,7 +52,7 @@ impl LinkWatch {
         let machine = LinkHealth::new(pace);
         let verdict = watch::Sender::new(machine.verdict());
         Arc::new(Self {
-            state: Mutex::new(LinkWatchState {
+            state: Lock::new(LinkWatchState {
                 machine,
                 commands: VecDeque::new(),
                 withheld: false,
@@ -65,7 +66,7 @@ impl LinkWatch {
     }
 
     fn lock(&self) -> MutexGuard<'_, LinkWatchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A call was answered. The only word from calls that succeed, so it costs no lock.

@@ -1,7 +1,5 @@
 //! Which log messages are asked of servers: the least level that anybody wants.
 
-use std::sync::PoisonError;
-
 use bytes::Bytes;
 use tidings_proto::{Era, LogLevel, Method};
 use tidings_upstream::OutgoingRequest;
@@ -24,12 +22,12 @@ impl OpenLinks {
 
     /// What links that several use were told.
     pub(crate) fn shared_level(&self) -> Option<LogLevel> {
-        *self.shared_level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared_level.lock()
     }
 
     fn lower_or_set(&self, level: Option<LogLevel>, may_raise: bool) {
         {
-            let mut current = self.shared_level.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.shared_level.lock();
             let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
             // Nobody wants a level any more: a legacy server can not be told that, so it stays as it is.
             if level.is_none() || *current == level || !(may_raise || lower) {

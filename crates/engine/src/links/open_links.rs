@@ -1,11 +1,12 @@
 //! The links there are and what is in flight over them, together: what ends on one side is told on the other.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_hub::server_requests::ServerRequest;
 use tidings_proto::{LogLevel, notifications};
+use tidings_sync::Lock;
 use tidings_wire::{RawId, notification};
 
 use crate::client::sessions::SessionTable;
@@ -19,7 +20,7 @@ pub(crate) struct OpenLinks {
     pub(crate) in_flight: InFlight,
     pub(crate) table: LinkTable,
     /// What links that several use were told to log.
-    pub(super) shared_level: Mutex<Option<LogLevel>>,
+    pub(super) shared_level: Lock<Option<LogLevel>>,
 }
 
 impl OpenLinks {
@@ -29,7 +30,7 @@ impl OpenLinks {
             runtime,
             sessions,
             table: LinkTable::new(),
-            shared_level: Mutex::default(),
+            shared_level: Lock::default(),
         }
     }
 

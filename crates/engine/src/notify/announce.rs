@@ -1,8 +1,8 @@
 //! Telling clients what changed: the ledger decides, the transport takes, and only then is it settled.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -136,7 +136,7 @@ impl ListNotifier {
     pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
         let mut announcements = self.announcements();
         // Kept for a session that is not ready yet: it begins with this when it follows.
-        *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) = Some(digests);
+        *session.own_view.digests.lock() = Some(digests);
         let owes = announcements.ledger.show_own(FollowerId::from(session.key), at, digests);
         drop(announcements);
         if owes {
@@ -166,7 +166,7 @@ impl ListNotifier {
                 announcements.told.follow(follower, view_key, baseline == FollowerBaseline::Current);
             }
             // It may have asked before it said that it is ready.
-            if let Some(own) = *session.own_view.digests.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(own) = *session.own_view.digests.lock() {
                 announcements.ledger.show_own(follower, Instant::now(), own);
             }
         }
@@ -290,11 +290,11 @@ impl ListNotifier {
     pub(crate) fn pass_owed(&self, session: &Session, mut pass: impl FnMut(OwedNotice)) -> bool {
         // Held until the transport has everything: `unsubscribe` waits for it, so that no notice comes after its
         // answer.
-        let _delivering = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+        let _delivering = session.delivery.delivering.lock();
         let notices = self.deliver(FollowerId::from(session.key), Era::Legacy, true);
         let any = !notices.is_empty();
         if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
-            *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *session.delivery.last_update.lock() = Some(Instant::now());
         }
         notices.into_iter().map(plain).for_each(&mut pass);
         any

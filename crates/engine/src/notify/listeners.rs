@@ -1,12 +1,13 @@
 //! Who is connected, for people to see.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
 use tidings_proto::Revision;
+use tidings_sync::Lock;
 
 use crate::client::session::Caller;
 use crate::notify::ListNotifier;
@@ -31,7 +32,7 @@ pub struct Connected {
 
 /// The open `subscriptions/listen` requests, only for people to see; nothing is decided by it.
 #[derive(Default)]
-pub(crate) struct OpenListens(Mutex<HashMap<FollowerId, Listen>>);
+pub(crate) struct OpenListens(Lock<HashMap<FollowerId, Listen>>);
 
 struct Listen {
     revision: Revision,
@@ -48,7 +49,7 @@ pub(crate) struct Listed {
 
 impl OpenListens {
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, Listen>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

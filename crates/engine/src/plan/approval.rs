@@ -1,8 +1,9 @@
 //! Which definitions of a server somebody has to approve, and where it is kept what was decided.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tidings_hub::approvals::{ApprovalDecision, ApprovalPolicy, Approvals};
+use tidings_sync::Lock;
 
 /// How a server is screened.
 #[derive(Clone)]
@@ -39,14 +40,14 @@ pub struct KeepFault(pub String);
 pub struct ApprovalRecord {
     /// Locked from the screening of a listing until that is committed, so that a decision is never undone by an older listing. Taken before
     /// the locks of a commit, and never on the path of a call.
-    approvals: Mutex<Approvals>,
+    approvals: Lock<Approvals>,
     pub(crate) keeper: Arc<dyn ApprovalKeeper>,
 }
 
 impl ApprovalRecord {
     /// What is known at the start, and who keeps what comes.
     pub fn new(approvals: Approvals, keeper: Arc<dyn ApprovalKeeper>) -> Self {
-        Self { approvals: Mutex::new(approvals), keeper }
+        Self { approvals: Lock::new(approvals), keeper }
     }
 
     /// What was decided elsewhere, in the place of what is known here. [`crate::Gateway::screen_again`] makes it visible.
@@ -55,6 +56,6 @@ impl ApprovalRecord {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Approvals> {
-        self.approvals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.approvals.lock()
     }
 }

@@ -1,7 +1,5 @@
 //! Servers that are gateways: one that leads back to this one is refused, before its lists are shown.
 
-use std::sync::PoisonError;
-
 use tidings_proto::gateway_path;
 use tidings_proto::meta;
 use tidings_proto::refusal::RequestRefusal;
@@ -19,7 +17,7 @@ impl Server {
             return Err(LinkError::Unusable(reason.to_owned()));
         }
         // Kept, because a loop may lead through several gateways: whoever asks us is told of all that are behind us.
-        *self.gateways.lock().unwrap_or_else(PoisonError::into_inner) = gateways;
+        *self.gateways.lock() = gateways;
         Ok(())
     }
 }
@@ -39,7 +37,7 @@ impl ServerPool {
     fn gateways_behind(&self) -> Vec<String> {
         let mut all = vec![self.runtime.settings.path.id().to_owned()];
         for server in self.servers().iter() {
-            all.extend(server.gateways.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+            all.extend(server.gateways.lock().iter().cloned());
         }
         // So that the same set always gives the same bytes.
         all.sort();

@@ -1,12 +1,13 @@
 //! What one server offers beside what clients may see of it: the state behind approvals. The hub's `Approvals` decides.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::SystemTime;
 
 use tidings_hub::approvals::{Approvals, HeldItem, Screened};
 use tidings_hub::catalogue::{OfferList, ServerOffer};
 use tidings_proto::{ListKind, LocalName};
+use tidings_sync::Lock;
 
 use crate::plan::approval::ApprovalPlan;
 
@@ -38,7 +39,7 @@ pub(crate) struct HeldSince {
 
 #[derive(Default)]
 pub(crate) struct OfferScreen {
-    seen: Mutex<SeenOffer>,
+    seen: Lock<SeenOffer>,
 }
 
 #[derive(Default)]
@@ -52,7 +53,7 @@ struct SeenOffer {
 
 impl OfferScreen {
     fn lock(&self) -> MutexGuard<'_, SeenOffer> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// The lists as the server gave them last.

@@ -3,20 +3,21 @@
 //! The hub decides (`tidings_hub::own_links`); `lifecycle/own_links.rs` makes and closes them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 use tidings_proto::Era;
+use tidings_sync::Lock;
 use tokio::sync::{Notify, watch};
 
 use crate::client::session::{Caller, Session};
 use crate::links::live_link::{LinkUser, LiveLink};
 
 pub(crate) struct OwnLinkTable {
-    state: Mutex<OwnLinkState>,
+    state: Lock<OwnLinkState>,
     /// Changes whenever an attempt to connect is over, or a link was given up.
     pub(crate) changed: watch::Sender<()>,
     /// Rings when a link is there that may become idle.
@@ -68,11 +69,11 @@ impl OwnLinkUser {
 impl OwnLinkTable {
     pub(crate) fn new(limits: OwnLinkLimits) -> Self {
         let state = OwnLinkState { machine: OwnLinks::new(limits), live: HashMap::new() };
-        Self { state: Mutex::new(state), changed: watch::Sender::new(()), idle: Notify::new() }
+        Self { state: Lock::new(state), changed: watch::Sender::new(()), idle: Notify::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, OwnLinkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The link that an owner has to a server, if it is up; else what is to be done about it.

@@ -1,8 +1,8 @@
 //! Whether a server is there, and how it is told to leave.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use tidings_sync::Lock;
 use tidings_upstream::LinkError;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -37,9 +37,9 @@ pub(crate) struct Presence {
     removal: AtomicU8,
     restart: Notify,
     /// Asked for, and not begun.
-    asked: Mutex<Waiting>,
+    asked: Lock<Waiting>,
     /// Those who wait for the restart that has begun, and are told how it went.
-    begun: Mutex<Waiting>,
+    begun: Lock<Waiting>,
     /// Rings when it is removed or replaced.
     pub(crate) gone: CancellationToken,
 }
@@ -75,7 +75,7 @@ impl Presence {
     /// Asks its task to end everything and to connect again. The receiver hears how that went.
     pub(crate) fn ask_restart(&self) -> oneshot::Receiver<Result<(), LinkError>> {
         let (tell, heard) = oneshot::channel();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(tell);
+        self.asked.lock().push(tell);
         // Keeps a permit: the task may be between two waits.
         self.restart.notify_one();
         heard
@@ -89,8 +89,8 @@ impl Presence {
     /// Whoever asked until now waits for the restart that begins.
     pub(crate) fn restart_begins(&self) {
         // Those who ask from here on mean another restart, and wait for that one.
-        let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
+        let asked = std::mem::take(&mut *self.asked.lock());
+        self.begun.lock().extend(asked);
         self.removal.store(Removal::Restarted as u8, Ordering::SeqCst);
     }
 
@@ -103,7 +103,7 @@ impl Presence {
 
     /// It is ready again, or failed.
     pub(crate) fn settle_restart(&self, outcome: Result<(), &LinkError>) {
-        let begun = std::mem::take(&mut *self.begun.lock().unwrap_or_else(PoisonError::into_inner));
+        let begun = std::mem::take(&mut *self.begun.lock());
         for waiting in begun {
             let _ = waiting.send(outcome.map_err(Clone::clone));
         }

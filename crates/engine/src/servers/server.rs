@@ -3,8 +3,8 @@
 //! Its life is in `lifecycle`, its lists in `discovery`; here is the state that both, and calls, look at. Each part has locks of its
 //! own, which are leaves: nothing else is taken under them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidings_hub::catalogue::ServerOffer;
@@ -12,6 +12,7 @@ use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::refresh::{FailedList, ListRefresh, RefreshPace};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
+use tidings_sync::Lock;
 use tidings_upstream::{LineAdmission, LogBudget};
 use tokio::sync::{Notify, watch};
 
@@ -49,17 +50,17 @@ pub(crate) struct Server {
     log_budget: Arc<LogBudget>,
     pub(crate) presence: Presence,
     /// If it is a gateway: its id and those of the gateways behind it.
-    pub(crate) gateways: Mutex<Vec<String>>,
+    pub(crate) gateways: Lock<Vec<String>>,
 }
 
 /// How current what is known of a server's lists is.
 pub(crate) struct ListFreshness {
     /// When its lists are looked at again. Locked for moments only, and never on the path of a call.
-    pub(crate) refresh: Mutex<ListRefresh>,
+    pub(crate) refresh: Lock<ListRefresh>,
     /// How many calls it has answered that may have changed something.
     pub(crate) answered: AtomicU64,
     /// Until when its lists are fresh, by its own word.
-    fresh_until: Mutex<[Option<Instant>; 4]>,
+    fresh_until: Lock<[Option<Instant>; 4]>,
     /// Wakes the server's task.
     pub(crate) signal: Notify,
     /// The number of the last listing that is done.
@@ -69,9 +70,9 @@ pub(crate) struct ListFreshness {
 /// What a server announces of its lists over its link.
 #[derive(Default)]
 struct AnnouncedLists {
-    covered: Mutex<Topics>,
+    covered: Lock<Topics>,
     /// What it announced on this link without having said that it would.
-    unexpected: Mutex<Topics>,
+    unexpected: Lock<Topics>,
     /// The request by which it was asked to announce changes of its lists.
     listen: AtomicU64,
 }
@@ -92,9 +93,9 @@ impl Server {
             bare,
             uris,
             lists: ListFreshness {
-                refresh: Mutex::new(ListRefresh::new(pace)),
+                refresh: Lock::new(ListRefresh::new(pace)),
                 answered: AtomicU64::new(0),
-                fresh_until: Mutex::default(),
+                fresh_until: Lock::default(),
                 signal: Notify::new(),
                 listed: watch::Sender::new(0),
             },
@@ -104,7 +105,7 @@ impl Server {
             remarks: Remarks::default(),
             log_budget: Arc::new(LogBudget::new(LOGGED)),
             presence: Presence::default(),
-            gateways: Mutex::default(),
+            gateways: Lock::default(),
         }
     }
 
@@ -137,7 +138,7 @@ impl Server {
         self.presence.forget_restart();
         // A new link has agreed to nothing yet.
         self.cover(Topics::default());
-        *self.announced.unexpected.lock().unwrap_or_else(PoisonError::into_inner) = Topics::default();
+        *self.announced.unexpected.lock() = Topics::default();
         self.links.set_live(Some(live.clone()));
     }
 
@@ -179,7 +180,7 @@ impl Server {
 
     /// Whether this is the first unexpected announcement of its kind on this link.
     pub(crate) fn is_news(&self, topic: Topic) -> bool {
-        let mut unexpected = self.announced.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unexpected = self.announced.unexpected.lock();
         let news = !unexpected.contains(topic);
         unexpected.insert(topic);
         news
@@ -213,12 +214,12 @@ impl Server {
     }
 
     pub(crate) fn set_fresh_until(&self, until: [Option<Instant>; 4]) {
-        *self.lists.fresh_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self.lists.fresh_until.lock() = until;
     }
 
     /// How long a list is still fresh, by the server's own word and the age of what is known.
     pub(crate) fn fresh_for(&self, kind: ListKind, now: Instant) -> Duration {
-        let until = self.lists.fresh_until.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize];
+        let until = self.lists.fresh_until.lock()[kind as usize];
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
@@ -253,7 +254,7 @@ impl Server {
 
     /// What the server has agreed to announce.
     pub(crate) fn cover(&self, topics: Topics) {
-        *self.announced.covered.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+        *self.announced.covered.lock() = topics;
     }
 
     /// How often its resources are read where it does not tell of their changes, if that is wanted.
@@ -278,7 +279,7 @@ impl Server {
             // It promises to announce, but has no stream to do it on.
             Era::Legacy if live.link.is_push_unsupported() => Topics::default(),
             Era::Legacy => promised(hello),
-            Era::Modern => *self.announced.covered.lock().unwrap_or_else(PoisonError::into_inner),
+            Era::Modern => *self.announced.covered.lock(),
         };
         let offered = |kind: &ListKind| tidings_proto::capabilities::declares(&hello.capabilities, kind.capability());
         ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()

@@ -1,10 +1,11 @@
 //! The links of one server that are its own: the one that all share, and the one beside it for clients of the legacy era.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tidings_hub::LinkKey;
+use tidings_sync::Lock;
 use tokio::sync::watch;
 
 use crate::links::link_watch::LinkWatch;
@@ -21,7 +22,7 @@ pub(crate) struct ServerLinks {
     /// How often the second link was tried.
     pub(crate) companion_attempts: AtomicU64,
     /// What the last introduction taught: the next one need not find it out again.
-    manners: Mutex<ProbeManners>,
+    manners: Lock<ProbeManners>,
 }
 
 /// What is remembered of how a server takes being asked for its era.
@@ -64,7 +65,7 @@ impl ServerLinks {
             companion: watch::Sender::default(),
             companion_attempts: AtomicU64::new(0),
             watch: LinkWatch::new(plan),
-            manners: Mutex::default(),
+            manners: Lock::default(),
         }
     }
 
@@ -83,7 +84,7 @@ impl ServerLinks {
     }
 
     pub(crate) fn manners(&self) -> MutexGuard<'_, ProbeManners> {
-        self.manners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.manners.lock()
     }
 
     /// There is a new link: the server may be another one. What was only too slow is not tried sooner for that.

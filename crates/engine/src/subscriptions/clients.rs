@@ -1,6 +1,6 @@
 //! What clients want: to follow, to be told, to be told no more.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
@@ -248,11 +248,11 @@ impl ResourceSubscriptions {
         });
         let last = {
             // Whoever took something before is done when this is free.
-            let _delivered = session.delivery.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+            let _delivered = session.delivery.delivering.lock();
             for name in &names {
                 session.sink.forget_resource(name);
             }
-            *session.delivery.last_update.lock().unwrap_or_else(PoisonError::into_inner)
+            *session.delivery.last_update.lock()
         };
         // A notice that was just written goes over another stream than the answer; the answer gives it time to arrive.
         if let Some(left) = last.and_then(|last| HEAD_START.checked_sub(last.elapsed())) {

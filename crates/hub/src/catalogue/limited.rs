@@ -5,7 +5,9 @@
 //! that are understood when they are unique have to be unique only among what the caller may use: it can not be told
 //! that there is another.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use tidings_sync::Lock;
 
 use super::{CatalogueSnapshot, PerView};
 use crate::ServerId;
@@ -16,7 +18,7 @@ const KEPT: usize = 256;
 
 /// The parts of a snapshot that somebody wanted; nothing stands for all of it.
 #[derive(Debug, Default)]
-pub(super) struct SnapshotParts(Mutex<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>);
+pub(super) struct SnapshotParts(Lock<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>);
 
 impl CatalogueSnapshot {
     /// What somebody sees of it.
@@ -25,7 +27,7 @@ impl CatalogueSnapshot {
             return Arc::clone(self);
         }
         // Held while a part is made, so that two callers with the same rights do not both make it.
-        let mut parts = self.parts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.0.lock();
         if let Some((_, part)) = parts.iter().find(|(of, _)| of == scope) {
             // Rights that leave nothing out share the whole snapshot, with its rendered lists.
             return Arc::clone(part.as_ref().unwrap_or(self));

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use serde_json::Value;
 use tidings_proto::notifications;
+use tidings_sync::Lock;
 use tidings_upstream::CallQueue;
 use tidings_wire::{Frame, FrameKind, RawId, notification, request};
 use tokio::sync::oneshot;
@@ -19,7 +20,7 @@ pub(crate) type Answered = Result<Value, Value>;
 #[derive(Default)]
 pub(crate) struct OpenQuestions {
     next: AtomicU64,
-    open: Mutex<HashMap<RawId, oneshot::Sender<Answered>>>,
+    open: Lock<HashMap<RawId, oneshot::Sender<Answered>>>,
 }
 
 /// A question that was asked; dropping it forgets it.
@@ -57,7 +58,7 @@ impl OpenQuestions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RawId, oneshot::Sender<Answered>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

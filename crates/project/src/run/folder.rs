@@ -5,7 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
+
+use tidings_sync::Lock;
 
 use super::progress_pipe::ProgressPipe;
 
@@ -28,7 +30,7 @@ pub(crate) struct CallFolders {
     own: OnceLock<PathBuf>,
     next: AtomicU64,
     /// Made before it is needed: a short script is not made to wait for it.
-    spare: Mutex<Option<ToolFolder>>,
+    spare: Lock<Option<ToolFolder>>,
 }
 
 /// A folder with what every tool finds in it.
@@ -46,7 +48,7 @@ pub(crate) const RESOURCES: &str = "resources";
 
 impl CallFolders {
     pub(crate) fn new(parent: PathBuf) -> Self {
-        Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Mutex::default() }
+        Self { parent, own: OnceLock::new(), next: AtomicU64::new(1), spare: Lock::default() }
     }
 
     /// The folder in which the folders of calls are made.
@@ -83,7 +85,7 @@ impl CallFolders {
     }
 
     fn spare(&self) -> MutexGuard<'_, Option<ToolFolder>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 
     /// A new folder that only this user can enter.

@@ -9,9 +9,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use tidings_sync::Lock;
 use tidings_upstream::marked_processes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,7 +29,7 @@ pub(crate) struct ScriptGuard {
     mark: String,
     processes: usize,
     next: AtomicU64,
-    state: Mutex<GuardState>,
+    state: Lock<GuardState>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -54,7 +55,7 @@ impl ScriptGuard {
         // Several projects share a launcher.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mark = format!("{mark}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Self { mark, processes, next: AtomicU64::new(1), state: Mutex::default(), tasks, stop })
+        Arc::new(Self { mark, processes, next: AtomicU64::new(1), state: Lock::default(), tasks, stop })
     }
 
     /// How many processes a call may have.
@@ -151,7 +152,7 @@ impl ScriptGuard {
     }
 
     fn lock(&self) -> MutexGuard<'_, GuardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who may run now: a bounded number at a time, callers in turn.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
+use tidings_sync::Lock;
 use tokio::sync::oneshot;
 
 /// How many calls may wait; more are refused at once.
@@ -11,7 +12,7 @@ const WAITING: usize = 1_024;
 /// The workers of one project.
 pub(crate) struct WorkerPool {
     limit: usize,
-    state: Mutex<WorkerPoolState>,
+    state: Lock<WorkerPoolState>,
 }
 
 #[derive(Default)]
@@ -36,7 +37,7 @@ pub(crate) struct WorkerSlot(Option<Arc<WorkerPool>>);
 
 impl WorkerPool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), state: Mutex::default() })
+        Arc::new(Self { limit: limit.max(1), state: Lock::default() })
     }
 
     /// Waits for a turn. Dropping the future leaves the line.
@@ -91,7 +92,7 @@ impl WorkerPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, WorkerPoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Resources that somebody follows: read again when the folder changes and now and then, told of when they differ.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use serde_json::json;
 use tidings_proto::{code, notifications};
+use tidings_sync::Lock;
 use tidings_upstream::MessageSink;
 use tidings_upstream::in_process::{self, RequestError};
 use tidings_wire::{Frame, FrameKind};
@@ -25,13 +26,13 @@ type Content = Option<[u8; 32]>;
 /// What is followed over one link.
 #[derive(Default)]
 pub(super) struct LinkFollowing {
-    followed: Mutex<BTreeMap<String, Content>>,
+    followed: Lock<BTreeMap<String, Content>>,
     bell: Notify,
 }
 
 impl LinkFollowing {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Content>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed.lock()
     }
 
     /// Follows a resource from what it is now on.

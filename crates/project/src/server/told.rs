@@ -1,8 +1,9 @@
 //! What a link has answered of each list, so that it announces exactly what differs from it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tidings_proto::ListKind;
+use tidings_sync::Lock;
 
 use crate::registry::{ProjectRegistry, ProjectState};
 
@@ -11,13 +12,13 @@ const REFUSED: [u8; 32] = [0; 32];
 
 /// One digest per list, of the state it was last answered from.
 #[derive(Default)]
-pub(super) struct ToldDigests(Mutex<[Option<[u8; 32]>; 4]>);
+pub(super) struct ToldDigests(Lock<[Option<[u8; 32]>; 4]>);
 
 impl ToldDigests {
     /// The state to answer a list from. What comes later will be found to differ.
     pub(super) fn answering(&self, kind: ListKind, registry: &ProjectRegistry) -> Option<Arc<ProjectState>> {
         // Held while the state is read: a change is either in the answer or announced after it.
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         let state = registry.now()?;
         told[slot(kind)] = Some(digest(&state, kind));
         Some(state)
@@ -25,7 +26,7 @@ impl ToldDigests {
 
     /// The lists that differ from what was answered. What nobody asked for needs no announcement.
     pub(super) fn outdated(&self, state: &ProjectState) -> Vec<ListKind> {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.0.lock();
         let differs = |kind: &ListKind| told[slot(*kind)].is_some_and(|old| old != digest(state, *kind));
         ListKind::ALL.into_iter().filter(differs).collect()
     }

@@ -1,12 +1,13 @@
 //! The change log: rows by number, bounded by age, count and size.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, TableError,
 };
+use tidings_sync::Lock;
 
 use super::lists;
 use crate::lists::{Known, KnownList, ListOwner, ListStep};
@@ -67,7 +68,7 @@ pub struct ChangeRows {
 #[derive(Debug)]
 pub(crate) enum ChangeRowStorage {
     File(Arc<DatabaseSlot>, u64),
-    Memory(Mutex<MemoryRows>),
+    Memory(Lock<MemoryRows>),
 }
 
 /// The stand-in for the file.
@@ -82,7 +83,7 @@ impl ChangeRowStorage {
     pub(crate) fn new(store: &Store) -> Self {
         match store.slot() {
             Some(slot) => Self::File(Arc::clone(slot), store.floor()),
-            None => Self::Memory(Mutex::default()),
+            None => Self::Memory(Lock::default()),
         }
     }
 
@@ -286,6 +287,6 @@ impl GatheredRows {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Lock<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock()
 }

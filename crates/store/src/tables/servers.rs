@@ -1,10 +1,11 @@
 //! Servers that were added while the gateway ran, and which servers were switched on or off by hand.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use serde_json::Value;
+use tidings_sync::Lock;
 
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
@@ -55,7 +56,7 @@ pub struct ServerTable(ServerStorage);
 #[derive(Clone, Debug)]
 enum ServerStorage {
     File(Arc<DatabaseSlot>),
-    Memory(Arc<Mutex<KeptServers>>),
+    Memory(Arc<Lock<KeptServers>>),
 }
 
 impl ServerTable {
@@ -69,7 +70,7 @@ impl ServerTable {
 
     /// A table that does not outlive the process and begins with this.
     pub fn in_memory(kept: KeptServers) -> Self {
-        Self(ServerStorage::Memory(Arc::new(Mutex::new(kept))))
+        Self(ServerStorage::Memory(Arc::new(Lock::new(kept))))
     }
 
     /// Whether what is written outlives the process.
@@ -80,7 +81,7 @@ impl ServerTable {
     /// Everything. A row that can not be read is reported and left out.
     pub fn read(&self) -> Result<KeptServers, KeepError> {
         match &self.0 {
-            ServerStorage::Memory(kept) => Ok(kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            ServerStorage::Memory(kept) => Ok(kept.lock().clone()),
             ServerStorage::File(slot) => slot.run(read).map_err(|error| KeepError(error.to_string())),
         }
     }
@@ -89,7 +90,7 @@ impl ServerTable {
     pub fn keep(&self, steps: &[KeepStep]) -> Result<(), KeepError> {
         match &self.0 {
             ServerStorage::Memory(kept) => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = kept.lock();
                 steps.iter().for_each(|step| kept.take(step));
                 Ok(())
             }

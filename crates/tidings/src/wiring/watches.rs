@@ -1,12 +1,13 @@
 //! From `[watch.X]` to sources, and from one set of them to the next: only what differs is made anew.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tidings_config::{Config, WatchConfig, WatchSource};
 use tidings_engine::Patience;
 use tidings_store::HookTable;
+use tidings_sync::Lock;
 use tidings_watch::{
     AboutResource, DeliveryKeeper, FileSource, HookWatch, HttpSource, HttpWatch, PostgresSource, PostgresWatch,
     ReceivedDelivery, WatchServer, WatchedSource, WebhookSet, WebhookSource,
@@ -18,7 +19,7 @@ use crate::failure::CommandFailure;
 pub(super) struct WatchWiring {
     pub(super) server: WatchServer,
     pub(super) hooks: WebhookSet,
-    made: Mutex<Vec<MadeWatch>>,
+    made: Lock<Vec<MadeWatch>>,
     kept: HookTable,
 }
 
@@ -37,17 +38,17 @@ pub(super) struct NextWatches(Vec<MadeWatch>);
 impl WatchWiring {
     /// Watches nothing. What webhooks receive is kept in this table.
     pub(super) fn new(kept: HookTable) -> Self {
-        Self { server: WatchServer::new(Vec::new()), hooks: WebhookSet::default(), made: Mutex::default(), kept }
+        Self { server: WatchServer::new(Vec::new()), hooks: WebhookSet::default(), made: Lock::default(), kept }
     }
 
     /// Whether anything is watched.
     pub(super) fn is_empty(&self) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.made.lock().is_empty()
     }
 
     /// Makes the sources of a configuration that are not there yet. Nothing is watched yet.
     pub(super) fn prepare(&self, config: &Config) -> Result<NextWatches, CommandFailure> {
-        let before = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.made.lock().clone();
         let one = |watch: &WatchConfig| {
             let known = before.iter().find(|made| made.config.id == watch.id);
             match known.filter(|made| is_same(&made.config, watch)) {
@@ -79,7 +80,7 @@ impl WatchWiring {
         let made = next.0;
         // After the server knows its sources: a delivery that comes now finds one.
         self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.hook.clone())));
-        let before = std::mem::replace(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner), made.clone());
+        let before = std::mem::replace(&mut *self.made.lock(), made.clone());
         let stays = |id: &str| made.iter().any(|made| made.hook.is_some() && made.config.id == id);
         for gone in before.iter().filter(|before| before.hook.is_some() && !stays(&before.config.id)) {
             if let Err(error) = self.kept.forget(&gone.config.id) {

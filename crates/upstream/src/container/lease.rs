@@ -10,11 +10,12 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tool::RuntimeTool;
 use tidings_container_spec::ContainerRuntime;
+use tidings_sync::Lock;
 
 pub(super) const HELD: &str = "lock";
 /// Until it is locked; nobody looks at such a file.
@@ -23,12 +24,12 @@ const UNHELD: &str = "new";
 /// The lease of this process, while it has containers.
 pub(super) struct ContainerLeases {
     home: PathBuf,
-    current: Mutex<Option<(Arc<LeaseFile>, usize)>>,
+    current: Lock<Option<(Arc<LeaseFile>, usize)>>,
 }
 
 impl ContainerLeases {
     pub(super) fn new(home: PathBuf) -> Arc<Self> {
-        Arc::new(Self { home, current: Mutex::default() })
+        Arc::new(Self { home, current: Lock::default() })
     }
 
     pub(super) fn home(&self) -> &Path {
@@ -37,7 +38,7 @@ impl ContainerLeases {
 
     /// Takes part in the lease for one container.
     pub(super) fn hold(self: &Arc<Self>) -> io::Result<LeaseHold> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let (lease, count) = match current.take() {
             Some(held) => held,
             None => (Arc::new(LeaseFile::take(&self.home)?), 0),
@@ -53,7 +54,7 @@ impl ContainerLeases {
 
     /// With the last container the lease ends, and leaves nothing for anybody to look after.
     fn release(&self) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         match current.take() {
             Some((lease, count)) if count > 1 => *current = Some((lease, count - 1)),
             Some((lease, _)) => lease.end(),
@@ -101,7 +102,7 @@ impl Drop for LeaseHold {
 pub(super) struct LeaseFile {
     id: String,
     home: PathBuf,
-    file: Mutex<(File, Vec<RuntimeTool>)>,
+    file: Lock<(File, Vec<RuntimeTool>)>,
     numbers: AtomicU64,
 }
 
@@ -114,7 +115,7 @@ impl LeaseFile {
         file.lock()?;
         // Locked before it has the name that others look for: a lease that can be found is always held, or abandoned.
         fs::rename(&fresh, home.join(format!("{id}.{HELD}")))?;
-        Ok(Self { id, home: home.to_owned(), file: Mutex::new((file, Vec::new())), numbers: AtomicU64::new(1) })
+        Ok(Self { id, home: home.to_owned(), file: Lock::new((file, Vec::new())), numbers: AtomicU64::new(1) })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -127,7 +128,7 @@ impl LeaseFile {
 
     /// Says, before it is used, that containers may be found with this tool.
     pub(super) fn note(&self, tool: &RuntimeTool) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         if file.1.contains(tool) {
             return Ok(());
         }

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidings_sync::Lock;
 use tokio::sync::Notify;
 
 use super::{HttpLinkShared, post};
@@ -25,7 +26,7 @@ const REMEMBERED: usize = 1_024;
 
 /// How far the calls of one link are.
 #[derive(Default)]
-pub(super) struct LinkCallProgress(Mutex<ProgressTable>);
+pub(super) struct LinkCallProgress(Lock<ProgressTable>);
 
 #[derive(Default)]
 struct ProgressTable {
@@ -36,7 +37,7 @@ struct ProgressTable {
 }
 
 pub(super) struct CallProgress {
-    state: Mutex<ProgressState>,
+    state: Lock<ProgressState>,
     changed: Notify,
     /// What it takes of the memory for messages, for one that is not whole yet.
     gathered: AtomicUsize,
@@ -78,7 +79,7 @@ pub(super) struct CallTicket {
 
 impl CallProgress {
     fn lock(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn advance(&self, position: CallPosition) -> ProgressState {
@@ -105,13 +106,13 @@ impl CallProgress {
 
 impl LinkCallProgress {
     fn lock(&self) -> MutexGuard<'_, ProgressTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
 impl CallTicket {
     pub(super) fn new(shared: &Arc<HttpLinkShared>, id: u64) -> Self {
-        let state = Mutex::new(ProgressState { position: CallPosition::Waiting, tell_again: false });
+        let state = Lock::new(ProgressState { position: CallPosition::Waiting, tell_again: false });
         let call = Arc::new(CallProgress { state, changed: Notify::new(), gathered: AtomicUsize::new(0) });
         shared.progress.lock().calls.insert(id, Arc::clone(&call));
         Self { id, shared: Arc::clone(shared), call }

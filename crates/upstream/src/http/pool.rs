@@ -5,7 +5,7 @@
 //! same with a task of its own for every answer, which costs more than all that the gateway does for a call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use tidings_sync::Lock;
 use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
@@ -69,7 +70,7 @@ impl HttpDestination {
 /// The connections of one client.
 pub(super) struct ConnectionPool {
     connector: TlsOrPlain,
-    state: Mutex<PoolState>,
+    state: Lock<PoolState>,
 }
 
 #[derive(Default)]
@@ -95,7 +96,7 @@ struct DrivenConnection {
 
 impl ConnectionPool {
     pub(super) fn new(connector: TlsOrPlain) -> Arc<Self> {
-        Arc::new(Self { connector, state: Mutex::default() })
+        Arc::new(Self { connector, state: Lock::default() })
     }
 
     pub(super) fn connector(&self) -> &TlsOrPlain {
@@ -103,7 +104,7 @@ impl ConnectionPool {
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sends a request and waits for the head of its answer.

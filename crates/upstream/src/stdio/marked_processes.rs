@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tidings_sync::Lock;
 
 /// The variable that holds the mark: `LAUNCHER.NUMBER`.
 pub const MARK: &str = "TIDINGS_RUN";
@@ -78,7 +79,7 @@ pub async fn end_marked(marks: HashSet<String>) -> usize {
 /// time share a look.
 #[derive(Default)]
 pub(crate) struct StragglerSweep {
-    waiting: Mutex<HashSet<String>>,
+    waiting: Lock<HashSet<String>>,
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -100,7 +101,7 @@ impl StragglerSweep {
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

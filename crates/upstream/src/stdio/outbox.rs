@@ -1,8 +1,7 @@
 //! Bytes on their way into a pipe: writers never wait, and everything that gathered goes out in one write.
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::{Bytes, BytesMut};
+use tidings_sync::Lock;
 use tidings_wire::assert_outgoing;
 use tokio::sync::Notify;
 
@@ -13,7 +12,7 @@ const LIMIT: usize = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct StdioOutbox {
-    state: Mutex<StdioOutboxState>,
+    state: Lock<StdioOutboxState>,
     filled: Notify,
 }
 
@@ -27,7 +26,7 @@ impl StdioOutbox {
     /// Adds one line; refused when the link is closed, or the server has too much unread.
     pub(super) fn push(&self, line: &Bytes) -> Result<(), LinkError> {
         assert_outgoing(line);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.closed {
             return Err(LinkError::Stopped);
         }
@@ -46,7 +45,7 @@ impl StdioOutbox {
     pub(super) async fn take(&self) -> Option<Bytes> {
         loop {
             {
-                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = self.state.lock();
                 if !state.waiting.is_empty() {
                     return Some(state.waiting.split().freeze());
                 }
@@ -60,7 +59,7 @@ impl StdioOutbox {
 
     /// Nothing more is accepted.
     pub(super) fn close(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.state.lock().closed = true;
         self.filled.notify_one();
     }
 }

@@ -12,10 +12,11 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tidings_sync::Lock;
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
@@ -55,7 +56,7 @@ type Spawned = oneshot::Sender<std::io::Result<Child>>;
 pub struct ProcessLauncher {
     helper: Option<PathBuf>,
     jobs: mpsc::Sender<(Command, Spawned)>,
-    watchdog: Mutex<Option<std::process::ChildStdin>>,
+    watchdog: Lock<Option<std::process::ChildStdin>>,
     mark: String,
     servers: AtomicU64,
     stragglers: StragglerSweep,
@@ -84,7 +85,7 @@ impl ProcessLauncher {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}-{:x}", std::process::id(), now.as_nanos());
         let (servers, stragglers) = (AtomicU64::new(1), StragglerSweep::default());
-        Arc::new(Self { helper, jobs, watchdog: Mutex::new(None), mark, servers, stragglers })
+        Arc::new(Self { helper, jobs, watchdog: Lock::new(None), mark, servers, stragglers })
     }
 
     /// The program that [`exec_helper`] and [`watchdog_helper`] are reached through.
@@ -203,7 +204,7 @@ impl ProcessLauncher {
 
     fn with_watchdog(&self, tell: impl FnOnce(&mut std::process::ChildStdin) -> std::io::Result<()>) {
         let Some(helper) = &self.helper else { return };
-        let mut watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchdog = self.watchdog.lock();
         // Started with the first child: a gateway without processes needs none.
         if watchdog.is_none() {
             *watchdog = start_watchdog(helper, &self.mark);
@@ -332,7 +333,7 @@ fn run_last(commands: impl Iterator<Item = Vec<String>>) {
 
 /// The end of what a process says beside the protocol.
 #[derive(Clone, Default)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct StderrTail(Arc<Lock<VecDeque<String>>>);
 
 impl StderrTail {
     pub(crate) fn add(&self, mut text: String) {
@@ -340,7 +341,7 @@ impl StderrTail {
             text.truncate(end);
             text.push('…');
         }
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = self.0.lock();
         if words.len() == LAST_WORDS {
             words.pop_front();
         }
@@ -348,7 +349,7 @@ impl StderrTail {
     }
 
     pub(crate) fn last(&self) -> Option<String> {
-        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = self.0.lock();
         (!words.is_empty()).then(|| words.iter().cloned().collect::<Vec<_>>().join("\n"))
     }
 }

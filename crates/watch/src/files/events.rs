@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use notify::Event;
 use tidings_folder_events::{FolderWatcher, NoEvents, is_idle};
+use tidings_sync::Lock;
 use tokio::sync::Notify;
 
 /// More paths than this are as good as all.
@@ -31,8 +32,8 @@ pub(super) struct PathInterest {
 
 #[derive(Default)]
 struct PendingPaths {
-    batch: Mutex<PathBatch>,
-    interest: Mutex<PathInterest>,
+    batch: Lock<PathBatch>,
+    interest: Lock<PathInterest>,
     bell: Notify,
 }
 
@@ -42,8 +43,8 @@ pub(super) struct FolderEvents {
     pending: Arc<PendingPaths>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 impl FolderEvents {

@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
+use tidings_sync::Lock;
 use tidings_testkit::eventually;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +19,8 @@ use crate::probe::ProbeLink;
 /// A server that answers with what the test wants, and keeps what it was asked.
 struct Api {
     url: String,
-    answer: Arc<Mutex<Answer>>,
-    asked: Arc<Mutex<Vec<HeaderMap>>>,
+    answer: Arc<Lock<Answer>>,
+    asked: Arc<Lock<Vec<HeaderMap>>>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -44,16 +45,16 @@ impl Api {
     async fn start(first: Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/now.json", listener.local_addr().unwrap());
-        let answer = Arc::new(Mutex::new(first));
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(Lock::new(first));
+        let asked = Arc::new(Lock::new(Vec::new()));
         let stop = CancellationToken::new();
         let (answers, record, ended) = (Arc::clone(&answer), Arc::clone(&asked), stop.clone());
         tokio::spawn(async move {
             while let Some(Ok((stream, _))) = ended.run_until_cancelled(listener.accept()).await {
                 let (answers, record) = (Arc::clone(&answers), Arc::clone(&record));
                 let service = service_fn(move |request: Request<Incoming>| {
-                    record.lock().unwrap().push(request.headers().clone());
-                    let answer = answers.lock().unwrap().clone();
+                    record.lock().push(request.headers().clone());
+                    let answer = answers.lock().clone();
                     async move { Ok::<_, Infallible>(answer.to(request.headers())) }
                 });
                 let connection =
@@ -65,11 +66,11 @@ impl Api {
     }
 
     fn now(&self, answer: Answer) {
-        *self.answer.lock().unwrap() = answer;
+        *self.answer.lock() = answer;
     }
 
     fn count(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.asked.lock().len()
     }
 
     /// Waits until it was asked so many times more.
@@ -126,7 +127,7 @@ async fn only_a_changed_body_is_told_and_it_can_be_read() {
     let item = &list["result"]["resources"][0];
     assert_eq!((item["size"].as_u64(), item["mimeType"].as_str()), (Some(1), Some("application/json")));
     assert!(item["annotations"]["lastModified"].is_string());
-    assert_eq!(api.asked.lock().unwrap()[0]["x-key"], "k");
+    assert_eq!(api.asked.lock()[0]["x-key"], "k");
 }
 
 #[tokio::test]
@@ -137,7 +138,7 @@ async fn what_is_known_is_not_sent_again() {
     let probe = api.probe(SOON);
     let mut heard = probe.listen(&[URI], false).await;
     api.asked(2).await;
-    let second = api.asked.lock().unwrap()[1].clone();
+    let second = api.asked.lock()[1].clone();
     assert_eq!(
         (&second["if-none-match"], &second["if-modified-since"]),
         (&"\"v1\"".parse().unwrap(), &date.parse().unwrap())

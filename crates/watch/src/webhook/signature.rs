@@ -4,13 +4,13 @@
 //! time as well. Comparison is in constant time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use ring::hmac;
+use tidings_sync::Lock;
 
 use super::DeliveryOutcome;
 
@@ -46,7 +46,7 @@ pub(super) struct SignatureVerifier {
     plain: hmac::Key,
     standard: hmac::Key,
     /// Ids of the window, with their times.
-    seen: Mutex<HashMap<String, SystemTime>>,
+    seen: Lock<HashMap<String, SystemTime>>,
 }
 
 impl SignatureVerifier {
@@ -55,7 +55,7 @@ impl SignatureVerifier {
         // Standard Webhooks writes keys as `whsec_` and base64.
         let decoded = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         let standard = decoded.map_or_else(|| plain.clone(), |bytes| hmac::Key::new(hmac::HMAC_SHA256, &bytes));
-        Self { plain, standard, seen: Mutex::default() }
+        Self { plain, standard, seen: Lock::default() }
     }
 
     pub(super) fn verify(
@@ -108,7 +108,7 @@ impl SignatureVerifier {
 
     /// Remembers an id. One that was seen is no new delivery.
     fn once(&self, id: &str, time: SystemTime, now: SystemTime) -> Result<DeliveryOutcome, BadSignature> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.contains_key(id) {
             return Ok(DeliveryOutcome::Again);
         }
@@ -191,6 +191,6 @@ mod tests {
         }
         assert_eq!(verifier.once("more", at(1_000), at(1_000)), Err(BadSignature::TooMany));
         assert_eq!(verifier.once("more", at(1_400), at(1_400)), Ok(DeliveryOutcome::Taken));
-        assert_eq!(verifier.seen.lock().unwrap().len(), 1);
+        assert_eq!(verifier.seen.lock().len(), 1);
     }
 }

@@ -1,20 +1,21 @@
 //! The clients of HTTP+SSE, by the id that their streams named.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tidings_engine::Principal;
+use tidings_sync::Lock;
 
 use super::SseClient;
 use crate::http::sessions::random_id;
 
 /// All open streams. Each has a seat among the sessions (`HttpSessions::take_seat`), which bounds them.
 #[derive(Default)]
-pub(in crate::http) struct SseSessions(Mutex<HashMap<String, Arc<SseClient>>>);
+pub(in crate::http) struct SseSessions(Lock<HashMap<String, Arc<SseClient>>>);
 
 impl SseSessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<SseClient>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds a client under a new id.

@@ -1,12 +1,13 @@
 //! The way to the running gateway, which may end and come back at another address.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tidings_downstream::{LIMITS, RELAYED};
+use tidings_sync::Lock;
 use tidings_upstream::{HttpBody, HttpClient};
 use tokio::time::Instant;
 
@@ -44,12 +45,12 @@ pub(super) struct GatewayClient {
     data: DataDir,
     client: HttpClient,
     /// Where the last request was answered. Elsewhere it is first seen whether anybody listens.
-    answered: Mutex<Option<u32>>,
+    answered: Lock<Option<u32>>,
 }
 
 impl GatewayClient {
     pub(super) fn new(data: DataDir) -> Result<Self, CommandFailure> {
-        Ok(Self { data, client: HttpClient::new().map_err(CommandFailure::failed)?, answered: Mutex::default() })
+        Ok(Self { data, client: HttpClient::new().map_err(CommandFailure::failed)?, answered: Lock::default() })
     }
 
     /// The gateway, as soon as there is one.
@@ -66,7 +67,7 @@ impl GatewayClient {
     }
 
     fn answered(&self) -> MutexGuard<'_, Option<u32>> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answered.lock()
     }
 
     /// Whether this gateway is still the one that runs.

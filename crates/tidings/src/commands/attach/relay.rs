@@ -1,13 +1,14 @@
 //! From lines to requests over HTTP, and back.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use tidings_downstream::LIMITS;
 use tidings_proto::{code, headers, meta, notifications};
+use tidings_sync::Lock;
 use tidings_wire::{
     Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, get, notification, one_line, request,
 };
@@ -30,9 +31,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub(super) struct StdioRelay {
     door: GatewayClient,
     out: mpsc::Sender<Bytes>,
-    session: Mutex<Option<LegacySession>>,
+    session: Lock<Option<LegacySession>>,
     /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
-    running: Mutex<HashMap<RawId, RunningCall>>,
+    running: Lock<HashMap<RawId, RunningCall>>,
     tasks: TaskTracker,
     /// The stream of what belongs to no request: it has no end of its own, so nothing waits for it before the end.
     listening: TaskTracker,
@@ -63,8 +64,8 @@ impl StdioRelay {
         Ok(Self {
             door: GatewayClient::new(data)?,
             out,
-            session: Mutex::default(),
-            running: Mutex::default(),
+            session: Lock::default(),
+            running: Lock::default(),
             tasks: TaskTracker::new(),
             listening: TaskTracker::new(),
             ending: CancellationToken::new(),
@@ -72,11 +73,11 @@ impl StdioRelay {
     }
 
     fn session(&self) -> MutexGuard<'_, Option<LegacySession>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        self.session.lock()
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<RawId, RunningCall>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     async fn write(&self, message: &Bytes) {
