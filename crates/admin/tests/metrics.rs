@@ -11,7 +11,7 @@ use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
-use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchServerPlan};
+use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
 use tidings_upstream::{LinkConnector, ProcessLauncher};
@@ -44,12 +44,12 @@ fn gateway() -> Gateway {
 struct Nothing;
 
 impl ServerPlanner for Nothing {
-    fn plan(&self, _: &ServerConfig, _: Origin) -> Result<ServerPlan, String> {
-        Err("no servers here".to_owned())
+    fn plan(&self, _: &ServerConfig, _: Origin) -> ServerPlan {
+        unreachable!("no servers here")
     }
 
-    fn watches(&self, _: &Config) -> Result<WatchServerPlan, String> {
-        Err("no watches here".to_owned())
+    fn watches(&self, _: &Config) -> Result<WatchServerPlan, WatchFault> {
+        Err(WatchFault("no watches here".to_owned()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidings_engine::Origin;
-use tidings_inventory::{RegistryChange, RegistryRefusal, ReloadOutcome};
+use tidings_inventory::{RegistryChange, RegistryRefusal, ReloadFault, ReloadOutcome};
 use tidings_testkit::{Gate, Server, eventually, within};
 use tokio::task::JoinHandle;
 
@@ -125,7 +125,7 @@ async fn enabling(house: &House, slow: &Server) -> JoinHandle<Result<(), Registr
 
 /// Begins to read the file again, and gives it the time to be over if it waits for nobody: then it is overtaken. One that waits is right
 /// whatever the time.
-async fn reloading(house: &House) -> JoinHandle<Result<ReloadOutcome, String>> {
+async fn reloading(house: &House) -> JoinHandle<Result<ReloadOutcome, ReloadFault>> {
     let registry = house.registry.clone();
     let reloading = tokio::spawn(async move { registry.reload().await });
     let over = async {

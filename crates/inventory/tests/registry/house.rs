@@ -145,7 +145,7 @@ impl ServerPlanner for Plans {
     }
 
     fn watches(&self, _config: &Config) -> Result<WatchServerPlan, WatchFault> {
-        Err("this house watches nothing".into())
+        Err(WatchFault("this house watches nothing".to_owned()))
     }
 }
 
