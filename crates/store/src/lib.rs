@@ -6,12 +6,18 @@
 //! - [`Store`] opens the file. It blocks, so it is for the start of a process or a thread of its own.
 //! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
 //!   Beside it stands what every server was last known to list (`lists.rs`, `tables/lists.rs`).
+//! - [`AuditLog`] is the log of who did what; its table is `tables/audit.rs`. Both logs are chains (`chain.rs`), which
+//!   [`verify`] goes along.
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
 //! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
 //! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
 //! - [`UseTable`] keeps which tool was used after which question; its table is `tables/uses.rs`.
 //! - [`VectorTable`] keeps what an embeddings endpoint answered; its table is `tables/vectors.rs`.
 
+mod audit;
+mod audit_sinks;
+mod chain;
+mod checkpoint;
 mod lists;
 mod log;
 mod record;
@@ -19,7 +25,12 @@ mod since;
 mod slot;
 mod store;
 mod tables;
+mod verify;
 
+pub use audit::{AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, AuditTail};
+pub use audit_sinks::SinkSettings;
+pub use chain::{ChainKey, ChainPlace};
+pub use checkpoint::Checkpoint;
 pub use lists::{ItemHash, ListDelta, ListOwner, ListedItem, Listing};
 pub use log::{ChangeLog, LogError, LogLimits, LogTail};
 pub use record::{ChangeRecord, ChangedItem, FieldChange, MOST_NAMES};
@@ -31,3 +42,4 @@ pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};
 pub use tables::uses::{KeptUse, UseTable};
 pub use tables::vectors::{VectorKey, VectorTable};
+pub use verify::{LogReport, VerifyReport, verify};

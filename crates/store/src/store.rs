@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use redb::{Builder, Database, DatabaseError, StorageError};
 
+use crate::chain::ChainKey;
 use crate::slot::DatabaseSlot;
 
 /// The file in the data directory.
@@ -26,6 +27,8 @@ pub struct Store {
     slot: Option<Arc<DatabaseSlot>>,
     /// The least number that nothing of an earlier, lost store had.
     floor: u64,
+    /// What signs for the records.
+    key: Option<Arc<ChainKey>>,
 }
 
 /// Why a store can not be used.
@@ -60,14 +63,16 @@ impl Store {
         let until = Instant::now() + patience;
         loop {
             match open(&path, true) {
-                Ok(database) => return Self::of(DatabaseSlot::new(path, database)),
+                Ok(database) => return Self::of(DatabaseSlot::new(path, database)).signed(directory, true),
                 Err(StoreError::InUse(_)) if Instant::now() < until => std::thread::sleep(RETRY),
                 Err(StoreError::InUse(_)) => {
                     tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
                     return Self::in_memory();
                 }
                 // A gateway that does not start because of its own log would be worse than one that forgot it.
-                Err(StoreError::Broken { reason, .. }) => return Self::start_over(&path, &reason),
+                Err(StoreError::Broken { reason, .. }) => {
+                    return Self::start_over(&path, &reason).signed(directory, true);
+                }
                 Err(error @ StoreError::Unavailable { .. }) => {
                     tracing::error!(%error, "no store; changes are kept in memory");
                     return Self::in_memory();
@@ -78,11 +83,24 @@ impl Store {
 
     /// Nothing that outlives the process.
     pub fn in_memory() -> Self {
-        Self { slot: None, floor: 0 }
+        Self { slot: None, floor: 0, key: None }
     }
 
     pub(crate) fn of(slot: DatabaseSlot) -> Self {
-        Self { slot: Some(Arc::new(slot)), floor: 0 }
+        Self { slot: Some(Arc::new(slot)), floor: 0, key: None }
+    }
+
+    /// With the key of the data directory. A gateway that can not sign still records.
+    fn signed(mut self, directory: &Path, create: bool) -> Self {
+        match ChainKey::of(directory, create && self.slot.is_some()) {
+            Ok(key) => self.key = key.map(Arc::new),
+            Err(error) => tracing::error!(%error, "no key; what is recorded is not signed"),
+        }
+        self
+    }
+
+    pub(crate) fn key(&self) -> Option<Arc<ChainKey>> {
+        self.key.clone()
     }
 
     /// The store of a data directory if there is one, for a short look. Makes and moves nothing.
@@ -92,7 +110,7 @@ impl Store {
             return Ok(None);
         }
         let database = open(&path, false)?;
-        Ok(Some(Self::of(DatabaseSlot::new(path, database))))
+        Ok(Some(Self::of(DatabaseSlot::new(path, database)).signed(directory, false)))
     }
 
     /// Whether what is written outlives the process.

@@ -1,5 +1,6 @@
 //! One file per table. Each owns the form in which its rows are kept, and reads what earlier versions wrote.
 
+pub(crate) mod audit;
 pub(crate) mod changes;
 pub(crate) mod hooks;
 mod lists;

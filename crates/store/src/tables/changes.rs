@@ -10,13 +10,16 @@ use redb::{
 use tidings_sync::Lock;
 
 use super::lists;
+use crate::chain::{ChainKey, ChainPlace, RecordHash, RecordHead, Seal};
 use crate::lists::{Known, KnownList, ListOwner, ListStep};
 use crate::log::LogLimits;
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
 /// Number to time in milliseconds and record.
-const ROWS: TableDefinition<'_, u64, (u64, &[u8])> = TableDefinition::new("changes");
+pub(crate) const ROWS: TableDefinition<'_, u64, (u64, &[u8])> = TableDefinition::new("changes");
+/// What its seal is called.
+pub(crate) const LOG: &str = "changes";
 /// The last number ever given, and the sum of the rows' sizes.
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("changes_facts");
 const LAST: &str = "last";
@@ -67,7 +70,7 @@ pub struct ChangeRows {
 /// Where rows are kept.
 #[derive(Debug)]
 pub(crate) enum ChangeRowStorage {
-    File(Arc<DatabaseSlot>, u64),
+    File(Arc<DatabaseSlot>, u64, Option<Arc<ChainKey>>),
     Memory(Lock<MemoryRows>),
 }
 
@@ -82,7 +85,7 @@ pub(crate) struct MemoryRows {
 impl ChangeRowStorage {
     pub(crate) fn new(store: &Store) -> Self {
         match store.slot() {
-            Some(slot) => Self::File(Arc::clone(slot), store.floor()),
+            Some(slot) => Self::File(Arc::clone(slot), store.floor(), store.key()),
             None => Self::Memory(Lock::default()),
         }
     }
@@ -91,10 +94,12 @@ impl ChangeRowStorage {
     pub(crate) fn last(&self) -> Result<u64, redb::Error> {
         match self {
             Self::Memory(memory) => Ok(lock(memory).last),
-            Self::File(slot, floor) => slot.run(|database| {
+            Self::File(slot, floor, _) => slot.run(|database| {
                 let read = database.begin_read()?;
+                // No number of the seal is given again, either: what comes after it would count as written.
+                let sealed = Seal::read(&read, LOG)?.map_or(0, |seal| seal.to.seq);
                 match read.open_table(FACTS) {
-                    Ok(facts) => Ok(facts.get(LAST)?.map_or(0, |last| last.value()).max(*floor)),
+                    Ok(facts) => Ok(facts.get(LAST)?.map_or(0, |last| last.value()).max(*floor).max(sealed)),
                     Err(TableError::TableDoesNotExist(_)) => Ok(*floor),
                     Err(error) => Err(error.into()),
                 }
@@ -117,7 +122,9 @@ impl ChangeRowStorage {
                 lock(memory).append(new, limits, expired);
                 Ok(())
             }
-            Self::File(slot, _) => slot.run(|database| append(database, &new, steps, limits, expired)),
+            Self::File(slot, _, key) => {
+                slot.run(|database| append(database, &new, steps, limits, expired, key.as_deref()))
+            }
         }
     }
 
@@ -139,7 +146,7 @@ impl ChangeRowStorage {
                 }
                 Ok(gathered.finish(last))
             }
-            Self::File(slot, _) => slot.run(|database| read(database, query, last)),
+            Self::File(slot, ..) => slot.run(|database| read(database, query, last)),
         }
     }
 }
@@ -151,14 +158,14 @@ impl Known for ChangeRowStorage {
     fn owners(&self) -> Result<Vec<ListOwner>, redb::Error> {
         match self {
             Self::Memory(_) => Ok(Vec::new()),
-            Self::File(slot, _) => slot.run(lists::owners),
+            Self::File(slot, ..) => slot.run(lists::owners),
         }
     }
 
     fn list(&self, owner: &ListOwner, kind: &str) -> Result<KnownList, redb::Error> {
         match self {
             Self::Memory(_) => Ok(KnownList::new()),
-            Self::File(slot, _) => slot.run(|database| lists::list(database, owner, kind)),
+            Self::File(slot, ..) => slot.run(|database| lists::list(database, owner, kind)),
         }
     }
 }
@@ -169,6 +176,7 @@ fn append(
     steps: &[ListStep],
     limits: &LogLimits,
     expired: u64,
+    key: Option<&ChainKey>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     // In the same transaction as the records: after a crash both are there or neither is.
@@ -177,31 +185,56 @@ fn append(
         let mut rows = write.open_table(ROWS)?;
         let mut facts = write.open_table(FACTS)?;
         let mut bytes = facts.get(BYTES)?.map_or(0, |bytes| bytes.value());
+        let last = rows.last()?.map(|(seq, row)| (seq.value(), row.value().1.to_vec()));
+        let mut seal = Seal::go_on(&write, LOG, key, last.as_ref().map(|(seq, line)| (*seq, &line[..])))?;
+        // What failed may be on disk after all: the seal was written with it.
+        let written = seal.to.seq;
+        let new = new.iter().filter(|row| row.seq > written);
         for row in new {
+            // From the seal and not from the last row: that may have been altered since.
+            let (json, hash) = chained(row, seal.to.hash());
+            seal.to = ChainPlace::new(row.seq, hash);
             // One that is there already was written before an error, and is counted.
-            let known = rows.insert(row.seq, (row.time, &row.json[..]))?.map_or(0, |old| old.value().1.len() as u64);
+            let known = rows.insert(row.seq, (row.time, &json[..]))?.map_or(0, |old| old.value().1.len() as u64);
             // Kept apart from the rows, because numbers are never used again, also when all rows have expired.
             facts.insert(LAST, row.seq)?;
-            bytes += (row.json.len() as u64).saturating_sub(known);
+            bytes = (bytes + json.len() as u64).saturating_sub(known);
         }
         loop {
             let first = rows.first()?.map(|(seq, row)| {
                 let (time, json) = row.value();
-                (seq.value(), time, json.len() as u64)
+                (seq.value(), time, json.len() as u64, RecordHash::of(json))
             });
-            let Some((seq, time, size)) = first else { break };
+            let Some((seq, time, size, hash)) = first else { break };
             // From the oldest on, until all three bounds hold.
             if time >= expired && rows.len()? <= limits.max_rows && bytes <= limits.max_bytes {
                 break;
             }
             rows.remove(seq)?;
             bytes = bytes.saturating_sub(size);
+            // What is taken away leaves its hash, which the first record that stays carries.
+            if seq > seal.from.seq {
+                seal.from = ChainPlace::new(seq, hash);
+            }
         }
         // Kept as a sum: adding up all rows at every commit would grow with the log.
         facts.insert(BYTES, bytes)?;
+        seal.sign(LOG, key);
+        seal.keep(&write, LOG)?;
     }
     write.commit()?;
     Ok(())
+}
+
+/// The record with the hash of the one before it, which stands after its number.
+fn chained(row: &ChangeRow, prev: RecordHash) -> (Vec<u8>, RecordHash) {
+    let mut json = Vec::with_capacity(row.json.len() + 80);
+    RecordHead::write(&mut json, row.seq, prev);
+    // The number is the first member of every record, and never the only one.
+    let rest = row.json.iter().position(|byte| *byte == b',').unwrap_or(row.json.len() - 1);
+    json.extend_from_slice(&row.json[rest..]);
+    let hash = RecordHash::of(&json);
+    (json, hash)
 }
 
 fn read(database: &Database, query: ChangeQuery, last: u64) -> Result<ChangeRows, redb::Error> {

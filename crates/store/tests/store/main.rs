@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bounds;
+mod chain;
 mod company;
 mod following;
 mod last_lists;
